@@ -1,0 +1,14 @@
+//! What is on disk under `.ai/`: directives, tools, knowledge.
+//!
+//! Pure reading and validation; nothing of a project is ever executed here. Read
+//! [`finding::Finding`] and [`node::Node`] first: every parser turns a file into nodes with places
+//! and adds findings, and never stops at the first.
+
+pub mod code;
+pub mod directive;
+pub mod finding;
+pub mod id;
+pub mod node;
+pub mod place;
+pub mod source;
+pub mod tool;

@@ -1,0 +1,166 @@
+//! A document whose every value knows its place.
+//!
+//! YAML, JSON, front matter and literals embedded in scripts are all read into [`Node`]s, so that
+//! each later rule can point at the line it complains about. [`Node::to_json`] drops the places.
+
+use serde_json::{Map, Number, Value};
+
+use super::place::Place;
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// The value.
+    pub data: Data,
+    /// Where the value begins.
+    pub place: Place,
+}
+
+/// The value of a [`Node`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data {
+    /// Nothing.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A finite number, with the text it was written as (`1.10` is not `1.1`).
+    Float(f64, String),
+    /// Text.
+    Text(String),
+    /// A list.
+    List(Vec<Node>),
+    /// Entries in the order in which they were written; keys are unique.
+    Map(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key begins.
+    pub place: Place,
+    /// The value.
+    pub value: Node,
+}
+
+impl Node {
+    /// Makes a node.
+    pub fn new(data: Data, place: Place) -> Self {
+        Self { data, place }
+    }
+
+    /// Makes a text node.
+    pub fn text(text: impl Into<String>, place: Place) -> Self {
+        Self::new(Data::Text(text.into()), place)
+    }
+
+    /// Makes a map node.
+    pub fn map(entries: Vec<Entry>, place: Place) -> Self {
+        Self::new(Data::Map(entries), place)
+    }
+
+    /// The entries, if this is a map.
+    pub fn entries(&self) -> Option<&[Entry]> {
+        match &self.data {
+            Data::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The elements, if this is a list.
+    pub fn elements(&self) -> Option<&[Node]> {
+        match &self.data {
+            Data::List(elements) => Some(elements),
+            _ => None,
+        }
+    }
+
+    /// The text, if this is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.data {
+            Data::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The truth value, if this is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self.data {
+            Data::Bool(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Whether this is nothing.
+    pub fn is_null(&self) -> bool {
+        matches!(self.data, Data::Null)
+    }
+
+    /// Finds the entry of a key in a map.
+    pub fn find_entry(&self, key: &str) -> Option<&Entry> {
+        self.entries()?.iter().find(|entry| entry.key == key)
+    }
+
+    /// Finds the value of a key in a map; an explicit null counts as absent.
+    pub fn find(&self, key: &str) -> Option<&Node> {
+        self.find_entry(key).map(|entry| &entry.value).filter(|value| !value.is_null())
+    }
+
+    /// Takes an entry out of a map.
+    pub fn take(&mut self, key: &str) -> Option<Entry> {
+        let Data::Map(entries) = &mut self.data else { return None };
+        let at = entries.iter().position(|entry| entry.key == key)?;
+        Some(entries.remove(at))
+    }
+
+    /// Sets an entry of a map, replacing one of the same key.
+    pub fn set(&mut self, key: &str, place: Place, value: Node) {
+        let Data::Map(entries) = &mut self.data else { return };
+        match entries.iter_mut().find(|entry| entry.key == key) {
+            Some(entry) => *entry = Entry { key: key.to_owned(), place, value },
+            None => entries.push(Entry { key: key.to_owned(), place, value }),
+        }
+    }
+
+    /// What the value is, in the words of an error message.
+    pub fn type_name(&self) -> &'static str {
+        match self.data {
+            Data::Null => "null",
+            Data::Bool(_) => "boolean",
+            Data::Int(_) => "integer",
+            Data::Float(..) => "number",
+            Data::Text(_) => "string",
+            Data::List(_) => "list",
+            Data::Map(_) => "mapping",
+        }
+    }
+
+    /// The scalar as it would be written, e.g. to show it in a message.
+    pub fn scalar(&self) -> Option<String> {
+        match &self.data {
+            Data::Bool(value) => Some(value.to_string()),
+            Data::Int(value) => Some(value.to_string()),
+            Data::Float(_, written) => Some(written.clone()),
+            Data::Text(text) => Some(text.clone()),
+            Data::Null | Data::List(_) | Data::Map(_) => None,
+        }
+    }
+
+    /// The value without places.
+    pub fn to_json(&self) -> Value {
+        match &self.data {
+            Data::Null => Value::Null,
+            Data::Bool(value) => Value::Bool(*value),
+            Data::Int(value) => Value::from(*value),
+            Data::Float(value, _) => Number::from_f64(*value).map_or(Value::Null, Value::Number),
+            Data::Text(text) => Value::String(text.clone()),
+            Data::List(elements) => Value::Array(elements.iter().map(Self::to_json).collect()),
+            Data::Map(entries) => Value::Object(
+                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect::<Map<_, _>>(),
+            ),
+        }
+    }
+}

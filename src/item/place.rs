@@ -1,0 +1,84 @@
+//! Positions in a file.
+//!
+//! [`Place`] is what a person reads (1-based line and column); parsers work with byte offsets and
+//! turn them into places with a [`LineIndex`]. Columns count characters, not bytes.
+
+use serde::Serialize;
+
+/// A position in a file: line and column, both starting at 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Place {
+    /// The line, starting at 1.
+    pub line: u32,
+    /// The column in characters, starting at 1.
+    pub column: u32,
+}
+
+impl Place {
+    /// The beginning of a file.
+    pub const START: Self = Self { line: 1, column: 1 };
+
+    /// Moves a place that was found inside a fragment to where the fragment stands in its file.
+    ///
+    /// `origin` is the place of the fragment's first character.
+    #[must_use]
+    pub fn within(self, origin: Self) -> Self {
+        if self.line == 1 {
+            Self { line: origin.line, column: origin.column + self.column - 1 }
+        } else {
+            Self { line: origin.line + self.line - 1, column: self.column }
+        }
+    }
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::START
+    }
+}
+
+/// Finds the place of byte offsets in one text.
+#[derive(Clone, Debug)]
+pub struct LineIndex<'t> {
+    text: &'t str,
+    starts: Vec<usize>,
+}
+
+impl<'t> LineIndex<'t> {
+    /// Reads where the lines of a text begin.
+    pub fn new(text: &'t str) -> Self {
+        let mut starts = vec![0];
+        starts.extend(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1));
+        Self { text, starts }
+    }
+
+    /// Returns the place of a byte offset; an offset past the end is the end.
+    pub fn place(&self, offset: usize) -> Place {
+        let offset = offset.min(self.text.len());
+        let line = self.starts.partition_point(|start| *start <= offset).max(1);
+        let start = self.starts.get(line - 1).copied().unwrap_or(0);
+        let column = self.text.get(start..offset).map_or(offset - start, |before| before.chars().count()) + 1;
+        Place { line: u32::try_from(line).unwrap_or(u32::MAX), column: u32::try_from(column).unwrap_or(u32::MAX) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters() {
+        let index = LineIndex::new("ä=1\nbö=2");
+        assert_eq!(index.place(0), Place::START);
+        assert_eq!(index.place("ä=".len()), Place { line: 1, column: 3 });
+        assert_eq!(index.place("ä=1\nbö".len()), Place { line: 2, column: 3 });
+        assert_eq!(index.place(9999), Place { line: 2, column: 5 });
+    }
+
+    #[test]
+    fn fragments_move_to_their_origin() {
+        let origin = Place { line: 10, column: 5 };
+        assert_eq!(Place { line: 1, column: 3 }.within(origin), Place { line: 10, column: 7 });
+        assert_eq!(Place { line: 2, column: 3 }.within(origin), Place { line: 11, column: 3 });
+    }
+}

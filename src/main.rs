@@ -1,0 +1,3 @@
+//! The `piton` program.
+
+fn main() {}
