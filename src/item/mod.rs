@@ -10,5 +10,6 @@ pub mod finding;
 pub mod id;
 pub mod node;
 pub mod place;
+pub mod signature;
 pub mod source;
 pub mod tool;

@@ -3,6 +3,7 @@
 //! [`SourceFile::load`] is the only way in: regular files only, capped, valid UTF-8, without a byte
 //! order mark. A pipe or device is refused before it is opened, so that reading can never hang.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ pub const MAX_DOCUMENT: u64 = 256 * 1024;
 /// The most that a script, directive or knowledge entry may hold.
 pub const MAX_TEXT: u64 = 1024 * 1024;
 
+const MARK: char = '\u{feff}';
+
 /// The text of one file.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
@@ -23,9 +26,20 @@ pub struct SourceFile {
     pub path: PathBuf,
     /// What it says, without byte order mark.
     pub text: String,
+    /// Whether a byte order mark preceded the text.
+    pub marked: bool,
 }
 
 impl SourceFile {
+    /// The bytes as they stand in the file, which is what stamps cover.
+    pub fn raw(&self) -> Cow<'_, [u8]> {
+        if self.marked {
+            Cow::Owned(format!("{MARK}{}", self.text).into_bytes())
+        } else {
+            Cow::Borrowed(self.text.as_bytes())
+        }
+    }
+
     /// Loads a file of at most `limit` bytes; what is wrong with it goes to `findings`.
     pub fn load(path: &Path, limit: u64, findings: &mut Findings) -> Option<Self> {
         let unreadable = |findings: &mut Findings, err: std::io::Error| {
@@ -63,8 +77,11 @@ impl SourceFile {
     pub fn decode(path: &Path, bytes: Vec<u8>, findings: &mut Findings) -> Option<Self> {
         match String::from_utf8(bytes) {
             Ok(text) => {
-                let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-                Some(Self { path: path.to_path_buf(), text })
+                let (text, marked) = match text.strip_prefix(MARK) {
+                    Some(rest) => (rest.to_owned(), true),
+                    None => (text, false),
+                };
+                Some(Self { path: path.to_path_buf(), text, marked })
             }
             Err(err) => {
                 let offset = err.utf8_error().valid_up_to();

@@ -1,0 +1,368 @@
+//! Integrity stamps: recognising and checking them.
+//!
+//! A stamp is the first line of a file (after a shebang), a comment of its language that holds
+//! `kiwi-mcp:validated:<UTC time>Z:<sha256>`; the hash covers the raw bytes without that line. For a
+//! folder tool it stands in `tool.yaml` and covers every file, for JSON it stands in `<file>.sig`.
+//! A stamp proves that nothing changed since it was made, not who made it: anybody can recompute it.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use walkdir::WalkDir;
+
+const KIWI: &str = "kiwi-mcp:validated:";
+const RYE: [&str; 2] = ["rye:signed:", "rye:validated:"];
+const SHA256_HEX: usize = 64;
+const SHORT_HEX: usize = 12;
+
+/// Folders that a stamp never covers: caches and installed packages.
+pub const UNSTAMPED_FOLDERS: [&str; 3] = ["__pycache__", ".venv", "node_modules"];
+
+/// What the stamp of an item says about its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Integrity {
+    /// There is no stamp.
+    Unsigned,
+    /// The content is what was stamped.
+    Valid {
+        /// When it was stamped.
+        time: String,
+        /// The sha256 of the content.
+        hash: String,
+    },
+    /// The content is not what was stamped.
+    Mismatch {
+        /// The hash in the stamp.
+        stamped: String,
+        /// The hash of the content.
+        actual: String,
+    },
+    /// A stamp of another kind, which is recognised but proves less, or nothing here.
+    Foreign {
+        /// What it is, in words.
+        kind: &'static str,
+    },
+    /// Something that looks like a stamp but is none.
+    Invalid {
+        /// Why, in words.
+        reason: &'static str,
+        /// The line it stands on.
+        line: u32,
+    },
+}
+
+/// Says whether a line is a stamp comment of any kind.
+pub fn is_stamp(line: &str) -> bool {
+    stamp_body(line).is_some()
+}
+
+/// The byte offset where content begins: after an optional stamp on the first line.
+///
+/// A shebang stays content, since the stamp stands after it.
+pub fn after_stamp(text: &str) -> usize {
+    match stamp_line(text) {
+        Some(range) if range.start == 0 => range.end,
+        _ => 0,
+    }
+}
+
+/// Checks the stamp inside a file.
+pub fn check(content: &[u8]) -> Integrity {
+    let text = String::from_utf8_lossy(content);
+    check_with(&text, |without| hex(&Sha256::digest(without)))
+}
+
+/// Checks the stamp of a directive, which older tools computed over its XML block only.
+pub fn check_directive(content: &[u8], name: &str, version: &str) -> Integrity {
+    let integrity = check(content);
+    if let Integrity::Mismatch { stamped, .. } = &integrity
+        && kiwi_directive_hash(&String::from_utf8_lossy(content), name, version).as_ref() == Some(stamped)
+    {
+        return Integrity::Foreign { kind: "a Kiwi stamp that covers the XML block only" };
+    }
+    integrity
+}
+
+/// Checks the stamp in the manifest of a folder tool against all files of the folder.
+pub fn check_folder(folder: &Path, manifest: &Path, manifest_content: &[u8]) -> io::Result<Integrity> {
+    let mut failure = None;
+    let integrity = check_with(&String::from_utf8_lossy(manifest_content), |without| {
+        folder_hash(folder, manifest, without).unwrap_or_else(|err| {
+            failure = Some(err);
+            String::new()
+        })
+    });
+    failure.map_or(Ok(integrity), Err)
+}
+
+/// Checks a detached stamp (`<file>.sig`) against the content of its file.
+pub fn check_detached(stamp: &str, content: &[u8]) -> Integrity {
+    let mut lines = stamp.lines().filter(|line| !line.trim().is_empty());
+    match (lines.next(), lines.next()) {
+        (Some(line), None) => judge(line, 1, || hex(&Sha256::digest(content))),
+        (None, _) => Integrity::Invalid { reason: "the file of the stamp is empty", line: 1 },
+        (Some(_), Some(_)) => Integrity::Invalid { reason: "the file of the stamp holds more than a stamp", line: 2 },
+    }
+}
+
+/// The hash a stamp of a folder tool covers: that of the lines `<sha256>  <path>`, sorted by path.
+///
+/// This is what `sha256sum` prints, so that it can be recomputed by hand.
+pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &[u8]) -> io::Result<String> {
+    let mut files = Vec::new();
+    let walk = WalkDir::new(folder).into_iter().filter_entry(|entry| {
+        entry.depth() == 0 || !entry.file_name().to_str().is_some_and(|name| UNSTAMPED_FOLDERS.contains(&name))
+    });
+    for entry in walk {
+        let entry = entry?;
+        if entry.file_type().is_file() {
+            files.push(entry.into_path());
+        }
+    }
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for file in files {
+        let digest = if file == manifest { hex(&Sha256::digest(manifest_without_stamp)) } else { file_hash(&file)? };
+        lines.push((relative(folder, &file), digest));
+    }
+    lines.sort();
+    let mut all = Sha256::new();
+    for (path, digest) in lines {
+        all.update(format!("{digest}  {path}\n"));
+    }
+    Ok(hex(&all.finalize()))
+}
+
+fn check_with(text: &str, hash: impl FnOnce(&[u8]) -> String) -> Integrity {
+    let Some(range) = stamp_line(text) else {
+        return match misplaced(text) {
+            Some(line) => Integrity::Invalid { reason: "a stamp must be the first line", line },
+            None => Integrity::Unsigned,
+        };
+    };
+    let line_number = 1 + u32::try_from(text[..range.start].matches('\n').count()).unwrap_or(0);
+    let rest = text.get(range.end..).unwrap_or_default();
+    if rest.lines().next().is_some_and(is_stamp) {
+        return Integrity::Invalid { reason: "there are two stamps", line: line_number + 1 };
+    }
+    let without = [&text.as_bytes()[..range.start], rest.as_bytes()].concat();
+    judge(text.get(range).unwrap_or_default(), line_number, || hash(&without))
+}
+
+fn judge(line: &str, line_number: u32, hash: impl FnOnce() -> String) -> Integrity {
+    let Some(body) = stamp_body(line) else {
+        return Integrity::Invalid { reason: "this is not a stamp", line: line_number };
+    };
+    let Some(stamp) = body.strip_prefix(KIWI) else {
+        return Integrity::Foreign { kind: "a RYE signature, which needs RYE's keys" };
+    };
+    let Some((time, stamped)) = stamp.rsplit_once(':').filter(|(time, _)| is_time(time)) else {
+        return Integrity::Invalid {
+            reason: "a stamp reads kiwi-mcp:validated:<UTC time>Z:<sha256>",
+            line: line_number,
+        };
+    };
+    let is_hex = stamped.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    match stamped.len() {
+        SHA256_HEX if is_hex => {
+            let actual = hash();
+            if actual == stamped {
+                Integrity::Valid { time: time.to_owned(), hash: actual }
+            } else {
+                Integrity::Mismatch { stamped: stamped.to_owned(), actual }
+            }
+        }
+        SHORT_HEX if is_hex => Integrity::Foreign { kind: "an old Kiwi stamp of 12 digits" },
+        _ => Integrity::Invalid { reason: "the hash of a stamp has 64 hexadecimal digits", line: line_number },
+    }
+}
+
+/// The range of the stamp's line with its line end: the first line, or the second after a shebang.
+fn stamp_line(text: &str) -> Option<Range<usize>> {
+    let start = text.strip_prefix('\u{feff}').map_or(0, |_| '\u{feff}'.len_utf8());
+    let first = line_range(text, start);
+    let range = if text.get(first.clone())?.starts_with("#!") { line_range(text, first.end) } else { first };
+    is_stamp(text.get(range.clone())?).then_some(range)
+}
+
+/// Looks for a stamp that slipped down by a line or two, which would otherwise count as content.
+fn misplaced(text: &str) -> Option<u32> {
+    (1u32..).zip(text.lines().take(3)).find(|(_, line)| is_stamp(line)).map(|(number, _)| number)
+}
+
+fn line_range(text: &str, start: usize) -> Range<usize> {
+    let end = text.get(start..).and_then(|rest| rest.find('\n')).map_or(text.len(), |at| start + at + 1);
+    start..end
+}
+
+/// The stamp in a comment line of any language, without the comment's own characters.
+fn stamp_body(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let body = line.trim_start_matches(|c: char| c.is_ascii_punctuation()).trim_start();
+    if line.len() > 1024 || !(body.starts_with(KIWI) || RYE.iter().any(|prefix| body.starts_with(prefix))) {
+        return None;
+    }
+    Some(body.trim_end_matches("-->").trim_end_matches("*/").trim_end())
+}
+
+fn is_time(text: &str) -> bool {
+    // `2026-01-28T12:00:00Z`
+    let pattern = "0000-00-00T00:00:00Z";
+    text.len() == pattern.len()
+        && text
+            .bytes()
+            .zip(pattern.bytes())
+            .all(|(byte, want)| if want == b'0' { byte.is_ascii_digit() } else { byte == want })
+}
+
+/// Kiwi's formula for directives: a hash over name, version and the hash of the XML block.
+fn kiwi_directive_hash(text: &str, name: &str, version: &str) -> Option<String> {
+    let start = text.find("<directive")?;
+    let end = text.rfind("</directive>")? + "</directive>".len();
+    let block = text.get(start..end)?.trim();
+    let payload = format!(
+        r#"{{"directive_name":{},"metadata":{{}},"version":{},"xml_hash":"{}"}}"#,
+        serde_json::Value::from(name),
+        serde_json::Value::from(version),
+        hex(&Sha256::digest(block)),
+    );
+    Some(hex(&Sha256::digest(payload)))
+}
+
+fn file_hash(path: &Path) -> io::Result<String> {
+    let mut digest = Sha256::new();
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match io::Read::read(&mut file, &mut buffer)? {
+            0 => return Ok(hex(&digest.finalize())),
+            count => digest.update(buffer.get(..count).unwrap_or_default()),
+        }
+    }
+}
+
+fn relative(folder: &Path, file: &Path) -> String {
+    let path: PathBuf = file.strip_prefix(folder).unwrap_or(file).components().collect();
+    path.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: &str = "2026-01-28T12:00:00Z";
+
+    fn stamped(prefix: &str, suffix: &str, content: &str) -> String {
+        let hash = hex(&Sha256::digest(content));
+        format!("{prefix}kiwi-mcp:validated:{TIME}:{hash}{suffix}\n{content}")
+    }
+
+    fn is_valid(text: &str) -> bool {
+        matches!(check(text.as_bytes()), Integrity::Valid { .. })
+    }
+
+    #[test]
+    fn a_stamp_in_any_comment_covers_the_rest_of_the_file() {
+        for (prefix, suffix) in [("# ", ""), ("<!-- ", " -->"), ("// ", ""), ("-- ", ""), ("/* ", " */"), ("; ", "")] {
+            let text = stamped(prefix, suffix, "content\nmore\r\n");
+            assert!(is_valid(&text), "{text}");
+            assert!(matches!(check(format!("{text}!").as_bytes()), Integrity::Mismatch { .. }));
+        }
+    }
+
+    #[test]
+    fn a_shebang_stays_before_the_stamp_and_is_covered() {
+        let content = "#!/bin/sh\necho hi\n";
+        let hash = hex(&Sha256::digest(content));
+        let text = format!("#!/bin/sh\n# kiwi-mcp:validated:{TIME}:{hash}\necho hi\n");
+        assert!(is_valid(&text));
+        assert!(!is_valid(&text.replace("/bin/sh", "/bin/rm")));
+        assert_eq!(after_stamp(&text), 0);
+    }
+
+    #[test]
+    fn crlf_and_byte_order_marks_are_hashed_as_they_are() {
+        let content = "a\r\nb\r\n";
+        let hash = hex(&Sha256::digest(content));
+        assert!(is_valid(&format!("# kiwi-mcp:validated:{TIME}:{hash}\r\n{content}")));
+        let with_mark = hex(&Sha256::digest(format!("\u{feff}{content}")));
+        assert!(is_valid(&format!("\u{feff}# kiwi-mcp:validated:{TIME}:{with_mark}\n{content}")));
+    }
+
+    #[test]
+    fn what_is_no_stamp_is_named() {
+        let invalid = |text: &str| matches!(check(text.as_bytes()), Integrity::Invalid { .. });
+        let good = stamped("# ", "", "x\n");
+        assert!(invalid(&format!("\n{good}")), "not the first line");
+        assert!(invalid(&format!("{}{good}", stamped("# ", "", ""))), "twice");
+        assert!(invalid(&good.replace(&good[60..70], "ABCDEFGHIJ")), "not hexadecimal");
+        assert!(invalid(&good.replacen('\n', " trailing\n", 1)), "trailing data");
+        assert!(invalid(&good.replace(TIME, "yesterday")), "not a time");
+        assert_eq!(check(b"plain"), Integrity::Unsigned);
+    }
+
+    #[test]
+    fn older_stamps_are_recognised() {
+        assert_eq!(
+            check(format!("<!-- kiwi-mcp:validated:{TIME}:0123456789ab -->\n# x").as_bytes()),
+            Integrity::Foreign { kind: "an old Kiwi stamp of 12 digits" }
+        );
+        let rye = "<!-- rye:signed:2026-01-01T00:00:00Z:aa:bb:cc -->\n# x\n";
+        assert!(matches!(check(rye.as_bytes()), Integrity::Foreign { .. }));
+        assert_eq!(&rye[after_stamp(rye)..], "# x\n");
+
+        let block = "<directive name=\"a\" version=\"1.0.0\"></directive>";
+        let payload = format!(
+            r#"{{"directive_name":"a","metadata":{{}},"version":"1.0.0","xml_hash":"{}"}}"#,
+            hex(&Sha256::digest(block))
+        );
+        let text = format!("<!-- kiwi-mcp:validated:{TIME}:{} -->\n# A\n{block}\n", hex(&Sha256::digest(payload)));
+        assert!(matches!(check(text.as_bytes()), Integrity::Mismatch { .. }));
+        assert!(matches!(check_directive(text.as_bytes(), "a", "1.0.0"), Integrity::Foreign { .. }));
+        assert!(matches!(check_directive(text.as_bytes(), "b", "1.0.0"), Integrity::Mismatch { .. }));
+    }
+
+    #[test]
+    fn detached_stamps_hold_one_line() {
+        let hash = hex(&Sha256::digest("{}"));
+        let stamp = format!("kiwi-mcp:validated:{TIME}:{hash}\n");
+        assert!(matches!(check_detached(&stamp, b"{}"), Integrity::Valid { .. }));
+        assert!(matches!(check_detached(&stamp, b"{ }"), Integrity::Mismatch { .. }));
+        assert!(matches!(check_detached(&format!("{stamp}{stamp}"), b"{}"), Integrity::Invalid { .. }));
+        assert!(matches!(check_detached("", b"{}"), Integrity::Invalid { .. }));
+    }
+
+    #[test]
+    fn a_folder_stamp_covers_every_file_but_caches() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let manifest = dir.path().join("tool.yaml");
+        write("tool.yaml", "tool_id: a\n");
+        write("lib/x.py", "x = 1\n");
+        let hash = folder_hash(dir.path(), &manifest, b"tool_id: a\n").unwrap();
+        let text = format!("# kiwi-mcp:validated:{TIME}:{hash}\ntool_id: a\n");
+        let integrity = || check_folder(dir.path(), &manifest, text.as_bytes()).unwrap();
+        assert!(matches!(integrity(), Integrity::Valid { .. }));
+        write("__pycache__/x.pyc", "cache");
+        assert!(matches!(integrity(), Integrity::Valid { .. }));
+        write("lib/x.py", "x = 2\n");
+        assert!(matches!(integrity(), Integrity::Mismatch { .. }));
+    }
+}
