@@ -6,10 +6,14 @@
 
 pub mod code;
 pub mod directive;
+pub mod document;
 pub mod finding;
 pub mod id;
+pub mod json;
+pub mod knowledge;
 pub mod node;
 pub mod place;
 pub mod signature;
 pub mod source;
 pub mod tool;
+pub mod yaml;

@@ -1,0 +1,121 @@
+//! What the readers of YAML and JSON share.
+//!
+//! [`Report`] words the findings that both make, moves places to where the text stands in its file,
+//! and bounds how much a single hostile document can say. Every text it shows is shortened.
+
+use super::code::Code;
+use super::finding::Findings;
+use super::place::Place;
+use super::source::MAX_DOCUMENT;
+
+/// The deepest that lists and maps may be nested.
+pub const MAX_DEPTH: usize = 64;
+
+/// More complaints about one document help nobody, and a hostile one could ask for millions.
+const MAX_FINDINGS: usize = 100;
+const SHOWN: usize = 40;
+
+/// The findings of one document.
+pub(super) struct Report<'f> {
+    findings: &'f mut Findings,
+    origin: Place,
+    left: usize,
+}
+
+impl<'f> Report<'f> {
+    pub(super) fn new(origin: Place, findings: &'f mut Findings) -> Self {
+        Self { findings, origin, left: MAX_FINDINGS }
+    }
+
+    /// Moves a place of the text to its place in the file.
+    pub(super) fn locate(&self, line: usize, column: usize) -> Place {
+        let number = |value: usize| u32::try_from(value.max(1)).unwrap_or(u32::MAX);
+        Place { line: number(line), column: number(column) }.within(self.origin)
+    }
+
+    pub(super) fn add(&mut self, code: Code, place: Place, path: String, message: String, suggestion: &str) {
+        if self.left > 0 {
+            self.left -= 1;
+            self.findings.add(code, place, path, message).suggest(suggestion);
+        }
+    }
+
+    /// Whether the text is larger than any document may be.
+    pub(super) fn is_too_large(&mut self, text: &str) -> bool {
+        let too_large = text.len() as u64 > MAX_DOCUMENT;
+        if too_large {
+            let message = format!("larger than {} KiB", MAX_DOCUMENT / 1024);
+            self.add(Code::FileTooLarge, self.origin, String::new(), message, "keep data outside the item");
+        }
+        too_large
+    }
+
+    pub(super) fn empty(&mut self) {
+        let suggestion = "describe the item, or remove the file";
+        self.add(Code::EmptyFile, self.origin, String::new(), "there is no content".to_owned(), suggestion);
+    }
+
+    pub(super) fn too_deep(&mut self, place: Place, path: String) {
+        let message = format!("nested more than {MAX_DEPTH} levels deep");
+        self.add(Code::NestingLimit, place, path, message, "flatten the structure");
+    }
+
+    pub(super) fn duplicate_key(&mut self, key: &str, first: Place, again: Place, path: String) {
+        let message =
+            format!("key `{}` is given twice, first at line {}, column {}", shown(key), first.line, first.column);
+        self.add(Code::DuplicateKey, again, path, message, "keep one of the two");
+    }
+
+    pub(super) fn invalid_number(&mut self, written: &str, place: Place, path: String) {
+        let message = format!("`{}` is not a number that can be used", shown(written));
+        let suggestion = "use a finite number, at most 64 bits wide if whole; put quotes around it if it is text";
+        self.add(Code::InvalidNumber, place, path, message, suggestion);
+    }
+}
+
+/// Adds a key to the path of a field.
+pub(super) fn push_key(path: &mut String, key: &str) {
+    if !path.is_empty() && !key.is_empty() {
+        path.push('.');
+    }
+    path.push_str(&shown(key));
+}
+
+/// Adds the index of a list element to the path of a field.
+pub(super) fn push_index(path: &mut String, index: usize) {
+    path.push('[');
+    path.push_str(&index.to_string());
+    path.push(']');
+}
+
+/// Shortens a text to what a message can hold.
+pub(super) fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => text.get(..end).map_or_else(String::new, |start| format!("{start}…")),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::item::finding::Strength;
+
+    #[test]
+    fn a_hostile_document_cannot_say_more_than_its_share() {
+        let mut findings = Findings::new(Path::new("tool.yaml"), Strength::Lenient);
+        let mut report = Report::new(Place::START, &mut findings);
+        for _ in 0..1000 {
+            report.empty();
+        }
+        assert_eq!(findings.as_slice().len(), MAX_FINDINGS);
+    }
+
+    #[test]
+    fn long_texts_are_shortened_by_characters() {
+        assert_eq!(shown("kürzer"), "kürzer");
+        assert_eq!(shown(&"ü".repeat(41)), format!("{}…", "ü".repeat(40)));
+    }
+}

@@ -1,0 +1,296 @@
+//! Knowledge: Markdown with YAML front matter.
+//!
+//! The front matter stands between two `---` lines at the top of the file, after an optional stamp,
+//! and is real YAML: lists, nested maps and multi-line texts all work. [`parse`] reads the fields
+//! every entry has; any other key is the author's own and kept in [`Knowledge::front_matter`].
+
+#[cfg(test)]
+mod tests;
+
+use semver::Version;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::code::Code;
+use super::document::shown;
+use super::finding::Findings;
+use super::id::ItemId;
+use super::node::{Data, Entry, Node};
+use super::place::{LineIndex, Place};
+use super::signature;
+use super::source::SourceFile;
+use super::yaml;
+
+/// A long list of anything else is one mistake, not thousands.
+const MAX_WRONG_TAGS: usize = 20;
+
+/// One entry of knowledge.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Knowledge {
+    /// How items name it.
+    pub id: ItemId,
+    /// What it is about; empty only beside an error.
+    pub title: String,
+    /// Its version; empty only beside an error.
+    pub version: String,
+    /// What kind of entry it is, e.g. `pattern` or `decision`; empty only beside an error.
+    pub entry_type: String,
+    /// Its category; may be empty.
+    pub category: String,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// Every field, also those that are not known.
+    pub front_matter: Value,
+    /// The text behind the front matter.
+    pub body: String,
+    /// The fields with their places.
+    #[serde(skip)]
+    pub fields: Node,
+}
+
+impl Knowledge {
+    /// The JSON Schema that the entry gives for its own front matter.
+    pub fn schema(&self) -> Option<&Node> {
+        self.fields.find("schema")
+    }
+}
+
+/// Reads an entry; returns nothing when it cannot be named.
+pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Knowledge> {
+    let Sections { place, yaml, body } = split(&source.text, findings)?;
+    let fields = yaml::parse(yaml, Place { line: place.line + 1, column: 1 }, findings)?;
+    if fields.entries().is_none() {
+        let message = format!("front matter must be a mapping, found {}", fields.type_name());
+        findings.add(Code::InvalidType, fields.place, "", message).suggest("write `key: value` lines");
+        return None;
+    }
+    let mut reader = Reader { fields: &fields, place, findings };
+    let stem = source.path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("my_entry");
+    let id = reader.id(stem);
+    let title = reader.required("title", "What it is about");
+    let version = reader.version();
+    let entry_type = reader.required("entry_type", "reference");
+    let category = reader.recommended("category");
+    let tags = reader.tags();
+    Some(Knowledge {
+        id: id?,
+        title,
+        version,
+        entry_type,
+        category,
+        tags,
+        front_matter: fields.to_json(),
+        body: body.to_owned(),
+        fields,
+    })
+}
+
+/// The parts of a file.
+struct Sections<'t> {
+    /// Where the front matter opens.
+    place: Place,
+    yaml: &'t str,
+    body: &'t str,
+}
+
+/// Takes a file apart, line by line.
+///
+/// A `---` inside a value never ends the front matter: YAML itself does not allow one that begins a
+/// line there, and any other does not stand alone at the beginning of its line.
+fn split<'t>(text: &'t str, findings: &mut Findings) -> Option<Sections<'t>> {
+    let index = LineIndex::new(text);
+    let mut lines = lines_from(text, signature::after_stamp(text)).skip_while(|(_, line)| line.trim().is_empty());
+    let Some((opening, first)) = lines.next() else {
+        findings
+            .add(Code::EmptyFile, Place::START, "", "there is no content")
+            .suggest("describe the entry, or remove the file");
+        return None;
+    };
+    let place = index.place(opening);
+    if first.trim_end() != "---" {
+        findings
+            .add(Code::MissingFrontMatter, place, "", "the file has no YAML front matter")
+            .suggest("begin it with `---`, the fields `id`, `title`, `version`, `entry_type`, and `---` again");
+        return None;
+    }
+    let start = opening + first.len();
+    let Some((end, closing)) = lines.find(|(_, line)| matches!(line.trim_end(), "---" | "...")) else {
+        findings
+            .add(Code::MissingFrontMatter, place, "", "the front matter that begins here is not closed")
+            .suggest("put a line `---` between the fields and the text");
+        return None;
+    };
+    let yaml = text.get(start..end).unwrap_or("");
+    if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        findings
+            .add(Code::MissingFrontMatter, place, "", "the front matter is empty")
+            .suggest("write at least `id`, `title`, `version` and `entry_type`");
+        return None;
+    }
+    Some(Sections { place, yaml, body: text.get(end + closing.len()..).unwrap_or("") })
+}
+
+/// The lines of a text with their offsets, each with its line ending.
+fn lines_from(text: &str, start: usize) -> impl Iterator<Item = (usize, &str)> {
+    let mut offset = start;
+    text.get(start..).unwrap_or("").split_inclusive('\n').map(move |line| {
+        let begin = offset;
+        offset += line.len();
+        (begin, line)
+    })
+}
+
+struct Reader<'n, 'f> {
+    fields: &'n Node,
+    /// Where to report what is missing.
+    place: Place,
+    findings: &'f mut Findings,
+}
+
+impl Reader<'_, '_> {
+    fn id(&mut self, stem: &str) -> Option<ItemId> {
+        let (current, former) = (self.fields.find_entry("id"), self.fields.find_entry("zettel_id"));
+        let present = |entry: &&Entry| !is_blank(&entry.value);
+        let (current, former) = (current.filter(present), former.filter(present));
+        if let (Some(current), Some(former)) = (current, former)
+            && current.value.scalar() != former.value.scalar()
+        {
+            self.findings
+                .add(Code::ConflictingField, former.place, "zettel_id", "zettel_id differs from id, which counts")
+                .suggest("remove `zettel_id`");
+        }
+        let Some(entry) = current.or(former) else {
+            self.missing("id", stem);
+            return None;
+        };
+        // Zettelkasten ids are often bare numbers.
+        let written = match &entry.value.data {
+            Data::Text(text) => text.clone(),
+            Data::Int(number) => number.to_string(),
+            _ => {
+                self.wrong_type(&entry.value, &entry.key, "a string");
+                return None;
+            }
+        };
+        match written.parse() {
+            Ok(id) => Some(id),
+            Err(err) => {
+                self.findings
+                    .add(Code::InvalidId, entry.value.place, entry.key.clone(), err.to_string())
+                    .suggest(format!("name it after the file: `{}: {stem}`", entry.key));
+                None
+            }
+        }
+    }
+
+    fn required(&mut self, key: &str, example: &str) -> String {
+        match self.fields.find(key).filter(|value| !is_blank(value)) {
+            Some(value) => self.text(value, key),
+            None => self.missing(key, example),
+        }
+    }
+
+    fn recommended(&mut self, key: &str) -> String {
+        let Some(value) = self.fields.find(key).filter(|value| !is_blank(value)) else {
+            self.not_there(key);
+            return String::new();
+        };
+        self.text(value, key)
+    }
+
+    fn version(&mut self) -> String {
+        let Some(value) = self.fields.find("version").filter(|value| !is_blank(value)) else {
+            return self.missing("version", "\"1.0.0\"");
+        };
+        let written = match &value.data {
+            Data::Text(text) => text.clone(),
+            Data::Int(_) | Data::Float(..) => {
+                let written = value.scalar().unwrap_or_default();
+                let completed = completed(&written);
+                let message = format!("version `{}` is a number; a version is a string", shown(&written));
+                let finding = self.findings.add(Code::UnquotedVersion, value.place, "version", message);
+                if let Some(version) = &completed {
+                    finding.suggest(format!("write \"{version}\""));
+                }
+                completed.map_or(written, |version| version.to_string())
+            }
+            _ => {
+                self.wrong_type(value, "version", "a string");
+                return String::new();
+            }
+        };
+        if let Err(err) = Version::parse(&written) {
+            let message = format!("version `{}` is not MAJOR.MINOR.PATCH: {err}", shown(&written).escape_debug());
+            let better = completed(&written).map_or_else(|| "1.0.0".to_owned(), |version| version.to_string());
+            self.findings
+                .add(Code::InvalidSemver, value.place, "version", message)
+                .suggest(format!("write \"{better}\""));
+        }
+        written
+    }
+
+    fn tags(&mut self) -> Vec<String> {
+        let Some(value) = self.fields.find("tags") else {
+            self.not_there("tags");
+            return Vec::new();
+        };
+        let Some(elements) = value.elements() else {
+            self.wrong_type(value, "tags", "a list of strings");
+            return Vec::new();
+        };
+        let others = elements.iter().enumerate().filter(|(_, element)| element.as_text().is_none());
+        for (index, element) in others.take(MAX_WRONG_TAGS) {
+            self.wrong_type(element, &format!("tags[{index}]"), "a string");
+        }
+        elements.iter().filter_map(Node::as_text).map(str::to_owned).collect()
+    }
+
+    fn text(&mut self, value: &Node, key: &str) -> String {
+        value.as_text().map_or_else(
+            || {
+                self.wrong_type(value, key, "a string");
+                String::new()
+            },
+            str::to_owned,
+        )
+    }
+
+    fn missing(&mut self, key: &str, example: &str) -> String {
+        let place = self.fields.find_entry(key).map_or(self.place, |entry| entry.place);
+        self.findings
+            .add(Code::MissingRequiredField, place, key, format!("{key} is required"))
+            .suggest(format!("add `{key}: {example}`"));
+        String::new()
+    }
+
+    fn not_there(&mut self, key: &str) {
+        let place = self.fields.find_entry(key).map_or(self.place, |entry| entry.place);
+        self.findings
+            .add(Code::MissingRecommendedField, place, key, format!("{key} is recommended"))
+            .suggest(format!("add `{key}`, so that the entry can be found by it"));
+    }
+
+    fn wrong_type(&mut self, value: &Node, path: &str, expected: &str) {
+        let message = format!("{path} must be {expected}, found {}", value.type_name());
+        let finding = self.findings.add(Code::InvalidType, value.place, path, message);
+        match (value.scalar(), expected) {
+            (Some(scalar), "a string") => {
+                finding.suggest(format!("put quotes around it: \"{}\"", shown(&scalar).escape_debug()))
+            }
+            (Some(scalar), _) => finding.suggest(format!("write [{}]", shown(&scalar).escape_debug())),
+            (None, _) => finding.suggest(format!("replace it with {expected}")),
+        };
+    }
+}
+
+/// Whether a value says nothing.
+fn is_blank(value: &Node) -> bool {
+    value.is_null() || value.as_text().is_some_and(|text| text.trim().is_empty())
+}
+
+/// The full version that an abbreviated one stands for: `1.10` is `1.10.0`.
+fn completed(written: &str) -> Option<Version> {
+    let numbers = written.trim_start_matches(['v', 'V']);
+    let missing = 2_usize.saturating_sub(numbers.matches('.').count());
+    Version::parse(&format!("{numbers}{}", ".0".repeat(missing))).ok()
+}

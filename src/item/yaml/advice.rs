@@ -1,0 +1,66 @@
+//! What to do about a YAML syntax error.
+//!
+//! The parser says where it gave up, not what was meant. Most mistakes are one of few: a tab, an
+//! unquoted value that YAML reads as something else, a quote or bracket that is not closed.
+
+use saphyr_parser::ScanError;
+
+/// Finds the line and column of what caused an error, both starting at 1.
+///
+/// The parser blames a tab on the beginning of the value that the tab interrupts.
+pub(super) fn find_cause(text: &str, error: &ScanError) -> (usize, usize) {
+    let (line, column) = (error.marker().line().max(1), error.marker().col() + 1);
+    if !error.info().contains("found a tab") {
+        return (line, column);
+    }
+    let tabs = text
+        .lines()
+        .enumerate()
+        .skip(line)
+        .find_map(|(index, line)| Some((index + 1, indentation(line).find('\t')? + 1)));
+    tabs.unwrap_or((line, column))
+}
+
+/// Finds the advice for an error of the parser on a line.
+pub(super) fn on(error: &str, line: &str) -> &'static str {
+    if indentation(line).contains('\t') || error.contains("tab") {
+        "indent with spaces, not tabs"
+    } else if error.contains("mapping values are not allowed") {
+        "put quotes around a value that contains `: `"
+    } else if error.contains("unknown anchor") || error.contains("anchor or alias") {
+        "put quotes around a value that begins with `*` or `&`"
+    } else if error.contains("in quoted scalar") || error.contains("quoted scalar, found unexpected") {
+        "close the quote"
+    } else if error.contains("escape") || error.contains("hexadecimal") {
+        "write `\\\\` for a backslash, or use single quotes"
+    } else if error.contains("trailing content") {
+        "put quotes around the whole value"
+    } else if error.contains("unexpected character") {
+        "put quotes around a value that begins with `@`, `%` or a backtick"
+    } else if error.contains("flow") || error.contains("bracket") || error.contains("illegal placement") {
+        "close each `[` and `{`, and put quotes around a value that begins with one"
+    } else if error.contains("simple key") {
+        "write `key: value`, with a space after the colon"
+    } else {
+        "check the indentation, and that quotes and brackets are closed"
+    }
+}
+
+fn indentation(line: &str) -> &str {
+    let content = line.trim_start_matches([' ', '\t']);
+    line.get(..line.len() - content.len()).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tab_explains_whatever_the_parser_says() {
+        assert_eq!(on("invalid indentation", "\tb: 2"), "indent with spaces, not tabs");
+        assert_eq!(
+            on("invalid indentation", "b:\t2"),
+            "check the indentation, and that quotes and brackets are closed"
+        );
+    }
+}
