@@ -1,3 +1,5 @@
 //! The `piton` program.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    piton::cli::main()
+}

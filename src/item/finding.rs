@@ -1,6 +1,6 @@
 //! What validation has to say about a file.
 //!
-//! A [`Finding`] is one complaint with a stable [`Code`](super::code::Code), a place and, where
+//! A [`Finding`] is one complaint with a stable [`Code`], a place and, where
 //! possible, a way out. [`Findings`] collects those of one file; rules never stop at the first.
 
 use std::path::{Path, PathBuf};

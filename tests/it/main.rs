@@ -1,1 +1,10 @@
 //! Integration tests: the real binary, real git.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
+
+mod architecture;
+mod config;
+mod harness;
+mod init;
+mod quickstart;
+mod usage;

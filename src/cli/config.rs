@@ -1,0 +1,62 @@
+//! `piton config`: every setting with where it came from.
+
+use serde::Serialize;
+
+use super::{Format, Ui};
+use crate::config::{Key, Setting, Source};
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::item::finding::Finding;
+
+/// Shows every setting and where its value comes from.
+///
+/// Later layers win: defaults, `~/.ai/config.yaml`, `.ai/config.yaml`, `PITON_*` variables, flags.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton config                            Show all settings
+  piton config signature.require          Show one
+  PITON_UI_COLOR=never piton config       Set one for a single command")]
+pub(super) struct ConfigArguments {
+    /// Shows this setting only.
+    key: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    settings: &'a [Setting],
+    findings: &'a [Finding],
+}
+
+pub(super) fn run(arguments: &ConfigArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let settings = match &arguments.key {
+        None => ctx.config.all(),
+        Some(name) => {
+            let unknown =
+                || Error::UnknownSetting { name: name.clone(), similar: Key::find_similar(name).map(Key::name) };
+            vec![ctx.config.get(Key::find(name).ok_or_else(unknown)?)]
+        }
+    };
+    if ui.format() == Format::Json {
+        ui.json(&Report { settings: &settings, findings: ctx.config.findings() })?;
+    } else {
+        for setting in &settings {
+            ui.line(&row(setting))?;
+        }
+        for finding in ctx.config.findings() {
+            ui.finding(finding);
+        }
+    }
+    Ok(if ctx.config.has_errors() { ExitStatus::Invalid } else { ExitStatus::Success })
+}
+
+fn row(setting: &Setting) -> String {
+    let source = match &setting.source {
+        Source::Default => "default".to_owned(),
+        Source::User { file, line } => format!("user, {}:{line}", file.display()),
+        Source::Project { file, line } => format!("project, {}:{line}", file.display()),
+        Source::Environment { variable } => format!("environment, {variable}"),
+        Source::Flag { flag } => format!("flag, {flag}"),
+    };
+    format!("{:<18} {:<10} {source}", setting.key.name(), setting.value.as_str())
+}

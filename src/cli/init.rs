@@ -1,0 +1,129 @@
+//! `piton init`: a `.ai/` folder with a working example.
+//!
+//! Nothing that exists is ever overwritten: everything is looked at before anything is written, a
+//! file with the same content counts as done, and nothing is written through a symbolic link.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{Format, Ui};
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+
+/// Makes `.ai/` with a working example.
+///
+/// It goes to the top of the git work tree, or to the current folder outside of git. Existing files
+/// are never overwritten.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton init                  Make `.ai/` in this project
+  piton -C ../other init      Make it in another one")]
+pub(super) struct InitArguments {}
+
+const EXAMPLE: [(&str, &str); 6] = [
+    (".ai/config.yaml", include_str!("example/config.yaml")),
+    (".ai/directives/examples/hello.md", include_str!("example/hello.md")),
+    (".ai/tools/examples/greet/tool.yaml", include_str!("example/tool.yaml")),
+    (".ai/tools/examples/greet/greet.sh", include_str!("example/greet.sh")),
+    (".ai/knowledge/examples/how_items_work.md", include_str!("example/how_items_work.md")),
+    (".ai/outputs/.gitignore", "*\n"),
+];
+
+/// What [`write_example`] did.
+#[derive(Debug, Serialize)]
+pub(super) struct Written {
+    /// The folder that the others are relative to.
+    root: PathBuf,
+    /// Files that were made.
+    created: Vec<PathBuf>,
+    /// Files that were there with the same content.
+    unchanged: Vec<PathBuf>,
+}
+
+pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let written = write_example(&ctx.root)?;
+    if ui.format() == Format::Json {
+        ui.json(&written)?;
+        return Ok(ExitStatus::Success);
+    }
+    for file in &written.created {
+        ui.line(&format!("created {}", file.display()))?;
+    }
+    let place = if ctx.root == ctx.cwd { String::new() } else { format!(" in `{}`", ctx.root.display()) };
+    if written.created.is_empty() {
+        ui.success(&format!("the example is already there{place}"));
+    } else {
+        ui.success(&format!("made {} files{place}", written.created.len()));
+    }
+    ui.hint("check the items with `piton validate`, see the settings with `piton config`");
+    Ok(ExitStatus::Success)
+}
+
+/// Writes the example project below a folder: all of it or, if something is in the way, nothing.
+pub(super) fn write_example(root: &Path) -> Result<Written, Error> {
+    let mut written = Written { root: root.to_path_buf(), created: Vec::new(), unchanged: Vec::new() };
+    let mut in_the_way = Vec::new();
+    for (file, text) in EXAMPLE {
+        let file = PathBuf::from(file);
+        match look_at(root, &file, text) {
+            State::Missing => written.created.push(file),
+            State::Same => written.unchanged.push(file),
+            State::InTheWay(path) if in_the_way.contains(&path) => {}
+            State::InTheWay(path) => in_the_way.push(path),
+        }
+    }
+    if !in_the_way.is_empty() {
+        return Err(Error::FilesInTheWay(in_the_way));
+    }
+    for (file, text) in EXAMPLE {
+        if written.created.iter().any(|created| created == Path::new(file)) {
+            create(&root.join(file), text).map_err(|source| Error::Write { file: PathBuf::from(file), source })?;
+        }
+    }
+    Ok(written)
+}
+
+enum State {
+    Missing,
+    Same,
+    /// The file, or a link or file where one of its folders should be.
+    InTheWay(PathBuf),
+}
+
+fn look_at(root: &Path, file: &Path, text: &str) -> State {
+    let folders: Vec<&Path> = file.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()).collect();
+    for folder in folders.into_iter().rev() {
+        match fs::symlink_metadata(root.join(folder)) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return State::InTheWay(folder.to_path_buf()),
+            Err(_) => return State::Missing,
+        }
+    }
+    match fs::symlink_metadata(root.join(file)) {
+        Err(_) => State::Missing,
+        Ok(metadata) if metadata.is_file() && holds(&root.join(file), text) => State::Same,
+        Ok(_) => State::InTheWay(file.to_path_buf()),
+    }
+}
+
+fn holds(file: &Path, text: &str) -> bool {
+    fs::read(file).is_ok_and(|bytes| bytes == text.as_bytes())
+}
+
+fn create(file: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    // Whatever appears here in the meantime is somebody's: `create_new` never replaces it.
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if text.starts_with("#!") {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o777);
+    }
+    options.open(file)?.write_all(text.as_bytes())
+}

@@ -1,0 +1,182 @@
+//! The terminal: arguments in, results and exit codes out.
+//!
+//! One file per command, each with its arguments and a `run`; [`Ui`] is the only printer. Commands
+//! return an [`Error`] or the [`ExitStatus`] of a check that was done and failed.
+
+mod config;
+mod init;
+mod quickstart;
+mod ui;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+
+pub use ui::{Format, Ui, Verbosity, clean};
+
+use crate::config::{ColorSetting, Key, Value};
+use crate::context::{self, Context, Environment};
+use crate::error::{Error, ExitStatus};
+
+/// Runs directives and tools in a git repository with a safety rope.
+#[derive(Debug, Parser)]
+#[command(name = "piton", version, arg_required_else_help = true, subcommand_required = true)]
+#[command(after_help = "\
+Examples:
+  piton quickstart            See an example project in a temporary folder
+  piton init                  Make `.ai/` with a working example
+  piton config                Show every setting and where it comes from
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 5 cannot be served safely")]
+struct Arguments {
+    #[command(flatten)]
+    global: GlobalArguments,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Args)]
+struct GlobalArguments {
+    /// Works in this folder instead of the current one.
+    #[arg(short = 'C', value_name = "DIR", global = true, help_heading = "Global options")]
+    folder: Option<PathBuf>,
+    /// Says errors only.
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
+    quiet: bool,
+    /// Says more, such as where the project was found.
+    #[arg(short, long, action = ArgAction::SetTrue, global = true, help_heading = "Global options")]
+    verbose: bool,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t, global = true, help_heading = "Global options")]
+    format: Format,
+    /// Whether output is coloured.
+    #[arg(long, value_name = "WHEN", value_enum, global = true, help_heading = "Global options")]
+    color: Option<ColorSetting>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(init::InitArguments),
+    Config(config::ConfigArguments),
+    Quickstart(quickstart::QuickstartArguments),
+}
+
+impl Command {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Init(_) => "init",
+            Self::Config(_) => "config",
+            Self::Quickstart(_) => "quickstart",
+        }
+    }
+
+    /// Whether it stops on settings that are not valid; the others report them in their result.
+    fn needs_settings(&self) -> bool {
+        !matches!(self, Self::Config(_))
+    }
+
+    /// The formats in which its result can be written.
+    fn formats(&self) -> &'static [Format] {
+        match self {
+            Self::Init(_) | Self::Config(_) | Self::Quickstart(_) => &[Format::Human, Format::Json],
+        }
+    }
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let environment = Environment::of_process();
+    let words = context::arguments();
+    let arguments = match Arguments::try_parse_from(&words) {
+        Ok(arguments) => arguments,
+        Err(err) => return report_usage(&err, &words, &environment).into(),
+    };
+    let GlobalArguments { quiet, verbose, format, color, .. } = arguments.global;
+    let verbosity = match (quiet, verbose) {
+        (true, _) => Verbosity::Quiet,
+        (false, true) => Verbosity::Verbose,
+        (false, false) => Verbosity::Normal,
+    };
+    // Settings may say otherwise about colours, but they are not read yet and reading may fail.
+    let mut ui = Ui::new(format, verbosity, color.unwrap_or(ColorSetting::Auto), &environment);
+    let result = run(&arguments, environment, &mut ui).and_then(|status| Ok(ui.finish().map(|()| status)?));
+    let status = match result {
+        Ok(status) => status,
+        Err(err) => {
+            // A result that cannot be printed is an error; an error that cannot be printed ends here.
+            let _ = match err.exit_status() {
+                ExitStatus::Success => Ok(()),
+                _ => ui.error(&err).and_then(|()| ui.finish()),
+            };
+            err.exit_status()
+        }
+    };
+    status.into()
+}
+
+fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let global = &arguments.global;
+    require_format(&arguments.command, global.format)?;
+    let mut ctx = match &arguments.command {
+        // It makes a project of its own: where it is started does not matter.
+        Command::Quickstart(_) => quickstart::make_project(environment)?,
+        _ => Context::discover(environment, global.folder.as_deref())?,
+    };
+    if let Some(color) = global.color {
+        ctx.config.set_flag(Key::UiColor, Value::Color(color), "--color");
+    }
+    ui.set_color(ctx.config.color(), &ctx.environment);
+    ui.detail(&format!("project `{}`, {}", ctx.root.display(), ctx.found_by.reason()));
+    if arguments.command.needs_settings() {
+        require_settings(&ctx, ui)?;
+    }
+    match &arguments.command {
+        Command::Init(_) => init::run(&ctx, ui),
+        Command::Config(command) => config::run(command, &ctx, ui),
+        Command::Quickstart(_) => quickstart::run(&ctx, ui),
+    }
+}
+
+/// Stops on settings that are not valid; says what is odd about those that are.
+fn require_settings(ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
+    if ctx.config.has_errors() {
+        return Err(Error::Settings(ctx.config.findings().to_vec()));
+    }
+    for finding in ctx.config.findings() {
+        ui.finding(finding);
+    }
+    Ok(())
+}
+
+fn require_format(command: &Command, format: Format) -> Result<(), Error> {
+    if command.formats().contains(&format) {
+        return Ok(());
+    }
+    let offered: Vec<String> = command.formats().iter().map(|format| format!("`{}`", format.name())).collect();
+    Err(Error::UnknownFormat { command: command.name(), format: format.name(), offered: offered.join(" or ") })
+}
+
+fn report_usage(err: &clap::Error, words: &[OsString], environment: &Environment) -> ExitStatus {
+    // The arguments could not be parsed, so what they say about output is read by hand.
+    let format = find_option::<Format>(words, "--format").unwrap_or_default();
+    let color = find_option::<ColorSetting>(words, "--color").unwrap_or(ColorSetting::Auto);
+    let mut ui = Ui::new(format, Verbosity::Normal, color, environment);
+    let printed = ui.usage(err).and_then(|()| ui.finish()).map_err(Error::from);
+    match printed {
+        _ if err.use_stderr() => ExitStatus::Invalid,
+        Ok(()) => ExitStatus::Success,
+        Err(err) => err.exit_status(),
+    }
+}
+
+fn find_option<T: ValueEnum>(words: &[OsString], name: &str) -> Option<T> {
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let at = words.iter().position(|word| word == name || word.starts_with(&format!("{name}=")))?;
+    let value = match words.get(at)?.split_once('=') {
+        Some((_, value)) => value,
+        None => words.get(at + 1)?,
+    };
+    T::from_str(value, false).ok()
+}

@@ -1,0 +1,40 @@
+//! `piton quickstart`: an example project in a fresh temporary folder.
+//!
+//! Works from any folder and needs neither git identity nor network. The folder is kept, so that it
+//! can be looked at afterwards.
+
+use serde_json::json;
+
+use super::init::write_example;
+use super::{Format, Ui};
+use crate::context::{Context, Environment};
+use crate::error::{Error, ExitStatus};
+
+/// Makes an example project in a temporary folder and shows what is in it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton quickstart            Make the example and look at it")]
+pub(super) struct QuickstartArguments {}
+
+pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    if ui.format() == Format::Json {
+        ui.json(&json!({"project": ctx.root}))?;
+    } else {
+        ui.success(&format!("made an example project in `{}`", ctx.root.display()));
+        ui.line(&ctx.root.display().to_string())?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// Makes the project and opens it.
+pub(super) fn make_project(environment: Environment) -> Result<Context, Error> {
+    let parent = environment.temporary_folder();
+    let folder = tempfile::Builder::new()
+        .prefix("piton-quickstart-")
+        .tempdir_in(&parent)
+        .map_err(|source| Error::Write { file: parent, source })?
+        .keep();
+    write_example(&folder)?;
+    Ok(Context::at(environment, &folder)?)
+}

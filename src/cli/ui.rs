@@ -1,0 +1,298 @@
+//! The only printer.
+//!
+//! stdout is data, stderr is talk. Colours only on a terminal unless asked for; text that comes from
+//! files is cleaned of control characters, so that a file cannot drive the terminal. Writing to a
+//! closed pipe is reported as an error of its own kind and ends the program as a success.
+
+use std::borrow::Cow;
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use anstream::AutoStream;
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::config::ColorSetting;
+use crate::context::Environment;
+use crate::error::Error;
+use crate::item::finding::{Finding, Severity};
+
+const GREEN: Style = AnsiColor::Green.on_default().bold();
+const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
+const RED: Style = AnsiColor::Red.on_default().bold();
+const CYAN: Style = AnsiColor::Cyan.on_default().bold();
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Human,
+    /// One JSON value per line.
+    Json,
+    /// SARIF 2.1.0, of `validate`.
+    Sarif,
+    /// Documentation, of `tool show`.
+    Markdown,
+}
+
+/// How much is said beside the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Errors only.
+    Quiet,
+    /// What a person wants to know.
+    #[default]
+    Normal,
+    /// Also why.
+    Verbose,
+}
+
+/// The terminal.
+pub struct Ui {
+    format: Format,
+    verbosity: Verbosity,
+    out: BufWriter<AutoStream<io::Stdout>>,
+    talk: AutoStream<io::Stderr>,
+}
+
+impl Format {
+    /// The format as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Json => "json",
+            Self::Sarif => "sarif",
+            Self::Markdown => "markdown",
+        }
+    }
+}
+
+impl Ui {
+    /// Opens the terminal.
+    pub fn new(format: Format, verbosity: Verbosity, color: ColorSetting, environment: &Environment) -> Self {
+        let (out, talk) = (io::stdout(), io::stderr());
+        let out_choice = choose(color, environment, out.is_terminal());
+        let talk_choice = choose(color, environment, talk.is_terminal());
+        Self {
+            format,
+            verbosity,
+            out: BufWriter::new(AutoStream::new(out, out_choice)),
+            talk: AutoStream::new(talk, talk_choice),
+        }
+    }
+
+    /// Changes when to colour, once the settings are known.
+    pub fn set_color(&mut self, color: ColorSetting, environment: &Environment) {
+        *self = Self::new(self.format, self.verbosity, color, environment);
+    }
+
+    /// The format that was asked for.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Prints a value as one line of JSON.
+    pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, value).map_err(io::Error::from)?;
+        self.out.write_all(b"\n")
+    }
+
+    /// Prints a line of data, cleaned.
+    pub fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{}", clean(text))
+    }
+
+    /// Prints data that carries its own styles; what comes from files must have been cleaned.
+    pub fn rendered(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(text.as_bytes())
+    }
+
+    /// Says that something was done.
+    pub fn success(&mut self, text: &str) {
+        self.say(Verbosity::Normal, Some((GREEN, "✓ ")), text);
+    }
+
+    /// Says that something was checked and is not as it should be.
+    pub fn failure(&mut self, text: &str) {
+        self.say(Verbosity::Normal, Some((RED, "✗ ")), text);
+    }
+
+    /// Says that something deserves attention.
+    pub fn warning(&mut self, text: &str) {
+        self.say(Verbosity::Normal, Some((YELLOW, "warning: ")), text);
+    }
+
+    /// Says something beside the result.
+    pub fn note(&mut self, text: &str) {
+        self.say(Verbosity::Normal, None, text);
+    }
+
+    /// Says something that only `-v` wants to know.
+    pub fn detail(&mut self, text: &str) {
+        self.say(Verbosity::Verbose, None, text);
+    }
+
+    /// Says what to do next.
+    pub fn hint(&mut self, text: &str) {
+        self.say(Verbosity::Normal, Some((CYAN, "hint: ")), text);
+    }
+
+    /// Says what a finding says, in short.
+    pub fn finding(&mut self, finding: &Finding) {
+        let (from, style, label) = match finding.severity {
+            Severity::Error => (Verbosity::Quiet, RED, "error: "),
+            Severity::Warning => (Verbosity::Normal, YELLOW, "warning: "),
+        };
+        let place = format!(" --> {}:{}:{}", finding.file.display(), finding.line, finding.column);
+        self.say(from, Some((style, label)), &format!("{} [{}]", finding.message, finding.code));
+        self.say(from, None, &place);
+        if let Some(suggestion) = &finding.suggestion {
+            self.say(from, Some((CYAN, "hint: ")), suggestion);
+        }
+    }
+
+    /// Reports why a command was not done: as talk, or as the result when that is JSON.
+    pub fn error(&mut self, err: &Error) -> io::Result<()> {
+        if self.format == Format::Json {
+            return self.error_json(err.code(), &with_causes(err), err.hint().as_deref());
+        }
+        self.say(Verbosity::Quiet, Some((RED, "error: ")), &err.to_string());
+        let mut cause = err.source();
+        while let Some(source) = cause {
+            self.say(Verbosity::Quiet, None, &format!("  caused by: {source}"));
+            cause = source.source();
+        }
+        if let Some(hint) = err.hint() {
+            self.say(Verbosity::Quiet, None, "");
+            self.say(Verbosity::Quiet, Some((CYAN, "hint: ")), &hint);
+        }
+        Ok(())
+    }
+
+    /// Reports wrong usage in the words of the argument parser, or prints the help it asked for.
+    pub(super) fn usage(&mut self, err: &clap::Error) -> io::Result<()> {
+        if !err.use_stderr() {
+            return self.rendered(&err.render().ansi().to_string());
+        }
+        if self.format == Format::Json {
+            let text = err.render().to_string();
+            let first = text.split("\n\n").next().unwrap_or_default();
+            let message = first.strip_prefix("error: ").unwrap_or(first).trim();
+            return self.error_json("USAGE", message, Some("see `piton --help`"));
+        }
+        self.say_raw(&err.render().ansi().to_string());
+        Ok(())
+    }
+
+    /// Writes what is still held back.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn error_json(&mut self, code: &str, message: &str, suggestion: Option<&str>) -> io::Result<()> {
+        self.json(&json!({"error": {"code": code, "message": message, "suggestion": suggestion}}))
+    }
+
+    fn say(&mut self, from: Verbosity, label: Option<(Style, &str)>, text: &str) {
+        if self.verbosity < from {
+            return;
+        }
+        let mut line = String::new();
+        if let Some((style, label)) = label {
+            // Writing to a string cannot fail.
+            let _ = write!(line, "{style}{label}{style:#}");
+        }
+        line.push_str(&clean(text));
+        line.push('\n');
+        self.say_raw(&line);
+    }
+
+    fn say_raw(&mut self, text: &str) {
+        // On a terminal both streams end in the same place: keep them in order. Talk that cannot be
+        // written has nobody to be told to.
+        let _ = self.out.flush();
+        let _ = self.talk.write_all(text.as_bytes());
+    }
+}
+
+/// Makes text harmless for a terminal: control, direction and invisible characters become visible.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    let harmful = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    };
+    if !text.contains(harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut cleaned = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if harmful(character) {
+            cleaned.extend(character.escape_unicode());
+        } else {
+            cleaned.push(character);
+        }
+    }
+    Cow::Owned(cleaned)
+}
+
+fn choose(color: ColorSetting, environment: &Environment, is_terminal: bool) -> anstream::ColorChoice {
+    let colored = match color {
+        ColorSetting::Always => true,
+        ColorSetting::Never => false,
+        ColorSetting::Auto if environment.find("NO_COLOR").is_some() => false,
+        ColorSetting::Auto if environment.find("CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
+        ColorSetting::Auto => is_terminal && environment.find("TERM").is_some_and(|term| term != "dumb"),
+    };
+    if colored { anstream::ColorChoice::AlwaysAnsi } else { anstream::ColorChoice::Never }
+}
+
+fn with_causes(err: &Error) -> String {
+    let mut text = err.to_string();
+    let mut cause = err.source();
+    while let Some(source) = cause {
+        let _ = write!(text, ": {source}");
+        cause = source.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn text_cannot_drive_the_terminal() {
+        assert_eq!(clean("plain\ttext\nä ✓"), "plain\ttext\nä ✓");
+        assert_eq!(clean("\u{1b}]52;c;x\u{7}"), "\\u{1b}]52;c;x\\u{7}");
+        assert_eq!(clean("a\u{202e}b\rc\u{9b}2J\u{200b}"), "a\\u{202e}b\\u{d}c\\u{9b}2J\\u{200b}");
+    }
+
+    #[test]
+    fn colours_follow_flag_then_convention_then_terminal() {
+        let colored = |setting, variables: &[(&str, &str)], is_terminal| {
+            let variables: BTreeMap<OsString, OsString> =
+                variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            let environment = Environment::new(variables, PathBuf::from("/"));
+            choose(setting, &environment, is_terminal) == anstream::ColorChoice::AlwaysAnsi
+        };
+        let (auto, always, never) = (ColorSetting::Auto, ColorSetting::Always, ColorSetting::Never);
+        assert!(colored(auto, &[("TERM", "xterm")], true));
+        assert!(!colored(auto, &[("TERM", "xterm")], false));
+        assert!(!colored(auto, &[("TERM", "dumb")], true));
+        assert!(!colored(auto, &[], true));
+        assert!(!colored(auto, &[("TERM", "xterm"), ("NO_COLOR", "1")], true));
+        assert!(colored(auto, &[("TERM", "xterm"), ("NO_COLOR", "")], true));
+        assert!(colored(auto, &[("CLICOLOR_FORCE", "1")], false));
+        assert!(!colored(auto, &[("CLICOLOR_FORCE", "0")], false));
+        assert!(!colored(auto, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false));
+        assert!(colored(always, &[("NO_COLOR", "1")], false));
+        assert!(!colored(never, &[("CLICOLOR_FORCE", "1"), ("TERM", "xterm")], true));
+    }
+}

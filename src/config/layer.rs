@@ -1,0 +1,145 @@
+//! Reading one settings file.
+//!
+//! Every mistake is a finding with its place and the rest of the file still counts, so that one
+//! wrong line does not switch off the others.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::{Config, Key, Source};
+use crate::item::code::Code;
+use crate::item::finding::{Findings, Strength};
+use crate::item::node::{Data, Entry, Node};
+use crate::item::place::Place;
+use crate::item::source::{MAX_DOCUMENT, SourceFile};
+use crate::item::yaml;
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    User,
+    Project,
+}
+
+/// Reads a file into the settings; a file that does not exist is an empty one.
+pub(super) fn read(config: &mut Config, file: &Path, owner: Owner) {
+    if let Err(err) = fs::symlink_metadata(file)
+        && matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+    {
+        return;
+    }
+    let shown = match owner {
+        Owner::User => file.to_path_buf(),
+        Owner::Project => PathBuf::from(".ai/config.yaml"),
+    };
+    let mut findings = Findings::new(&shown, Strength::Lenient);
+    if let Some(source) = SourceFile::load(file, MAX_DOCUMENT, &mut findings)
+        && !holds_only_comments(&source.text)
+        && let Some(document) = yaml::parse(&source.text, Place::START, &mut findings)
+    {
+        let mut layer = Layer { config, findings: &mut findings, owner, file: &shown };
+        layer.read_map(&document, "");
+    }
+    config.findings.extend(findings.into_vec());
+}
+
+fn holds_only_comments(text: &str) -> bool {
+    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'))
+}
+
+struct Layer<'a> {
+    config: &'a mut Config,
+    findings: &'a mut Findings,
+    owner: Owner,
+    file: &'a Path,
+}
+
+impl Layer<'_> {
+    /// Reads the entries below a dotted prefix; names have two parts, so this nests at most once.
+    fn read_map(&mut self, map: &Node, prefix: &str) {
+        let Some(entries) = map.entries() else {
+            let message = match prefix {
+                "" => format!("settings must be a mapping, not a {}", map.type_name()),
+                _ => format!("`{prefix}` must be a mapping of settings, not a {}", map.type_name()),
+            };
+            self.findings.add(Code::InvalidType, map.place, prefix, message);
+            return;
+        };
+        for entry in entries {
+            let name = if prefix.is_empty() { entry.key.clone() } else { format!("{prefix}.{}", entry.key) };
+            let section = format!("{name}.");
+            if prefix.is_empty() && Key::ALL.iter().any(|key| key.name().starts_with(&section)) {
+                // A section whose lines are all commented out.
+                if !entry.value.is_null() {
+                    self.read_map(&entry.value, &name);
+                }
+            } else if let Some(key) = Key::find(&name).filter(|_| !prefix.is_empty()) {
+                self.read_value(key, &entry.value);
+            } else {
+                self.report_unknown(entry, &name);
+            }
+        }
+    }
+
+    fn read_value(&mut self, key: Key, node: &Node) {
+        let text = match &node.data {
+            // In YAML `none` is text and `null` is nothing: nothing is not a value.
+            Data::Null | Data::List(_) | Data::Map(_) => {
+                let given = if node.is_null() { "nothing".to_owned() } else { format!("a {}", node.type_name()) };
+                let message = format!("`{}` must be {}, not {given}", key.name(), key.expected());
+                self.findings.add(Code::InvalidType, node.place, key.name(), message);
+                return;
+            }
+            _ => node.scalar().unwrap_or_default(),
+        };
+        let Some(value) = key.parse(&text) else {
+            let message = format!("`{}` must be {}, not `{text}`", key.name(), key.expected());
+            let finding = self.findings.add(Code::InvalidEnumValue, node.place, key.name(), message);
+            if let Some(similar) = closest(&text, key.values()) {
+                finding.suggest(format!("did you mean `{similar}`?"));
+            }
+            return;
+        };
+        let current = self.config.get(key).value;
+        if self.owner == Owner::Project && !key.project_may_set(current, value) {
+            let message = format!(
+                "a project may tighten `{}`, not loosen it from `{}` to `{}`",
+                key.name(),
+                current.as_str(),
+                value.as_str()
+            );
+            self.findings
+                .add(Code::SettingIgnored, node.place, key.name(), message)
+                .suggest("set it in `~/.ai/config.yaml` if it is meant");
+            return;
+        }
+        let (file, line) = (self.file.to_path_buf(), node.place.line);
+        let source = match self.owner {
+            Owner::User => Source::User { file, line },
+            Owner::Project => Source::Project { file, line },
+        };
+        self.config.set(key, value, source);
+    }
+
+    fn report_unknown(&mut self, entry: &Entry, name: &str) {
+        let message = format!("`{name}` is not a setting");
+        let finding = self.findings.add(Code::UnknownSetting, entry.place, name, message);
+        if let Some((section, rest)) = Key::find(name).and_then(|key| key.name().split_once('.')) {
+            finding.suggest(format!("write `{rest}` on a line of its own below `{section}:`"));
+        } else if let Some(similar) = Key::find_similar(name) {
+            finding.suggest(format!("did you mean `{}`?", similar.name()));
+        } else {
+            finding.suggest("list the settings with `piton config`");
+        }
+    }
+}
+
+fn closest(text: &str, values: &'static [&'static str]) -> Option<&'static str> {
+    values
+        .iter()
+        .map(|value| (strsim::jaro_winkler(&text.to_lowercase(), value), *value))
+        .filter(|(score, _)| *score >= 0.7)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, value)| value)
+}

@@ -1,0 +1,227 @@
+//! Settings in layers.
+//!
+//! Defaults, then `~/.ai/config.yaml`, then `.ai/config.yaml`, then `PITON_*` variables, then flags;
+//! the later wins, and every [`Setting`] knows where it came from. A project's file is untrusted:
+//! it may tighten safety and never loosen it. [`Config`] reads files, never the process.
+
+mod key;
+mod layer;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+pub use key::{Key, Value};
+
+use crate::item::finding::{Finding, Severity};
+
+/// The settings of one invocation.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// What some layer has set; everything else has its default.
+    settings: BTreeMap<Key, Setting>,
+    findings: Vec<Finding>,
+}
+
+/// One setting with where its value came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Its name.
+    pub key: Key,
+    /// Its value.
+    pub value: Value,
+    /// Who set it.
+    pub source: Source,
+}
+
+/// Where a value came from, lowest layer first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "layer", rename_all = "snake_case")]
+pub enum Source {
+    /// Built in.
+    Default,
+    /// The user's settings file.
+    User {
+        /// The file.
+        file: PathBuf,
+        /// The line, starting at 1.
+        line: u32,
+    },
+    /// The project's settings file.
+    Project {
+        /// The file, relative to the project.
+        file: PathBuf,
+        /// The line, starting at 1.
+        line: u32,
+    },
+    /// An environment variable.
+    Environment {
+        /// Its name.
+        variable: &'static str,
+    },
+    /// A flag of the command line.
+    Flag {
+        /// Its name, e.g. `--color`.
+        flag: &'static str,
+    },
+}
+
+/// What an item needs before it may be used; later is stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SignatureRequirement {
+    /// Nothing.
+    None,
+    /// A valid integrity stamp.
+    Integrity,
+    /// A signature by a known author.
+    Author,
+}
+
+/// Whether output is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorSetting {
+    /// On a terminal.
+    Auto,
+    /// Even into a file or pipe.
+    Always,
+    /// Not even on a terminal.
+    Never,
+}
+
+/// The settings files of one invocation; either may be missing.
+#[derive(Clone, Copy, Debug)]
+pub struct Files<'a> {
+    /// `~/.ai/config.yaml`.
+    pub user: Option<&'a Path>,
+    /// `.ai/config.yaml` of the project.
+    pub project: Option<&'a Path>,
+}
+
+/// An environment variable holds something that its setting cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the variable `{variable}` must be {expected}, not `{value}`")]
+pub struct InvalidVariable {
+    variable: &'static str,
+    expected: String,
+    value: String,
+}
+
+impl Config {
+    /// Reads all layers below the flags; what is wrong with the files becomes [`Config::findings`].
+    pub fn load(files: Files<'_>, variables: &BTreeMap<OsString, OsString>) -> Result<Self, InvalidVariable> {
+        let mut config = Self::default();
+        if let Some(file) = files.user {
+            layer::read(&mut config, file, layer::Owner::User);
+        }
+        if let Some(file) = files.project {
+            layer::read(&mut config, file, layer::Owner::Project);
+        }
+        config.read_variables(variables)?;
+        Ok(config)
+    }
+
+    /// Sets a value that was given as a flag.
+    pub fn set_flag(&mut self, key: Key, value: Value, flag: &'static str) {
+        self.set(key, value, Source::Flag { flag });
+    }
+
+    /// The setting of a key.
+    pub fn get(&self, key: Key) -> Setting {
+        self.settings.get(&key).cloned().unwrap_or_else(|| Setting {
+            key,
+            value: key.default(),
+            source: Source::Default,
+        })
+    }
+
+    /// Every setting, in the order of the documentation.
+    pub fn all(&self) -> Vec<Setting> {
+        Key::ALL.into_iter().map(|key| self.get(key)).collect()
+    }
+
+    /// What is wrong with the settings files.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// Whether any finding is an error.
+    pub fn has_errors(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Error)
+    }
+
+    /// `validate.strict`.
+    pub fn strict(&self) -> bool {
+        self.get(Key::ValidateStrict).value == Value::Bool(true)
+    }
+
+    /// `signature.require`.
+    pub fn signature_requirement(&self) -> SignatureRequirement {
+        match self.get(Key::SignatureRequire).value {
+            Value::Signature(requirement) => requirement,
+            _ => SignatureRequirement::None,
+        }
+    }
+
+    /// `ui.color`.
+    pub fn color(&self) -> ColorSetting {
+        match self.get(Key::UiColor).value {
+            Value::Color(color) => color,
+            _ => ColorSetting::Auto,
+        }
+    }
+
+    fn set(&mut self, key: Key, value: Value, source: Source) {
+        self.settings.insert(key, Setting { key, value, source });
+    }
+
+    fn read_variables(&mut self, variables: &BTreeMap<OsString, OsString>) -> Result<(), InvalidVariable> {
+        for key in Key::ALL {
+            let variable = key.variable();
+            // As everywhere in a shell, an empty variable is one that is not set.
+            let Some(text) = variables.get(&OsString::from(variable)).filter(|text| !text.is_empty()) else { continue };
+            let text = text.to_string_lossy();
+            let value = key.parse(&text).ok_or_else(|| InvalidVariable {
+                variable,
+                expected: key.expected(),
+                value: text.clone().into_owned(),
+            })?;
+            self.set(key, value, Source::Environment { variable });
+        }
+        Ok(())
+    }
+}
+
+impl SignatureRequirement {
+    /// The requirement as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Integrity => "integrity",
+            Self::Author => "author",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::None, Self::Integrity, Self::Author].into_iter().find(|requirement| requirement.as_str() == text)
+    }
+}
+
+impl ColorSetting {
+    /// The setting as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Auto, Self::Always, Self::Never].into_iter().find(|color| color.as_str() == text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Tests of the layers.
+
+use std::fs;
+
+use super::*;
+
+const REQUIREMENTS: [SignatureRequirement; 3] =
+    [SignatureRequirement::None, SignatureRequirement::Integrity, SignatureRequirement::Author];
+
+fn load(user: &str, project: &str, variables: &[(&str, &str)]) -> Result<Config, InvalidVariable> {
+    let folder = tempfile::tempdir().unwrap();
+    let (user_file, project_file) = (folder.path().join("user.yaml"), folder.path().join("project.yaml"));
+    fs::write(&user_file, user).unwrap();
+    fs::write(&project_file, project).unwrap();
+    let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    Config::load(Files { user: Some(&user_file), project: Some(&project_file) }, &variables)
+}
+
+#[test]
+fn no_project_loosens_what_its_user_requires() {
+    for user in REQUIREMENTS {
+        for project in REQUIREMENTS {
+            let text = |requirement: SignatureRequirement| format!("signature:\n  require: {}\n", requirement.as_str());
+            let config = load(&text(user), &text(project), &[]).unwrap();
+            assert_eq!(config.signature_requirement(), user.max(project));
+            let codes: Vec<&str> = config.findings().iter().map(|finding| finding.code.as_str()).collect();
+            assert_eq!(codes, if project < user { vec!["SETTING_IGNORED"] } else { vec![] });
+            assert!(!config.has_errors());
+        }
+    }
+}
+
+#[test]
+fn later_layers_win() {
+    let on = "validate:\n  strict: true\n";
+    let off = "validate:\n  strict: false\n";
+    let variable = "PITON_VALIDATE_STRICT";
+    assert!(!load("", "", &[]).unwrap().strict());
+    assert!(load(on, "", &[]).unwrap().strict());
+    assert!(!load(on, off, &[]).unwrap().strict());
+    assert!(load(on, off, &[(variable, "true")]).unwrap().strict());
+    let mut config = load(on, off, &[(variable, "true")]).unwrap();
+    config.set_flag(Key::ValidateStrict, Value::Bool(false), "--no-strict");
+    assert_eq!(
+        config.get(Key::ValidateStrict),
+        Setting { key: Key::ValidateStrict, value: Value::Bool(false), source: Source::Flag { flag: "--no-strict" } }
+    );
+}
+
+#[test]
+fn a_file_that_is_no_mapping_sets_nothing() {
+    for text in ["just text\n", "- a\n- b\n", "42\n"] {
+        let config = load(text, "", &[]).unwrap();
+        let codes: Vec<&str> = config.findings().iter().map(|finding| finding.code.as_str()).collect();
+        assert_eq!((codes, config.strict()), (vec!["INVALID_TYPE"], false), "{text}");
+    }
+}
+
+#[test]
+fn a_value_is_never_guessed() {
+    for text in ["yes", "1", "on", "\"\"", "[true]", "{a: b}", "null", "1.0"] {
+        let config = load("", &format!("validate:\n  strict: {text}\n"), &[]).unwrap();
+        assert_eq!((config.strict(), config.has_errors()), (false, true), "{text}");
+    }
+}
+
+#[test]
+fn a_wrong_variable_stops_everything() {
+    let err = load("", "", &[("PITON_UI_COLOR", "\u{1b}[31m")]).unwrap_err();
+    assert_eq!(err.to_string(), "the variable `PITON_UI_COLOR` must be `auto`, `always` or `never`, not `\u{1b}[31m`");
+}
+
+#[test]
+fn missing_files_are_empty_ones() {
+    let files = Files { user: Some(Path::new("/nonexistent/config.yaml")), project: None };
+    let config = Config::load(files, &BTreeMap::new()).unwrap();
+    assert_eq!(config.findings(), []);
+    assert!(config.all().iter().all(|setting| setting.source == Source::Default));
+}
+
+#[test]
+fn a_hostile_file_is_a_finding() {
+    for text in ["a: &a [*a]\n".to_owned(), "[".repeat(100_000), "\0".to_owned(), "ui: !!python/x 1\n".to_owned()] {
+        let config = load("", &text, &[]).unwrap();
+        assert!(config.has_errors(), "{:?}", text.get(..20));
+        assert!(config.findings().iter().all(|finding| finding.line >= 1 && finding.column >= 1));
+    }
+}

@@ -1,0 +1,232 @@
+//! Where piton is and what it was given: project, home, environment, settings.
+//!
+//! The only reader of the process's environment and working folder. A front door builds one
+//! [`Context`] and passes it by reference; everything below takes what it needs as data, so that
+//! tests never have to change the process.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::config::{Config, Files, InvalidVariable};
+
+/// The folder of a project or user that holds items.
+pub const ITEMS: &str = ".ai";
+
+/// Where piton works and with which settings.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The top of the project: absolute, without symbolic links.
+    pub root: PathBuf,
+    /// How the top was found.
+    pub found_by: FoundBy,
+    /// The user's home, if there is one.
+    pub home: Option<PathBuf>,
+    /// The folder piton was started in, or the one of `-C`.
+    pub cwd: PathBuf,
+    /// The variables and working folder of the process.
+    pub environment: Environment,
+    /// The settings.
+    pub config: Config,
+}
+
+/// What made a folder the project's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundBy {
+    /// It has items.
+    Items,
+    /// It is the top of a git work tree.
+    Git,
+    /// Nothing; it is where piton was started.
+    WorkingFolder,
+}
+
+/// The variables and the working folder of the process.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+    cwd: Option<PathBuf>,
+}
+
+/// Why there is no project to work in.
+#[derive(Debug, thiserror::Error)]
+pub enum ContextError {
+    /// The working folder was removed or may not be read.
+    #[error("the current folder does not exist or cannot be read")]
+    NoWorkingFolder,
+    /// `-C` names something else than a folder.
+    #[error("cannot enter the folder `{}`", .folder.display())]
+    NotAFolder {
+        /// What was named.
+        folder: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The project would be the root of the file system.
+    #[error("the root of the file system is not a project")]
+    RootIsSystem,
+    /// The project would be the user's whole home.
+    #[error("the home folder `{}` is not a project", .0.display())]
+    RootIsHome(PathBuf),
+    /// A variable holds a value that its setting cannot have.
+    #[error(transparent)]
+    Variable(#[from] InvalidVariable),
+}
+
+impl Context {
+    /// Finds the project around the working folder, or around `folder` (`-C`), and reads its settings.
+    pub fn discover(environment: Environment, folder: Option<&Path>) -> Result<Self, ContextError> {
+        let cwd = environment.enter(folder)?;
+        let home = environment.home();
+        let (root, found_by) = find_root(&cwd, home.as_deref());
+        if root.parent().is_none() {
+            return Err(ContextError::RootIsSystem);
+        }
+        if home.as_ref() == Some(&root) {
+            return Err(ContextError::RootIsHome(root));
+        }
+        Self::new(root, found_by, cwd, environment)
+    }
+
+    /// Takes a folder as the project without looking around.
+    pub fn at(environment: Environment, root: &Path) -> Result<Self, ContextError> {
+        let root = environment.enter(Some(root))?;
+        Self::new(root.clone(), FoundBy::WorkingFolder, root, environment)
+    }
+
+    fn new(root: PathBuf, found_by: FoundBy, cwd: PathBuf, environment: Environment) -> Result<Self, ContextError> {
+        let home = environment.home();
+        let user = home.as_ref().map(|home| home.join(ITEMS).join("config.yaml"));
+        let project = root.join(ITEMS).join("config.yaml");
+        let files = Files { user: user.as_deref(), project: Some(&project) };
+        let config = Config::load(files, &environment.variables)?;
+        Ok(Self { root, found_by, home, cwd, environment, config })
+    }
+
+    /// The folder with the project's items.
+    pub fn project_items(&self) -> PathBuf {
+        self.root.join(ITEMS)
+    }
+
+    /// The folder with the user's items.
+    pub fn user_items(&self) -> Option<PathBuf> {
+        self.home.as_ref().map(|home| home.join(ITEMS))
+    }
+
+    /// A path as it is shown: relative to the project where it lies inside.
+    pub fn shown_path(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.root).unwrap_or(path).to_path_buf()
+    }
+}
+
+impl FoundBy {
+    /// The reason in words.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Items => "which has `.ai/`",
+            Self::Git => "the top of its git work tree",
+            Self::WorkingFolder => "the current folder",
+        }
+    }
+}
+
+impl Environment {
+    /// Takes over what the process was started with.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+    pub fn of_process() -> Self {
+        Self { variables: env::vars_os().collect(), cwd: env::current_dir().ok() }
+    }
+
+    /// Makes an environment from its parts.
+    pub fn new(variables: BTreeMap<OsString, OsString>, cwd: PathBuf) -> Self {
+        Self { variables, cwd: Some(cwd) }
+    }
+
+    /// The value of a variable; an empty one counts as not set.
+    pub fn find(&self, name: &str) -> Option<&OsStr> {
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+
+    /// The folder for temporary files.
+    pub fn temporary_folder(&self) -> PathBuf {
+        self.find("TMPDIR").map_or_else(env::temp_dir, PathBuf::from)
+    }
+
+    /// The user's home, without symbolic links, so that it can be compared with a project.
+    fn home(&self) -> Option<PathBuf> {
+        let home = Path::new(self.find("HOME")?);
+        // A relative home would move with the working folder: treat it as not set.
+        home.is_absolute().then(|| fs::canonicalize(home).unwrap_or_else(|_| home.to_path_buf()))
+    }
+
+    fn enter(&self, folder: Option<&Path>) -> Result<PathBuf, ContextError> {
+        let target = match (&self.cwd, folder) {
+            (None, None) => return Err(ContextError::NoWorkingFolder),
+            (None, Some(folder)) if folder.is_relative() => return Err(ContextError::NoWorkingFolder),
+            (None, Some(folder)) => folder.to_path_buf(),
+            (Some(cwd), None) => cwd.clone(),
+            (Some(cwd), Some(folder)) => cwd.join(folder),
+        };
+        let not_a_folder = |source| ContextError::NotAFolder { folder: target.clone(), source };
+        let entered = fs::canonicalize(&target).map_err(not_a_folder)?;
+        // Reading it is the only way to know that it is a folder that may be entered.
+        fs::read_dir(&entered).map_err(not_a_folder)?;
+        Ok(entered)
+    }
+}
+
+impl ContextError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoWorkingFolder => "NO_WORKING_FOLDER",
+            Self::NotAFolder { .. } => "NOT_A_FOLDER",
+            Self::RootIsSystem | Self::RootIsHome(_) => "NOT_A_PROJECT",
+            Self::Variable(_) => "INVALID_VARIABLE",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoWorkingFolder => Some("go to a folder that exists, or name one with `-C DIR`".to_owned()),
+            Self::NotAFolder { .. } => None,
+            Self::RootIsSystem | Self::RootIsHome(_) => Some(
+                "go to the folder of a project or name one with `-C DIR`; a folder with `.ai/` in it is one".to_owned(),
+            ),
+            Self::Variable(_) => Some("correct the variable or unset it".to_owned()),
+        }
+    }
+}
+
+/// What the process was called with, the program's own name first.
+pub fn arguments() -> Vec<OsString> {
+    env::args_os().collect()
+}
+
+/// Finds the top of the project that a folder lies in.
+///
+/// The nearest folder with items wins, searched up to the top of the git work tree; the home folder
+/// never counts, because its items belong to the user layer.
+fn find_root(cwd: &Path, home: Option<&Path>) -> (PathBuf, FoundBy) {
+    for folder in cwd.ancestors() {
+        let is_home = home == Some(folder);
+        let is_top = fs::symlink_metadata(folder.join(".git")).is_ok();
+        if !is_home && folder.parent().is_some() && folder.join(ITEMS).is_dir() {
+            return (folder.to_path_buf(), FoundBy::Items);
+        }
+        if is_top {
+            return (folder.to_path_buf(), FoundBy::Git);
+        }
+        if is_home {
+            break;
+        }
+    }
+    (cwd.to_path_buf(), FoundBy::WorkingFolder)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! What the front doors report when something cannot be done.
+//!
+//! [`Error`] sits above the modules it wraps: they return errors of their own and never see this
+//! one. Each error has a stable code, a message, often a hint, and decides the [`ExitStatus`].
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::context::ContextError;
+use crate::item::finding::{Finding, Severity};
+
+/// Everything that can stop a command.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no project to work in.
+    #[error(transparent)]
+    Context(#[from] ContextError),
+    /// A settings file is not valid.
+    #[error("the settings are not valid{}", first_place(.0))]
+    Settings(Vec<Finding>),
+    /// A setting was asked for that does not exist.
+    #[error("`{name}` is not a setting")]
+    UnknownSetting {
+        /// What was asked for.
+        name: String,
+        /// What was probably meant.
+        similar: Option<&'static str>,
+    },
+    /// The format asked for is not one that the command has.
+    #[error("`{command}` cannot be written as `{format}`")]
+    UnknownFormat {
+        /// The command.
+        command: &'static str,
+        /// The format asked for.
+        format: &'static str,
+        /// Those that it has.
+        offered: String,
+    },
+    /// Files are in the way of new ones.
+    #[error("{} {} in the way", quoted(.0), if .0.len() == 1 { "is" } else { "are" })]
+    FilesInTheWay(Vec<PathBuf>),
+    /// A file could not be written.
+    #[error("cannot write `{}`", .file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The result could not be printed.
+    #[error("cannot print the result")]
+    Output(#[from] io::Error),
+}
+
+/// The exit codes; 3 (denied), 4 (waiting) and 130 (interrupted) enter with runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// Done.
+    Success = 0,
+    /// It was tried and failed.
+    Failure = 1,
+    /// Wrong usage, an invalid file, or something that was not found.
+    Invalid = 2,
+    /// The repository or machine cannot be served safely.
+    Unsafe = 5,
+}
+
+impl Error {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Context(err) => err.code(),
+            Self::Settings(_) => "INVALID_SETTINGS",
+            Self::UnknownSetting { .. } => "UNKNOWN_SETTING",
+            Self::UnknownFormat { .. } => "USAGE",
+            Self::FilesInTheWay(_) => "FILES_IN_THE_WAY",
+            Self::Write { .. } | Self::Output(_) => "CANNOT_WRITE",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Context(err) => err.hint(),
+            Self::Settings(_) => Some("see all of it with `piton config`".to_owned()),
+            Self::UnknownSetting { similar: Some(name), .. } => Some(format!("did you mean `{name}`?")),
+            Self::UnknownSetting { similar: None, .. } => Some("list the settings with `piton config`".to_owned()),
+            Self::UnknownFormat { offered, .. } => Some(format!("choose {offered}")),
+            Self::FilesInTheWay(_) => Some(
+                "nothing was written, because nothing is ever overwritten: move away what is there, or keep it"
+                    .to_owned(),
+            ),
+            Self::Write { .. } | Self::Output(_) => None,
+        }
+    }
+
+    /// How the process ends.
+    pub fn exit_status(&self) -> ExitStatus {
+        match self {
+            Self::Context(ContextError::RootIsHome(_) | ContextError::RootIsSystem) => ExitStatus::Unsafe,
+            // Whoever read the output has seen enough of it.
+            Self::Output(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitStatus::Success,
+            Self::Write { .. } | Self::Output(_) => ExitStatus::Failure,
+            Self::Context(_)
+            | Self::Settings(_)
+            | Self::UnknownSetting { .. }
+            | Self::UnknownFormat { .. }
+            | Self::FilesInTheWay(_) => ExitStatus::Invalid,
+        }
+    }
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status as u8)
+    }
+}
+
+fn first_place(findings: &[Finding]) -> String {
+    findings.iter().find(|finding| finding.severity == Severity::Error).map_or_else(String::new, |finding| {
+        format!(": {} ({}:{}:{})", finding.message, finding.file.display(), finding.line, finding.column)
+    })
+}
+
+fn quoted(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ")
+}

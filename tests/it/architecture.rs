@@ -1,0 +1,168 @@
+//! The walls of the house, checked against the source.
+//!
+//! Tests (after `#[cfg(test)]`, or in a `tests.rs`) and comments may mention anything.
+
+use std::fs;
+use std::path::Path;
+
+/// Front door first. A module may use the modules after it, never one before it.
+const ORDER: [&str; 8] = ["main", "cli", "error", "validation", "exec", "context", "config", "item"];
+
+/// Text that only some files may hold: the text, where it is at home, and the rule.
+const HOMES: [(&[&str], &[&str], &str); 12] = [
+    (&["saphyr_parser", "serde_yaml"], &["item/yaml"], "only `item/yaml` mentions the YAML crates"),
+    (&["jsonc_parser"], &["item/json"], "only `item/json` mentions the JSON parser that knows places"),
+    (&["roxmltree"], &["item/directive"], "only `item/directive` mentions the XML crate"),
+    (&["rquickjs"], &["item/javascript"], "only `item/javascript` mentions the JavaScript engine"),
+    (&["tree_sitter"], &["item/python"], "only `item/python` mentions the Python parser"),
+    (&["jsonschema"], &["item/params"], "only `item/params` mentions the JSON Schema crate"),
+    (&["git2"], &["checkpoint"], "only `checkpoint` mentions libgit2"),
+    (&["clap"], &["cli", "config"], "only `cli`, and `config` for the values of flags, mention the argument parser"),
+    (&["anstream", "annotate_snippets"], &["cli"], "only `cli` draws for a terminal"),
+    (&["io::stdout", "io::stderr", "println!", "print!"], &["cli/ui.rs"], "only `cli/ui.rs` prints"),
+    (&["std::env", "env::var", "env::args", "current_dir"], &["context.rs"], "only `context.rs` reads the process"),
+    (&["Command::new", "process::Command"], &["exec"], "processes are started in `exec` only"),
+];
+
+#[test]
+fn modules_use_only_what_lies_below_them() {
+    let mut broken = Vec::new();
+    for (file, text) in sources() {
+        let module = module_of(&file);
+        let rank = ORDER.iter().position(|name| *name == module);
+        for (number, line) in code_lines(&text) {
+            let Some((_, path)) = line.split_once("crate::").or_else(|| line.split_once("piton::")) else { continue };
+            let used: String = path.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            let allowed = match (rank, ORDER.iter().position(|name| *name == used)) {
+                (Some(own), Some(other)) => other >= own,
+                _ => false,
+            };
+            if !allowed {
+                broken.push(format!(
+                    "src/{file}:{number}: `{module}` may not use `{used}`; the order is {}",
+                    ORDER.join(" → ")
+                ));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn crates_and_powers_stay_in_their_homes() {
+    let mut broken = Vec::new();
+    for (file, text) in sources() {
+        for (number, line) in code_lines(&text) {
+            for (words, homes, rule) in HOMES {
+                let at_home = homes.iter().any(|home| file.starts_with(home));
+                if let Some(word) = words.iter().find(|word| !at_home && mentions(line, word)) {
+                    broken.push(format!("src/{file}:{number}: mentions `{word}`, but {rule}"));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn files_stay_readable() {
+    let long: Vec<String> = sources()
+        .into_iter()
+        .map(|(file, text)| (file, text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count()))
+        .filter(|(_, lines)| *lines > 600)
+        .map(|(file, lines)| format!("src/{file} has {lines} lines; split files at 600"))
+        .collect();
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn every_module_says_what_it_owns() {
+    let silent: Vec<String> = sources()
+        .into_iter()
+        .filter(|(_, text)| !text.starts_with("//!"))
+        .map(|(file, _)| format!("src/{file} does not open with `//!`"))
+        .collect();
+    assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
+
+#[test]
+fn every_crate_has_a_reason() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("readable");
+    let mut in_dependencies = false;
+    let mut used = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            in_dependencies = line.ends_with("dependencies]");
+        } else if let Some((name, _)) = line.split_once(" =").filter(|_| in_dependencies) {
+            used.push(name.to_owned());
+        }
+    }
+    let page = fs::read_to_string(root.join("docs/DEPENDENCIES.md")).expect("readable");
+    let mut explained: Vec<String> =
+        page.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` | ")?.0.to_owned())).collect();
+    used.sort();
+    explained.sort();
+    assert_eq!(used, explained, "Cargo.toml and docs/DEPENDENCIES.md name different crates");
+}
+
+#[test]
+fn the_map_shows_the_order() {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ARCHITECTURE.md")).expect("readable");
+    let order = ORDER.join(" → ");
+    assert!(page.contains(&format!("\n{order}\n")), "docs/ARCHITECTURE.md does not show the order `{order}`");
+}
+
+fn sources() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files: Vec<(String, String)> = walkdir::WalkDir::new(&root)
+        .sort_by_file_name()
+        .into_iter()
+        .map(|entry| entry.expect("a readable entry").into_path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .map(|path| {
+            let name = path.strip_prefix(&root).expect("below").to_string_lossy().replace('\\', "/");
+            (name, fs::read_to_string(&path).expect("readable"))
+        })
+        .filter(|(name, _)| !name.ends_with("/tests.rs"))
+        .collect();
+    assert!(files.len() > 10, "the sources were not found");
+    files
+}
+
+/// The lines of code before the tests of a file, with their numbers.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..)
+        .zip(text.lines())
+        .take_while(|(_, line)| !line.starts_with("#[cfg(test)]"))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+fn module_of(file: &str) -> &str {
+    let first = file.split('/').next().unwrap_or(file);
+    match first.strip_suffix(".rs").unwrap_or(first) {
+        // The crate root only lists modules; it stands above all of them.
+        "lib" => "main",
+        module => module,
+    }
+}
+
+/// Whether a line mentions a word as a whole: `git2` is not mentioned by `git2_free`.
+fn mentions(line: &str, word: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let before = line.get(..at).and_then(|text| text.chars().next_back());
+        let after = line.get(at + word.len()..).and_then(|text| text.chars().next());
+        let goes_on = after.is_some_and(is_word) && word.ends_with(is_word);
+        !goes_on && !before.is_some_and(is_word)
+    })
+}
+
+#[test]
+fn a_word_is_mentioned_as_a_whole_only() {
+    assert!(mentions("use git2::Repository;", "git2"));
+    assert!(!mentions("fn git2_free() {}", "git2"));
+    assert!(mentions("    print!(\"x\")", "print!"));
+    assert!(!mentions("    eprint_all!(x)", "print!"));
+}

@@ -1,0 +1,210 @@
+//! `piton config` and the layers of settings.
+
+use crate::harness::{TestProject, cmd_snapshot};
+
+#[test]
+fn without_files_everything_has_its_default() {
+    cmd_snapshot!(TestProject::new().piton(["config"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    validate.strict    false      default
+    signature.require  none       default
+    ui.color           auto       default
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn every_value_says_which_layer_set_it() {
+    let project = TestProject::new()
+        .home_file(".ai/config.yaml", "# mine\nsignature:\n  require: integrity\nui:\n  color: never\n")
+        .file(".ai/config.yaml", "validate:\n  strict: true\n")
+        .variable("PITON_UI_COLOR", "auto");
+    cmd_snapshot!(project.piton(["config"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    validate.strict    true       project, .ai/config.yaml:2
+    signature.require  integrity  user, [HOME]/.ai/config.yaml:3
+    ui.color           auto       environment, PITON_UI_COLOR
+    ----- stderr -----
+    ");
+    cmd_snapshot!(project.piton(["config", "--color", "never", "--format", "json"]), @r#"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    {"settings":[{"key":"validate.strict","value":true,"source":{"layer":"project","file":".ai/config.yaml","line":2}},{"key":"signature.require","value":"integrity","source":{"layer":"user","file":"[HOME]/.ai/config.yaml","line":3}},{"key":"ui.color","value":"never","source":{"layer":"flag","flag":"--color"}}],"findings":[]}
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn one_setting_can_be_asked_for() {
+    cmd_snapshot!(TestProject::new().piton(["config", "ui.color"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    ui.color           auto       default
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn an_unknown_setting_is_not_found() {
+    cmd_snapshot!(TestProject::new().piton(["config", "ui.colour"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `ui.colour` is not a setting
+
+    hint: did you mean `ui.color`?
+    ");
+}
+
+#[test]
+fn a_project_may_tighten_what_signatures_are_required() {
+    let project = TestProject::new()
+        .home_file(".ai/config.yaml", "signature:\n  require: integrity\n")
+        .file(".ai/config.yaml", "signature:\n  require: author\n");
+    cmd_snapshot!(project.piton(["config", "signature.require"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    signature.require  author     project, .ai/config.yaml:2
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn a_project_may_not_loosen_what_signatures_are_required() {
+    let project = TestProject::new()
+        .home_file(".ai/config.yaml", "signature:\n  require: integrity\n")
+        .file(".ai/config.yaml", "signature:\n  require: none\n");
+    cmd_snapshot!(project.piton(["config", "signature.require"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    signature.require  integrity  user, [HOME]/.ai/config.yaml:2
+    ----- stderr -----
+    warning: a project may tighten `signature.require`, not loosen it from `integrity` to `none` [SETTING_IGNORED]
+     --> .ai/config.yaml:2:12
+    hint: set it in `~/.ai/config.yaml` if it is meant
+    ");
+}
+
+#[test]
+fn the_user_may_loosen_it_by_a_variable() {
+    let project = TestProject::new()
+        .file(".ai/config.yaml", "signature:\n  require: author\n")
+        .variable("PITON_SIGNATURE_REQUIRE", "none");
+    cmd_snapshot!(project.piton(["config", "signature.require"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    signature.require  none       environment, PITON_SIGNATURE_REQUIRE
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn every_mistake_in_a_file_is_reported_and_the_rest_still_counts() {
+    let project = TestProject::new().file(
+        ".ai/config.yaml",
+        "validate:\n  strict: perhaps\n  strickt: true\nui:\n  color: nevr\nsignature: [none]\nvalidate.strict: true\nspeed: 9\n",
+    );
+    cmd_snapshot!(project.piton(["config"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    validate.strict    false      default
+    signature.require  none       default
+    ui.color           auto       default
+    ----- stderr -----
+    error: `validate.strict` must be `true` or `false`, not `perhaps` [INVALID_ENUM_VALUE]
+     --> .ai/config.yaml:2:11
+    warning: `validate.strickt` is not a setting [UNKNOWN_SETTING]
+     --> .ai/config.yaml:3:3
+    hint: did you mean `validate.strict`?
+    error: `ui.color` must be `auto`, `always` or `never`, not `nevr` [INVALID_ENUM_VALUE]
+     --> .ai/config.yaml:5:10
+    hint: did you mean `never`?
+    error: `signature` must be a mapping of settings, not a list [INVALID_TYPE]
+     --> .ai/config.yaml:6:12
+    warning: `validate.strict` is not a setting [UNKNOWN_SETTING]
+     --> .ai/config.yaml:7:1
+    hint: write `strict` on a line of its own below `validate:`
+    warning: `speed` is not a setting [UNKNOWN_SETTING]
+     --> .ai/config.yaml:8:1
+    hint: list the settings with `piton config`
+    ");
+}
+
+#[test]
+fn findings_are_part_of_the_json() {
+    let project = TestProject::new().file(".ai/config.yaml", "ui:\n  color: null\n");
+    cmd_snapshot!(project.piton(["config", "ui.color", "--format", "json"]), @r#"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    {"settings":[{"key":"ui.color","value":"auto","source":{"layer":"default"}}],"findings":[{"code":"INVALID_TYPE","severity":"error","file":".ai/config.yaml","line":2,"column":10,"path":"ui.color","message":"`ui.color` must be `auto`, `always` or `never`, not nothing","suggestion":null}]}
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn a_file_of_comments_is_an_empty_one() {
+    let project = TestProject::new().file(".ai/config.yaml", "# nothing\n\n  # yet\n");
+    assert_eq!(project.piton(["config"]).stderr(), "");
+}
+
+#[test]
+fn sections_without_settings_are_fine() {
+    let project = TestProject::new().file(".ai/config.yaml", "ui:\n#  color: never\nvalidate:\n");
+    assert_eq!(project.piton(["config"]).stderr(), "");
+}
+
+#[test]
+fn broken_yaml_stops_other_commands_with_its_place() {
+    let project = TestProject::new().file(".ai/config.yaml", "ui:\n  color: [\n");
+    let ran = project.piton(["init"]);
+    assert_eq!(ran.code(), Some(2));
+    assert_eq!(project.files(), [".ai/config.yaml"]);
+}
+
+#[test]
+fn a_wrong_variable_is_named() {
+    let project = TestProject::new().variable("PITON_VALIDATE_STRICT", "sometimes");
+    cmd_snapshot!(project.piton(["config"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the variable `PITON_VALIDATE_STRICT` must be `true` or `false`, not `sometimes`
+
+    hint: correct the variable or unset it
+    ");
+}
+
+#[test]
+fn an_empty_variable_is_not_set() {
+    let project = TestProject::new().variable("PITON_VALIDATE_STRICT", "");
+    assert_eq!(project.piton(["config", "validate.strict"]).stdout(), "validate.strict    false      default\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_settings_file_that_is_a_folder_is_an_error() {
+    let project = TestProject::new().file(".ai/config.yaml/x", "");
+    cmd_snapshot!(project.piton(["config", "ui.color"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ui.color           auto       default
+    ----- stderr -----
+    error: not a regular file [NOT_A_REGULAR_FILE]
+     --> .ai/config.yaml:1:1
+    hint: replace it with a plain file
+    ");
+}

@@ -1,0 +1,251 @@
+//! A throw-away project with the real binary and the real git.
+//!
+//! [`TestProject`] is hermetic: an environment of its own, a home inside its temporary folder, no
+//! git configuration of the machine, a fixed author and date. [`cmd_snapshot!`] compares the whole
+//! output of a command; what differs between machines is filtered in [`TestProject::filters`] only.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// Compares exit code, stdout and stderr of a command with an inline snapshot.
+macro_rules! cmd_snapshot {
+    ($ran:expr, @$snapshot:literal) => {{
+        let ran = $ran;
+        insta::with_settings!({ filters => ran.filters(), omit_expression => true }, {
+            insta::assert_snapshot!(ran.to_string(), @$snapshot);
+        });
+    }};
+}
+pub(crate) use cmd_snapshot;
+
+/// A project in a temporary folder, removed at the end.
+pub(crate) struct TestProject {
+    sandbox: TempDir,
+    variables: Vec<(String, String)>,
+    folder: PathBuf,
+}
+
+/// What a command did.
+pub(crate) struct Ran {
+    pub(crate) output: Output,
+    filters: Vec<(String, String)>,
+}
+
+impl TestProject {
+    /// Makes an empty git repository.
+    pub(crate) fn new() -> Self {
+        let project = Self::without_git();
+        project.git(["init", "--quiet", "--initial-branch=main"]);
+        project
+    }
+
+    /// Makes an empty folder that is not a repository.
+    pub(crate) fn without_git() -> Self {
+        let sandbox = tempfile::Builder::new().prefix("piton-test-").tempdir().expect("a temporary folder");
+        for folder in ["home", "tmp", "project"] {
+            fs::create_dir(sandbox.path().join(folder)).expect("a folder");
+        }
+        let folder = sandbox.path().join("project");
+        Self { sandbox, variables: Vec::new(), folder }
+    }
+
+    /// Writes a file below the project; its folders are made.
+    pub(crate) fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
+        write(&self.root().join(path), text.as_ref());
+        self
+    }
+
+    /// Writes a bash tool: a folder below `.ai/tools/` with a manifest, more lines for it, and a script.
+    pub(crate) fn tool(self, id: &str, more: &str, script: &str) -> Self {
+        let manifest = format!(
+            "tool_id: {id}\ntool_type: script\nversion: \"1.0.0\"\ndescription: The tool {id}\n\
+             executor: bash_runtime\nconfig:\n  entrypoint: run.sh\n{}\n",
+            more.trim_end()
+        );
+        self.file(&format!(".ai/tools/{id}/tool.yaml"), manifest)
+            .file(&format!(".ai/tools/{id}/run.sh"), format!("#!/usr/bin/env bash\n{}\n", script.trim_end()))
+    }
+
+    /// Writes a directive that calls tools one after the other and may write anything.
+    pub(crate) fn directive<'t>(self, name: &str, tools: impl IntoIterator<Item = &'t str>) -> Self {
+        let tools: Vec<&str> = tools.into_iter().collect();
+        let each = |line: &str| tools.iter().map(|tool| line.replace("TOOL", tool)).collect::<Vec<_>>().concat();
+        let grants = each("      <execute resource=\"tool\" id=\"TOOL\"/>\n");
+        let steps = each("    <step name=\"TOOL\"><execute item_type=\"tool\" item_id=\"TOOL\"/></step>\n");
+        let text = format!(
+            "# {name}\n\n```xml\n<directive name=\"{name}\" version=\"1.0.0\">\n  <metadata>\n    \
+             <description>The directive {name}</description>\n    <permissions>\n{grants}      \
+             <write resource=\"filesystem\" path=\"**\"/>\n    </permissions>\n  </metadata>\n  \
+             <process>\n{steps}  </process>\n</directive>\n```\n"
+        );
+        self.file(&format!(".ai/directives/{name}.md"), text)
+    }
+
+    /// Commits everything.
+    pub(crate) fn committed(self) -> Self {
+        self.git(["add", "--all"]);
+        self.git(["commit", "--quiet", "--message", "start"]);
+        self
+    }
+
+    /// Asks the real git whether the tree is as committed and the objects are whole.
+    pub(crate) fn assert_clean(&self) {
+        assert_eq!(self.git(["status", "--porcelain"]), "");
+        self.git(["fsck", "--full", "--strict"]);
+    }
+
+    /// Writes a file below the home.
+    pub(crate) fn home_file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
+        write(&self.home().join(path), text.as_ref());
+        self
+    }
+
+    /// Sets an environment variable for all later commands.
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Runs all later commands in a folder below the project; it is made.
+    pub(crate) fn within(mut self, folder: &str) -> Self {
+        self.folder = self.root().join(folder);
+        fs::create_dir_all(&self.folder).expect("a folder");
+        self
+    }
+
+    /// The top of the project.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.sandbox.path().join("project")
+    }
+
+    /// The home of the user.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.sandbox.path().join("home")
+    }
+
+    /// Reads a file below the project.
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root().join(path)).unwrap_or_else(|err| panic!("{path}: {err}"))
+    }
+
+    /// Every file below the project outside `.git`, sorted.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let root = self.root();
+        let mut files: Vec<String> = walkdir::WalkDir::new(&root)
+            .into_iter()
+            .filter_entry(|entry| entry.file_name() != ".git")
+            .map(|entry| entry.expect("a readable entry"))
+            .filter(|entry| !entry.file_type().is_dir())
+            .map(|entry| entry.path().strip_prefix(&root).expect("below").to_string_lossy().into_owned())
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// Runs piton.
+    pub(crate) fn piton<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
+        let output = self.command(arguments).output().expect("piton starts");
+        Ran { output, filters: self.filters() }
+    }
+
+    /// The command that [`TestProject::piton`] runs, for tests that need its streams.
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.hermetic(env!("CARGO_BIN_EXE_piton"), &self.folder);
+        command.args(arguments);
+        command
+    }
+
+    /// Runs the real git in the project and returns what it prints.
+    pub(crate) fn git<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> String {
+        let output = self.hermetic("git", &self.root()).args(arguments).output().expect("git starts");
+        assert!(output.status.success(), "git failed: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("git prints UTF-8")
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "tests start the real binary and the real git")]
+    fn hermetic(&self, program: &str, folder: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.home())
+            .env("TMPDIR", self.sandbox.path().join("tmp"))
+            .env("LANG", "C.UTF-8")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null")
+            .env("GIT_AUTHOR_NAME", "Test")
+            .env("GIT_AUTHOR_EMAIL", "test@example.com")
+            .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")
+            .env("GIT_COMMITTER_NAME", "Test")
+            .env("GIT_COMMITTER_EMAIL", "test@example.com")
+            .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .current_dir(folder);
+        command
+    }
+
+    /// What differs between machines and runs.
+    fn filters(&self) -> Vec<(String, String)> {
+        let mut filters = Vec::new();
+        let sandbox = self.sandbox.path();
+        let real = fs::canonicalize(sandbox).expect("the sandbox exists");
+        for base in [real.as_path(), sandbox] {
+            for (folder, name) in [("project", "[PROJECT]"), ("home", "[HOME]"), ("tmp", "[TMP]"), ("", "[SANDBOX]")] {
+                let path = base.join(folder);
+                let path = path.to_string_lossy();
+                filters.push((regex::escape(path.trim_end_matches('/')), name.to_owned()));
+            }
+        }
+        filters.push((r"piton-quickstart-\w{6}".to_owned(), "piton-quickstart-[ID]".to_owned()));
+        filters.push((r"\b[0-9a-f]{64}\b|\b[0-9a-f]{40}\b".to_owned(), "[HASH]".to_owned()));
+        filters.push((r"\b\d+(\.\d+)? ?(ms|s)\b".to_owned(), "[TIME]".to_owned()));
+        filters
+    }
+}
+
+impl Ran {
+    /// The filters of a snapshot: pattern and replacement.
+    pub(crate) fn filters(&self) -> Vec<(&str, &str)> {
+        self.filters.iter().map(|(pattern, shown)| (pattern.as_str(), shown.as_str())).collect()
+    }
+
+    /// What was printed as data.
+    pub(crate) fn stdout(&self) -> String {
+        String::from_utf8(self.output.stdout.clone()).expect("piton prints UTF-8")
+    }
+
+    /// What was said beside it.
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8(self.output.stderr.clone()).expect("piton prints UTF-8")
+    }
+
+    /// The one JSON value that was printed.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout()).unwrap_or_else(|err| panic!("not JSON: {err}\n{self}"))
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "success: {}", self.output.status.success())?;
+        writeln!(f, "exit_code: {}", self.code().map_or("none".to_owned(), |code| code.to_string()))?;
+        write!(f, "----- stdout -----\n{}", self.stdout())?;
+        write!(f, "----- stderr -----\n{}", self.stderr())
+    }
+}
+
+fn write(path: &Path, text: &[u8]) {
+    fs::create_dir_all(path.parent().expect("a file has a folder")).expect("a folder");
+    fs::write(path, text).unwrap_or_else(|err| panic!("{}: {err}", path.display()));
+}

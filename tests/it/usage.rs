@@ -1,0 +1,233 @@
+//! Arguments, streams, colours and the search for the project.
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::harness::{TestProject, cmd_snapshot};
+
+#[test]
+fn help_lists_the_commands() {
+    cmd_snapshot!(TestProject::new().piton(["--help"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    Runs directives and tools in a git repository with a safety rope
+
+    Usage: piton [OPTIONS] <COMMAND>
+
+    Commands:
+      init        Makes `.ai/` with a working example
+      config      Shows every setting and where its value comes from
+      quickstart  Makes an example project in a temporary folder and shows what is in it
+      help        Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Global options:
+      -C <DIR>
+              Works in this folder instead of the current one
+
+      -q, --quiet
+              Says errors only
+
+      -v, --verbose
+              Says more, such as where the project was found
+
+          --format <FORMAT>
+              How the result is written
+
+              Possible values:
+              - human:    For people
+              - json:     One JSON value per line
+              - sarif:    SARIF 2.1.0, of `validate`
+              - markdown: Documentation, of `tool show`
+              
+              [default: human]
+
+          --color <WHEN>
+              Whether output is coloured
+
+              Possible values:
+              - auto:   On a terminal
+              - always: Even into a file or pipe
+              - never:  Not even on a terminal
+
+    Examples:
+      piton quickstart            See an example project in a temporary folder
+      piton init                  Make `.ai/` with a working example
+      piton config                Show every setting and where it comes from
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 5 cannot be served safely
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_every_command_has_examples() {
+    let project = TestProject::new();
+    for command in ["init", "config", "quickstart"] {
+        let ran = project.piton([command, "--help"]);
+        assert_eq!((ran.code(), ran.stdout().contains("\nExamples:\n  ")), (Some(0), true), "{ran}");
+    }
+}
+
+#[test]
+fn the_version_is_printed_as_data() {
+    assert_eq!(TestProject::new().piton(["--version"]).stdout(), concat!("piton ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn an_unknown_command_is_wrong_usage() {
+    cmd_snapshot!(TestProject::new().piton(["confg"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: unrecognized subcommand 'confg'
+
+      tip: a similar subcommand exists: 'config'
+
+    Usage: piton [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn wrong_usage_is_json_when_json_was_asked_for() {
+    cmd_snapshot!(TestProject::new().piton(["config", "--colour", "never", "--format=json"]), @r#"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    {"error":{"code":"USAGE","message":"unexpected argument '--colour' found","suggestion":"see `piton --help`"}}
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn a_format_of_another_command_is_wrong_usage() {
+    cmd_snapshot!(TestProject::new().piton(["config", "--format", "sarif"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `config` cannot be written as `sarif`
+
+    hint: choose `human` or `json`
+    ");
+}
+
+#[test]
+fn a_folder_that_does_not_exist_is_named() {
+    cmd_snapshot!(TestProject::new().piton(["-C", "nowhere", "config"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: cannot enter the folder `[PROJECT]/nowhere`
+      caused by: No such file or directory (os error 2)
+    ");
+}
+
+#[test]
+fn the_home_is_never_a_project() {
+    let project = TestProject::new();
+    let home = project.home();
+    fs::create_dir(home.join(".ai")).unwrap();
+    cmd_snapshot!(project.piton(["-C", home.to_str().unwrap(), "config"]), @"
+    success: false
+    exit_code: 5
+    ----- stdout -----
+    ----- stderr -----
+    error: the home folder `[HOME]` is not a project
+
+    hint: go to the folder of a project or name one with `-C DIR`; a folder with `.ai/` in it is one
+    ");
+}
+
+#[test]
+fn the_root_of_the_file_system_is_never_a_project() {
+    cmd_snapshot!(TestProject::new().piton(["-C", "/", "config"]), @"
+    success: false
+    exit_code: 5
+    ----- stdout -----
+    ----- stderr -----
+    error: the root of the file system is not a project
+
+    hint: go to the folder of a project or name one with `-C DIR`; a folder with `.ai/` in it is one
+    ");
+}
+
+#[test]
+fn the_nearest_items_make_the_project() {
+    let project = TestProject::new().file("part/.ai/config.yaml", "ui:\n  color: never\n").within("part/src");
+    cmd_snapshot!(project.piton(["config", "ui.color", "-v"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    ui.color           never      project, .ai/config.yaml:2
+    ----- stderr -----
+    project `[PROJECT]/part`, which has `.ai/`
+    ");
+}
+
+#[test]
+fn quiet_leaves_out_the_talk() {
+    let project = TestProject::new();
+    let ran = project.piton(["init", "-q"]);
+    assert_eq!((ran.code(), ran.stderr()), (Some(0), String::new()));
+}
+
+#[test]
+fn colours_are_for_terminals_unless_forced() {
+    let escape = '\u{1b}';
+    let project = TestProject::new();
+    assert!(!project.piton(["init"]).stderr().contains(escape));
+    assert!(project.piton(["init", "--color", "always"]).stderr().contains(escape));
+    assert!(project.piton(["--help", "--color=always"]).stdout().contains(escape));
+    let project = project.variable("CLICOLOR_FORCE", "1");
+    assert!(project.piton(["init"]).stderr().contains(escape));
+    assert!(!project.piton(["init", "--color", "never"]).stderr().contains(escape));
+    let project = project.variable("NO_COLOR", "1");
+    assert!(!project.piton(["init"]).stderr().contains(escape));
+    let project = project.file(".ai/config.yaml", "ui:\n  color: always\n");
+    assert!(project.piton(["init"]).stderr().contains(escape));
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let project = TestProject::new();
+    for arguments in [["config", "-q"], ["--help", "-q"], ["init", "-q"]] {
+        let mut child =
+            project.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts");
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut said).unwrap();
+        assert_eq!((child.wait().unwrap().code(), said), (Some(0), String::new()), "{arguments:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_not_success() {
+    let project = TestProject::new();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = project.command(["config"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "error: cannot print the result\n  caused by: No space left on device (os error 28)\n"
+    );
+}
+
+#[test]
+fn names_from_outside_cannot_drive_the_terminal() {
+    let ran = TestProject::new().piton(["config", "x\u{1b}]0;owned\u{7}", "--color", "always"]);
+    assert_eq!((ran.code(), ran.stderr().contains("x\\u{1b}]0;owned\\u{7}")), (Some(2), true), "{ran}");
+}
