@@ -25,6 +25,8 @@ use scalar::Plain;
 /// What aliases may copy, in nodes; long texts count for several.
 const MAX_COPIED: usize = 20_000;
 
+/// How much structure a document may have.
+const MAX_INDICATORS: usize = 100_000;
 const UNTAGGED: &str = "remove the tag; put quotes around a value to make it text";
 
 /// Reads a document; `origin` is the place of the text's first character in its file.
@@ -32,7 +34,7 @@ const UNTAGGED: &str = "remove the tag; put quotes around a value to make it tex
 /// Returns nothing when there is no root that further rules could look at.
 pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node> {
     let mut report = Report::new(origin, findings);
-    if report.is_too_large(text) || has_unprintable(text, &mut report) {
+    if report.is_too_large(text) || is_too_dense(text, &mut report) || has_unprintable(text, &mut report) {
         return None;
     }
     let mut builder = Builder::new(report);
@@ -50,8 +52,34 @@ pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node>
 
 /// Writes a value as YAML.
 pub fn to_yaml(value: &serde_json::Value) -> String {
-    // A JSON value has nothing that YAML could not hold; JSON itself is YAML, should it ever fail.
-    serde_yaml::to_string(value).unwrap_or_else(|_| format!("{value}\n"))
+    const BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
+    // The writer follows YAML 1.1, to which these characters are line breaks that it folds. JSON is
+    // YAML too, and there they stand only inside quotes.
+    match serde_yaml::to_string(value) {
+        Ok(text) if !text.contains(BREAKS) => text,
+        _ => {
+            let mut text = format!("{value:#}\n").replace('\u{7f}', "\\u007f");
+            for character in BREAKS {
+                text = text.replace(character, &format!("\\u{:04x}", u32::from(character)));
+            }
+            text
+        }
+    }
+}
+
+/// Whether there is more structure than any item needs.
+///
+/// Inside brackets the scanner reads ahead to the last one and keeps several tokens for each comma
+/// and colon, a hundred times what was written.
+fn is_too_dense(text: &str, report: &mut Report<'_>) -> bool {
+    let indicators = text.bytes().filter(|byte| matches!(byte, b',' | b':')).count();
+    let too_dense = indicators > MAX_INDICATORS;
+    if too_dense {
+        let message = format!("more than {MAX_INDICATORS} commas and colons");
+        let place = report.locate(1, 1);
+        report.add(Code::FileTooLarge, place, String::new(), message, "keep data outside the item");
+    }
+    too_dense
 }
 
 /// Reports the first character that YAML does not allow; the parser takes a NUL for the end.

@@ -257,6 +257,16 @@ fn sixty_four_levels_are_enough() {
 }
 
 #[test]
+fn endless_nesting_is_stopped_where_it_begins() {
+    for (text, column) in [("[", 256), ("{", 256), ("- ", 129), ("? ", 129)] {
+        let (node, complaints) = read_at(&text.repeat(100_000), Place::START);
+        assert_eq!(node, None);
+        let seen: Vec<_> = complaints.iter().map(|c| (c.0, c.1, c.2)).collect();
+        assert_eq!(seen, vec![(Code::NestingLimit, 1, column)], "{text:?}");
+    }
+}
+
+#[test]
 fn syntax_errors_show_where_and_what_to_do() {
     for (text, line, column, advice) in [
         ("a: 1\nb: c: d\n", 2, 5, "put quotes around a value that contains `: `"),
@@ -304,6 +314,21 @@ fn large_documents_are_refused_before_they_are_read() {
     assert_eq!(read(&"a".repeat(256 * 1024 + 1)), (None, vec![complaint(Code::FileTooLarge, 1, 1, "", message)]));
 }
 
+#[test]
+fn documents_of_nothing_but_structure_are_refused() {
+    let message = "more than 100000 commas and colons";
+    let refused = (None, vec![complaint(Code::FileTooLarge, 1, 1, "", message)]);
+    assert_eq!(read(&format!("[{}]", ":,".repeat(60_000))), refused);
+    assert_eq!(read(&format!("{{{}}}", "a,".repeat(100_001))), refused);
+}
+
+#[test]
+fn what_the_writer_takes_for_line_breaks_survives() {
+    for value in [json!("a\u{2028}  b"), json!([{"\u{85}": "\u{2029}", "x": "\u{7f}\"\\"}])] {
+        assert_eq!(read(&to_yaml(&value)), (Some(value), vec![]));
+    }
+}
+
 /// Fills a document with repetitions, up to the size that is accepted.
 fn filled(start: &str, repeat: impl Fn(usize) -> String, end: &str) -> String {
     let mut text = start.to_owned();
@@ -332,14 +357,14 @@ fn the_worst_documents_are_read_in_bounded_time() {
         ("block keys", filled("", |index| format!("a{index}: 1\n"), "")),
         ("flow keys", filled("{", |index| format!("a{index}: 1, "), "}")),
         ("same keys", filled("", same("a: 1\n"), "")),
-        ("same flow keys", filled("{", same("a,"), "}")),
-        ("flow list", filled("[", same("1,"), "]")),
-        ("flow pairs", filled("[", same(":,"), "]")),
-        ("deep flow list", filled(&"[".repeat(64), same("1,"), &"]".repeat(64))),
-        ("deepest flow list", filled(&"[".repeat(255), same("1,"), &"]".repeat(255))),
+        ("same flow keys", filled("{", same("ab,"), "}")),
+        ("flow list", filled("[", same("11,"), "]")),
+        ("flow pairs", filled("[", same(":,    "), "]")),
+        ("deep flow list", filled(&"[".repeat(64), same("11,"), &"]".repeat(64))),
+        ("deepest flow list", filled(&"[".repeat(255), same("11,"), &"]".repeat(255))),
         ("many lists", filled("", same("- []\n"), "")),
         ("anchors", filled("", |index| format!("- &a{index} x\n"), "")),
-        ("nested anchors", filled(&"&a [".repeat(63), same("1,"), &"]".repeat(63))),
+        ("nested anchors", filled(&"&a [".repeat(63), same("11,"), &"]".repeat(63))),
         ("aliases", filled("- &a x\n", same("- *a\n"), "")),
         ("long line", filled("a: ", same("word "), "")),
         ("folded lines", filled("a: >\n", same("  word\n"), "")),
