@@ -71,6 +71,9 @@ pub enum ContextError {
     /// The project would be the user's whole home.
     #[error("the home folder `{}` is not a project", .0.display())]
     RootIsHome(PathBuf),
+    /// The folder lies inside git's own data: a bare repository, or `.git`.
+    #[error("`{}` holds the data of git, not a work tree", .0.display())]
+    InsideGitData(PathBuf),
     /// A variable holds a value that its setting cannot have.
     #[error(transparent)]
     Variable(#[from] InvalidVariable),
@@ -81,7 +84,7 @@ impl Context {
     pub fn discover(environment: Environment, folder: Option<&Path>) -> Result<Self, ContextError> {
         let cwd = environment.enter(folder)?;
         let home = environment.home();
-        let (root, found_by) = find_root(&cwd, home.as_deref());
+        let (root, found_by) = find_root(&cwd, home.as_deref())?;
         if root.parent().is_none() {
             return Err(ContextError::RootIsSystem);
         }
@@ -184,7 +187,7 @@ impl ContextError {
         match self {
             Self::NoWorkingFolder => "NO_WORKING_FOLDER",
             Self::NotAFolder { .. } => "NOT_A_FOLDER",
-            Self::RootIsSystem | Self::RootIsHome(_) => "NOT_A_PROJECT",
+            Self::RootIsSystem | Self::RootIsHome(_) | Self::InsideGitData(_) => "NOT_A_PROJECT",
             Self::Variable(_) => "INVALID_VARIABLE",
         }
     }
@@ -197,6 +200,9 @@ impl ContextError {
             Self::RootIsSystem | Self::RootIsHome(_) => Some(
                 "go to the folder of a project or name one with `-C DIR`; a folder with `.ai/` in it is one".to_owned(),
             ),
+            Self::InsideGitData(_) => {
+                Some("go to a work tree of the repository, or make one with `git worktree add`".to_owned())
+            }
             Self::Variable(_) => Some("correct the variable or unset it".to_owned()),
         }
     }
@@ -211,21 +217,28 @@ pub fn arguments() -> Vec<OsString> {
 ///
 /// The nearest folder with items wins, searched up to the top of the git work tree; the home folder
 /// never counts, because its items belong to the user layer.
-fn find_root(cwd: &Path, home: Option<&Path>) -> (PathBuf, FoundBy) {
+fn find_root(cwd: &Path, home: Option<&Path>) -> Result<(PathBuf, FoundBy), ContextError> {
     for folder in cwd.ancestors() {
-        let is_home = home == Some(folder);
-        let is_top = fs::symlink_metadata(folder.join(".git")).is_ok();
-        if !is_home && folder.parent().is_some() && folder.join(ITEMS).is_dir() {
-            return (folder.to_path_buf(), FoundBy::Items);
+        if holds_git_data(folder) {
+            return Err(ContextError::InsideGitData(folder.to_path_buf()));
         }
-        if is_top {
-            return (folder.to_path_buf(), FoundBy::Git);
+        let is_home = home == Some(folder);
+        if !is_home && folder.parent().is_some() && folder.join(ITEMS).is_dir() {
+            return Ok((folder.to_path_buf(), FoundBy::Items));
+        }
+        if fs::symlink_metadata(folder.join(".git")).is_ok() {
+            return Ok((folder.to_path_buf(), FoundBy::Git));
         }
         if is_home {
             break;
         }
     }
-    (cwd.to_path_buf(), FoundBy::WorkingFolder)
+    Ok((cwd.to_path_buf(), FoundBy::WorkingFolder))
+}
+
+/// Whether git would take a folder for the data of a repository, by its own three signs.
+fn holds_git_data(folder: &Path) -> bool {
+    folder.join("objects").is_dir() && folder.join("refs").is_dir() && folder.join("HEAD").is_file()
 }
 
 #[cfg(test)]

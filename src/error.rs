@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::context::ContextError;
-use crate::item::finding::{Finding, Severity};
+use crate::item::finding::Finding;
 
 /// Everything that can stop a command.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum Error {
     #[error(transparent)]
     Context(#[from] ContextError),
     /// A settings file is not valid.
-    #[error("the settings are not valid{}", first_place(.0))]
+    #[error("the settings are not valid")]
     Settings(Vec<Finding>),
     /// A setting was asked for that does not exist.
     #[error("`{name}` is not a setting")]
@@ -84,7 +84,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Context(err) => err.hint(),
-            Self::Settings(_) => Some("see all of it with `piton config`".to_owned()),
+            Self::Settings(_) => Some("`piton config` shows which settings apply".to_owned()),
             Self::UnknownSetting { similar: Some(name), .. } => Some(format!("did you mean `{name}`?")),
             Self::UnknownSetting { similar: None, .. } => Some("list the settings with `piton config`".to_owned()),
             Self::UnknownFormat { offered, .. } => Some(format!("choose {offered}")),
@@ -96,10 +96,20 @@ impl Error {
         }
     }
 
+    /// What is wrong in files, place by place, where that is the reason.
+    pub fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Settings(findings) => findings,
+            _ => &[],
+        }
+    }
+
     /// How the process ends.
     pub fn exit_status(&self) -> ExitStatus {
         match self {
-            Self::Context(ContextError::RootIsHome(_) | ContextError::RootIsSystem) => ExitStatus::Unsafe,
+            Self::Context(
+                ContextError::RootIsHome(_) | ContextError::RootIsSystem | ContextError::InsideGitData(_),
+            ) => ExitStatus::Unsafe,
             // Whoever read the output has seen enough of it.
             Self::Output(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitStatus::Success,
             Self::Write { .. } | Self::Output(_) => ExitStatus::Failure,
@@ -116,12 +126,6 @@ impl From<ExitStatus> for ExitCode {
     fn from(status: ExitStatus) -> Self {
         Self::from(status as u8)
     }
-}
-
-fn first_place(findings: &[Finding]) -> String {
-    findings.iter().find(|finding| finding.severity == Severity::Error).map_or_else(String::new, |finding| {
-        format!(": {} ({}:{}:{})", finding.message, finding.file.display(), finding.line, finding.column)
-    })
 }
 
 fn quoted(paths: &[PathBuf]) -> String {

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
+use crate::item::finding::serialize_path;
 
 /// Makes `.ai/` with a working example.
 ///
@@ -37,6 +38,7 @@ const EXAMPLE: [(&str, &str); 6] = [
 #[derive(Debug, Serialize)]
 pub(super) struct Written {
     /// The folder that the others are relative to.
+    #[serde(serialize_with = "serialize_path")]
     root: PathBuf,
     /// Files that were made.
     created: Vec<PathBuf>,

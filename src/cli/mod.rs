@@ -163,7 +163,7 @@ fn report_usage(err: &clap::Error, words: &[OsString], environment: &Environment
     let format = find_option::<Format>(words, "--format").unwrap_or_default();
     let color = find_option::<ColorSetting>(words, "--color").unwrap_or(ColorSetting::Auto);
     let mut ui = Ui::new(format, Verbosity::Normal, color, environment);
-    let printed = ui.usage(err).and_then(|()| ui.finish()).map_err(Error::from);
+    let printed = ui.usage(err, words).and_then(|()| ui.finish()).map_err(Error::from);
     match printed {
         _ if err.use_stderr() => ExitStatus::Invalid,
         Ok(()) => ExitStatus::Success,

@@ -19,7 +19,7 @@ pub(super) struct QuickstartArguments {}
 
 pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     if ui.format() == Format::Json {
-        ui.json(&json!({"project": ctx.root}))?;
+        ui.json(&json!({"project": ctx.root.to_string_lossy()}))?;
     } else {
         ui.success(&format!("made an example project in `{}`", ctx.root.display()));
         ui.line(&ctx.root.display().to_string())?;

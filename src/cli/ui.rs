@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::error::Error as _;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -157,7 +158,14 @@ impl Ui {
     /// Reports why a command was not done: as talk, or as the result when that is JSON.
     pub fn error(&mut self, err: &Error) -> io::Result<()> {
         if self.format == Format::Json {
-            return self.error_json(err.code(), &with_causes(err), err.hint().as_deref());
+            let mut report = json!({"code": err.code(), "message": with_causes(err), "suggestion": err.hint()});
+            if !err.findings().is_empty() {
+                report["findings"] = json!(err.findings());
+            }
+            return self.json(&json!({"error": report}));
+        }
+        for finding in err.findings() {
+            self.finding(finding);
         }
         self.say(Verbosity::Quiet, Some((RED, "error: ")), &err.to_string());
         let mut cause = err.source();
@@ -173,7 +181,7 @@ impl Ui {
     }
 
     /// Reports wrong usage in the words of the argument parser, or prints the help it asked for.
-    pub(super) fn usage(&mut self, err: &clap::Error) -> io::Result<()> {
+    pub(super) fn usage(&mut self, err: &clap::Error, words: &[OsString]) -> io::Result<()> {
         if !err.use_stderr() {
             return self.rendered(&err.render().ansi().to_string());
         }
@@ -181,19 +189,21 @@ impl Ui {
             let text = err.render().to_string();
             let first = text.split("\n\n").next().unwrap_or_default();
             let message = first.strip_prefix("error: ").unwrap_or(first).trim();
-            return self.error_json("USAGE", message, Some("see `piton --help`"));
+            let report = json!({"code": "USAGE", "message": message, "suggestion": "see `piton --help`"});
+            return self.json(&json!({"error": report}));
         }
-        self.say_raw(&err.render().ansi().to_string());
+        // The message repeats the arguments as they are; styles go where they could hide something.
+        if words.iter().any(|word| matches!(clean(&word.to_string_lossy()), Cow::Owned(_))) {
+            self.say_raw(&clean(&err.render().to_string()));
+        } else {
+            self.say_raw(&err.render().ansi().to_string());
+        }
         Ok(())
     }
 
     /// Writes what is still held back.
     pub fn finish(&mut self) -> io::Result<()> {
         self.out.flush()
-    }
-
-    fn error_json(&mut self, code: &str, message: &str, suggestion: Option<&str>) -> io::Result<()> {
-        self.json(&json!({"error": {"code": code, "message": message, "suggestion": suggestion}}))
     }
 
     fn say(&mut self, from: Verbosity, label: Option<(Style, &str)>, text: &str) {
@@ -262,10 +272,20 @@ fn with_causes(err: &Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::ffi::OsString;
     use std::path::PathBuf;
 
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn clean_text_has_nothing_to_clean(text in any::<String>()) {
+            let once = clean(&text).into_owned();
+            prop_assert!(!once.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
+            prop_assert_eq!(clean(&once), once.as_str());
+        }
+    }
 
     #[test]
     fn text_cannot_drive_the_terminal() {

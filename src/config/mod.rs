@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub use key::{Key, Value};
 
-use crate::item::finding::{Finding, Severity};
+use crate::item::finding::{Finding, Severity, serialize_path};
 
 /// The settings of one invocation.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +45,7 @@ pub enum Source {
     /// The user's settings file.
     User {
         /// The file.
+        #[serde(serialize_with = "serialize_path")]
         file: PathBuf,
         /// The line, starting at 1.
         line: u32,
@@ -52,6 +53,7 @@ pub enum Source {
     /// The project's settings file.
     Project {
         /// The file, relative to the project.
+        #[serde(serialize_with = "serialize_path")]
         file: PathBuf,
         /// The line, starting at 1.
         line: u32,

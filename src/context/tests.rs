@@ -124,3 +124,12 @@ fn paths_are_shown_relative_to_the_project() {
     assert_eq!(ctx.project_items(), ground.path("work/.ai"));
     assert_eq!(ctx.user_items(), Some(ground.path("home/.ai")));
 }
+
+#[test]
+fn the_data_of_git_is_not_a_project() {
+    let ground = Ground::new(&["bare.git/objects", "bare.git/refs", "bare.git/hooks"]);
+    fs::write(ground.path("bare.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    for folder in ["bare.git", "bare.git/hooks"] {
+        assert!(matches!(ground.find(folder), Err(ContextError::InsideGitData(_))), "{folder}");
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::code::{Code, Level};
 use super::place::Place;
@@ -38,6 +38,7 @@ pub struct Finding {
     /// Error or warning.
     pub severity: Severity,
     /// The file, relative to the project where it lies inside.
+    #[serde(serialize_with = "serialize_path")]
     pub file: PathBuf,
     /// The line, starting at 1.
     pub line: u32,
@@ -129,4 +130,9 @@ impl Finding {
         self.severity = severity;
         self
     }
+}
+
+/// Writes a path for a reader; bytes that are no text do not make the whole report fail.
+pub fn serialize_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }

@@ -168,8 +168,25 @@ fn sections_without_settings_are_fine() {
 #[test]
 fn broken_yaml_stops_other_commands_with_its_place() {
     let project = TestProject::new().file(".ai/config.yaml", "ui:\n  color: [\n");
-    let ran = project.piton(["init"]);
-    assert_eq!(ran.code(), Some(2));
+    cmd_snapshot!(project.piton(["init"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: while parsing a node, did not find expected node content [YAML_SYNTAX]
+     --> .ai/config.yaml:3:1
+    hint: check the indentation, and that quotes and brackets are closed
+    error: the settings are not valid
+
+    hint: `piton config` shows which settings apply
+    ");
+    cmd_snapshot!(project.piton(["init", "--format", "json"]), @r#"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    {"error":{"code":"INVALID_SETTINGS","message":"the settings are not valid","suggestion":"`piton config` shows which settings apply","findings":[{"code":"YAML_SYNTAX","severity":"error","file":".ai/config.yaml","line":3,"column":1,"path":"ui.color[0]","message":"while parsing a node, did not find expected node content","suggestion":"check the indentation, and that quotes and brackets are closed"}]}}
+    ----- stderr -----
+    "#);
     assert_eq!(project.files(), [".ai/config.yaml"]);
 }
 

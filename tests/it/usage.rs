@@ -231,3 +231,40 @@ fn names_from_outside_cannot_drive_the_terminal() {
     let ran = TestProject::new().piton(["config", "x\u{1b}]0;owned\u{7}", "--color", "always"]);
     assert_eq!((ran.code(), ran.stderr().contains("x\\u{1b}]0;owned\\u{7}")), (Some(2), true), "{ran}");
 }
+
+#[test]
+fn wrong_arguments_cannot_drive_the_terminal() {
+    let ran = TestProject::new().piton(["x\u{1b}]0;owned\u{7}", "--color", "always"]);
+    assert_eq!((ran.code(), ran.stderr().contains('\u{1b}')), (Some(2), false), "{ran}");
+}
+
+#[test]
+fn a_bare_repository_is_not_a_project() {
+    let project = TestProject::without_git();
+    project.git(["init", "--quiet", "--bare", "store.git"]);
+    cmd_snapshot!(project.piton(["-C", "store.git", "init"]), @"
+    success: false
+    exit_code: 5
+    ----- stdout -----
+    ----- stderr -----
+    error: `[PROJECT]/store.git` holds the data of git, not a work tree
+
+    hint: go to a work tree of the repository, or make one with `git worktree add`
+    ");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_whose_name_is_no_text_is_served() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let project = TestProject::without_git();
+    let folder = project.root().join(OsStr::from_bytes(b"caf\xe9"));
+    fs::create_dir(&folder).unwrap();
+    for command in ["init", "config", "quickstart"] {
+        let mut piton = project.command([command, "--format", "json"]);
+        let output = piton.current_dir(&folder).env("TMPDIR", &folder).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{command}");
+        assert!(serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok(), "{command}");
+    }
+}
