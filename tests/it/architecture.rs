@@ -14,7 +14,11 @@ const HOMES: [(&[&str], &[&str], &str); 12] = [
     (&["jsonc_parser"], &["item/json"], "only `item/json` mentions the JSON parser that knows places"),
     (&["roxmltree"], &["item/directive"], "only `item/directive` mentions the XML crate"),
     (&["rquickjs"], &["item/javascript"], "only `item/javascript` mentions the JavaScript engine"),
-    (&["tree_sitter"], &["item/python"], "only `item/python` mentions the Python parser"),
+    (
+        &["tree_sitter", "tree_sitter_python"],
+        &["item/tool/python"],
+        "only `item/tool/python` mentions the Python parser",
+    ),
     (&["jsonschema"], &["item/params"], "only `item/params` mentions the JSON Schema crate"),
     (&["git2"], &["checkpoint"], "only `checkpoint` mentions libgit2"),
     (&["clap"], &["cli", "config"], "only `cli`, and `config` for the values of flags, mention the argument parser"),
