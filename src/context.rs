@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::config::{Config, Files, InvalidVariable};
+use crate::item::store::Roots;
 
 /// The folder of a project or user that holds items.
 pub const ITEMS: &str = ".ai";
@@ -107,6 +108,16 @@ impl Context {
         let files = Files { user: user.as_deref(), project: Some(&project) };
         let config = Config::load(files, &environment.variables)?;
         Ok(Self { root, found_by, home, cwd, environment, config })
+    }
+
+    /// The folders that items are read from.
+    pub fn roots(&self) -> Roots {
+        Roots { project: Some(self.root.clone()), user: self.home.clone() }
+    }
+
+    /// The folders that programs are looked for in.
+    pub fn search_path(&self) -> &OsStr {
+        self.environment.find("PATH").unwrap_or_default()
     }
 
     /// The folder with the project's items.

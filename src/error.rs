@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use crate::context::ContextError;
 use crate::item::finding::Finding;
+use crate::item::store::LookupError;
 
 /// Everything that can stop a command.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,21 @@ pub enum Error {
     /// Files are in the way of new ones.
     #[error("{} {} in the way", quoted(.0), if .0.len() == 1 { "is" } else { "are" })]
     FilesInTheWay(Vec<PathBuf>),
+    /// An item could not be found.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// A path that was named does not exist or cannot be read.
+    #[error("cannot read `{}`", .file.display())]
+    Read {
+        /// What was named.
+        file: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file that was named holds no item.
+    #[error("`{}` is neither a directive, a tool nor knowledge", .0.display())]
+    NotAnItem(PathBuf),
     /// A file could not be written.
     #[error("cannot write `{}`", .file.display())]
     Write {
@@ -76,6 +92,9 @@ impl Error {
             Self::UnknownSetting { .. } => "UNKNOWN_SETTING",
             Self::UnknownFormat { .. } => "USAGE",
             Self::FilesInTheWay(_) => "FILES_IN_THE_WAY",
+            Self::Lookup(err) => err.code(),
+            Self::Read { .. } => "CANNOT_READ",
+            Self::NotAnItem(_) => "NOT_AN_ITEM",
             Self::Write { .. } | Self::Output(_) => "CANNOT_WRITE",
         }
     }
@@ -92,7 +111,11 @@ impl Error {
                 "nothing was written, because nothing is ever overwritten: move away what is there, or keep it"
                     .to_owned(),
             ),
-            Self::Write { .. } | Self::Output(_) => None,
+            Self::Lookup(err) => err.hint(),
+            Self::NotAnItem(_) => {
+                Some("items are Markdown, YAML, JSON or scripts; `piton init` makes one of each".to_owned())
+            }
+            Self::Read { .. } | Self::Write { .. } | Self::Output(_) => None,
         }
     }
 
@@ -100,6 +123,7 @@ impl Error {
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Settings(findings) => findings,
+            Self::Lookup(LookupError::Broken { finding, .. }) => std::slice::from_ref(finding),
             _ => &[],
         }
     }
@@ -117,7 +141,10 @@ impl Error {
             | Self::Settings(_)
             | Self::UnknownSetting { .. }
             | Self::UnknownFormat { .. }
-            | Self::FilesInTheWay(_) => ExitStatus::Invalid,
+            | Self::FilesInTheWay(_)
+            | Self::Lookup(_)
+            | Self::Read { .. }
+            | Self::NotAnItem(_) => ExitStatus::Invalid,
         }
     }
 }

@@ -4,9 +4,14 @@
 //! return an [`Error`] or the [`ExitStatus`] of a check that was done and failed.
 
 mod config;
+mod diagnostic;
+mod directive;
 mod init;
 mod quickstart;
+mod sarif;
+mod tool;
 mod ui;
+mod validate;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,6 +32,8 @@ use crate::error::{Error, ExitStatus};
 Examples:
   piton quickstart            See an example project in a temporary folder
   piton init                  Make `.ai/` with a working example
+  piton validate              Check every item of the project
+  piton tool show greet       See how piton understands a tool
   piton config                Show every setting and where it comes from
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 5 cannot be served safely")]
@@ -59,6 +66,9 @@ struct GlobalArguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Init(init::InitArguments),
+    Validate(validate::ValidateArguments),
+    Tool(tool::ToolArguments),
+    Directive(directive::DirectiveArguments),
     Config(config::ConfigArguments),
     Quickstart(quickstart::QuickstartArguments),
 }
@@ -67,6 +77,9 @@ impl Command {
     fn name(&self) -> &'static str {
         match self {
             Self::Init(_) => "init",
+            Self::Validate(_) => "validate",
+            Self::Tool(_) => "tool",
+            Self::Directive(_) => "directive",
             Self::Config(_) => "config",
             Self::Quickstart(_) => "quickstart",
         }
@@ -74,13 +87,17 @@ impl Command {
 
     /// Whether it stops on settings that are not valid; the others report them in their result.
     fn needs_settings(&self) -> bool {
-        !matches!(self, Self::Config(_))
+        !matches!(self, Self::Config(_) | Self::Validate(_))
     }
 
     /// The formats in which its result can be written.
     fn formats(&self) -> &'static [Format] {
         match self {
-            Self::Init(_) | Self::Config(_) | Self::Quickstart(_) => &[Format::Human, Format::Json],
+            Self::Validate(_) => &[Format::Human, Format::Json, Format::Sarif],
+            Self::Tool(command) => command.formats(),
+            Self::Init(_) | Self::Directive(_) | Self::Config(_) | Self::Quickstart(_) => {
+                &[Format::Human, Format::Json]
+            }
         }
     }
 }
@@ -127,6 +144,11 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
     if let Some(color) = global.color {
         ctx.config.set_flag(Key::UiColor, Value::Color(color), "--color");
     }
+    if let Command::Validate(command) = &arguments.command
+        && command.strict
+    {
+        ctx.config.set_flag(Key::ValidateStrict, Value::Bool(true), "--strict");
+    }
     ui.set_color(ctx.config.color(), &ctx.environment);
     ui.detail(&format!("project `{}`, {}", ctx.root.display(), ctx.found_by.reason()));
     if arguments.command.needs_settings() {
@@ -134,6 +156,9 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
     }
     match &arguments.command {
         Command::Init(_) => init::run(&ctx, ui),
+        Command::Validate(command) => validate::run(command, &ctx, ui),
+        Command::Tool(command) => tool::run(command, &ctx, ui),
+        Command::Directive(command) => directive::run(command, &ctx, ui),
         Command::Config(command) => config::run(command, &ctx, ui),
         Command::Quickstart(_) => quickstart::run(&ctx, ui),
     }

@@ -6,9 +6,11 @@
 use serde_json::json;
 
 use super::init::write_example;
-use super::{Format, Ui};
+use super::{Format, Ui, directive, tool, validate};
 use crate::context::{Context, Environment};
 use crate::error::{Error, ExitStatus};
+use crate::item::store::ItemStore;
+use crate::validation;
 
 /// Makes an example project in a temporary folder and shows what is in it.
 #[derive(Debug, clap::Args)]
@@ -18,12 +20,22 @@ Examples:
 pub(super) struct QuickstartArguments {}
 
 pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let options = validate::options(ctx);
+    let store = ItemStore::open(ctx.roots(), options.strength);
+    let report = validation::validate_items(&store, &options);
     if ui.format() == Format::Json {
-        ui.json(&json!({"project": ctx.root.to_string_lossy()}))?;
-    } else {
-        ui.success(&format!("made an example project in `{}`", ctx.root.display()));
-        ui.line(&ctx.root.display().to_string())?;
+        ui.json(&json!({"project": ctx.root.to_string_lossy(), "validation": report}))?;
+        return Ok(ExitStatus::Success);
     }
+    ui.note(&format!("An example project, in `{}`\n", ctx.root.display()));
+    ui.note("$ piton validate");
+    validate::human(&report, ctx, ui)?;
+    ui.note("\n$ piton directive show hello");
+    directive::show("hello", ctx, ui)?;
+    ui.note("\n$ piton tool show greet");
+    tool::show("greet", ctx, ui)?;
+    ui.note("");
+    ui.hint(&format!("look around in `{}`, or make your own with `piton init`", ctx.root.display()));
     Ok(ExitStatus::Success)
 }
 

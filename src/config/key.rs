@@ -3,6 +3,7 @@
 //! One row per [`Key`]; a key enters when something reads it. To add one: a variant, its row, and
 //! an accessor on [`Config`](super::Config).
 
+use crate::item::wording::nearest;
 use serde::{Serialize, Serializer};
 
 use super::{ColorSetting, SignatureRequirement};
@@ -112,12 +113,7 @@ impl Key {
 
     /// Finds the key that a mistyped name most likely means.
     pub fn find_similar(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .map(|key| (strsim::jaro_winkler(key.name(), name), key))
-            .filter(|(score, _)| *score >= 0.8)
-            .max_by(|(one, _), (other, _)| one.total_cmp(other))
-            .map(|(_, key)| key)
+        nearest(name, Self::ALL.into_iter().map(Self::name)).and_then(Self::find)
     }
 
     /// Reads a value of this key.

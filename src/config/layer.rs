@@ -13,6 +13,7 @@ use crate::item::finding::{Findings, Strength};
 use crate::item::node::{Data, Entry, Node};
 use crate::item::place::Place;
 use crate::item::source::{MAX_DOCUMENT, SourceFile};
+use crate::item::wording::nearest;
 use crate::item::yaml;
 
 /// Whose file it is.
@@ -96,7 +97,7 @@ impl Layer<'_> {
         let Some(value) = key.parse(&text) else {
             let message = format!("`{}` must be {}, not `{text}`", key.name(), key.expected());
             let finding = self.findings.add(Code::InvalidEnumValue, node.place, key.name(), message);
-            if let Some(similar) = closest(&text, key.values()) {
+            if let Some(similar) = nearest(&text, key.values().iter().copied()) {
                 finding.suggest(format!("did you mean `{similar}`?"));
             }
             return;
@@ -133,13 +134,4 @@ impl Layer<'_> {
             finding.suggest("list the settings with `piton config`");
         }
     }
-}
-
-fn closest(text: &str, values: &'static [&'static str]) -> Option<&'static str> {
-    values
-        .iter()
-        .map(|value| (strsim::jaro_winkler(&text.to_lowercase(), value), *value))
-        .filter(|(score, _)| *score >= 0.7)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, value)| value)
 }

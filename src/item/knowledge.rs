@@ -12,13 +12,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::code::Code;
-use super::document::shown;
 use super::finding::Findings;
 use super::id::ItemId;
 use super::node::{Data, Entry, Node};
 use super::place::{LineIndex, Place};
 use super::signature;
 use super::source::SourceFile;
+use super::wording::shown;
 use super::yaml;
 
 /// A long list of anything else is one mistake, not thousands.

@@ -42,14 +42,33 @@ impl Default for Place {
 pub struct LineIndex<'t> {
     text: &'t str,
     starts: Vec<usize>,
+    /// How many characters begin before each multiple of [`BLOCK`] bytes. Without it every place on
+    /// a line of a megabyte would count the whole line again.
+    blocks: Vec<usize>,
 }
+
+const BLOCK: usize = 1024;
 
 impl<'t> LineIndex<'t> {
     /// Reads where the lines of a text begin.
     pub fn new(text: &'t str) -> Self {
         let mut starts = vec![0];
         starts.extend(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1));
-        Self { text, starts }
+        let blocks = text
+            .as_bytes()
+            .chunks(BLOCK)
+            .scan(0, |before, chunk| {
+                let here = *before;
+                *before += count_characters(chunk);
+                Some(here)
+            })
+            .collect();
+        Self { text, starts, blocks }
+    }
+
+    /// Returns the byte offset of a line, which is counted from 0 here.
+    pub fn start(&self, line: usize) -> Option<usize> {
+        self.starts.get(line).copied()
     }
 
     /// Returns the place of a byte offset; an offset past the end is the end.
@@ -57,9 +76,20 @@ impl<'t> LineIndex<'t> {
         let offset = offset.min(self.text.len());
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or(0);
-        let column = self.text.get(start..offset).map_or(offset - start, |before| before.chars().count()) + 1;
+        let column = self.characters_before(offset) - self.characters_before(start) + 1;
         Place { line: u32::try_from(line).unwrap_or(u32::MAX), column: u32::try_from(column).unwrap_or(u32::MAX) }
     }
+
+    fn characters_before(&self, offset: usize) -> usize {
+        let block = (offset / BLOCK).min(self.blocks.len().saturating_sub(1));
+        let rest = self.text.as_bytes().get(block * BLOCK..offset).map_or(0, count_characters);
+        self.blocks.get(block).copied().unwrap_or(0) + rest
+    }
+}
+
+/// Counts the bytes that begin a character.
+fn count_characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count()
 }
 
 #[cfg(test)]
@@ -73,6 +103,17 @@ mod tests {
         assert_eq!(index.place("ä=".len()), Place { line: 1, column: 3 });
         assert_eq!(index.place("ä=1\nbö".len()), Place { line: 2, column: 3 });
         assert_eq!(index.place(9999), Place { line: 2, column: 5 });
+    }
+
+    #[test]
+    fn columns_on_long_lines_are_exact() {
+        let text = format!("first\n{}", "ab€".repeat(1000));
+        let index = LineIndex::new(&text);
+        for characters in [0, 1, 203, 204, 614, 2999, 3000] {
+            let offset =
+                "first\n".len() + "ab€".repeat(1000).chars().take(characters).map(char::len_utf8).sum::<usize>();
+            assert_eq!(index.place(offset), Place { line: 2, column: u32::try_from(characters).unwrap() + 1 });
+        }
     }
 
     #[test]

@@ -16,10 +16,11 @@ use std::ops::ControlFlow;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
 use super::code::Code;
-use super::document::{MAX_DEPTH, Report, push_index, push_key, shown};
+use super::document::{MAX_DEPTH, Report, push_index, push_key};
 use super::finding::Findings;
 use super::node::{Data, Entry, Node};
 use super::place::{LineIndex, Place};
+use super::wording::shown;
 use scalar::Plain;
 
 /// What aliases may copy, in nodes; long texts count for several.

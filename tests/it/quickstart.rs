@@ -8,22 +8,66 @@ use crate::harness::{TestProject, cmd_snapshot};
 fn it_makes_a_project_of_its_own_and_keeps_it() {
     let project = TestProject::new();
     let ran = project.piton(["quickstart"]);
-    assert!(Path::new(ran.stdout().trim_end()).join(".ai/directives/examples/hello.md").is_file());
-    cmd_snapshot!(ran, @"
+    cmd_snapshot!(ran, @r#"
     success: true
     exit_code: 0
     ----- stdout -----
-    [TMP]/piton-quickstart-[ID]
+    hello 1.0.0 (directive, project)
+    Write a greeting into hello.txt
+    .ai/directives/examples/hello.md
+
+    Inputs
+      who (string, default "world")  Who is greeted
+
+    Permissions
+      run tools `greet`
+      write `hello.txt`
+
+    Steps
+      1. greet  tool `greet`: Write the greeting
+    greet 1.0.0 (script, project)
+    Writes a greeting into hello.txt
+
+    path       .ai/tools/examples/greet/tool.yaml
+    spelling   manifest
+    chain      greet → bash_runtime → subprocess
+    signature  unsigned
+
+    tool_id: greet  # .ai/tools/examples/greet/tool.yaml:1
+    tool_type: script  # .ai/tools/examples/greet/tool.yaml:2
+    kind: script
+    version: 1.0.0  # .ai/tools/examples/greet/tool.yaml:3
+    description: Writes a greeting into hello.txt  # .ai/tools/examples/greet/tool.yaml:4
+    category: examples  # .ai/tools/examples/greet/tool.yaml:5
+    executor: bash_runtime  # .ai/tools/examples/greet/tool.yaml:6
+    config.entrypoint: greet.sh  # .ai/tools/examples/greet/tool.yaml:11
+    parameters[0]: {"name":"who","type":"string","required":false,"default":"world","description":"Who is greeted"}  # .ai/tools/examples/greet/tool.yaml:13
+    mutates_state: true  # .ai/tools/examples/greet/tool.yaml:7
+    isolation: standard
+    writes: ["hello.txt"]  # .ai/tools/examples/greet/tool.yaml:8
     ----- stderr -----
-    ✓ made an example project in `[TMP]/piton-quickstart-[ID]`
-    ");
+    An example project, in `[TMP]/piton-quickstart-[ID]`
+
+    $ piton validate
+    warning: 3 items are not signed; `--format json` lists them
+    ✓ 1 tool, 1 directive, 1 knowledge entry: 0 errors, 3 warnings
+
+    $ piton directive show hello
+
+    $ piton tool show greet
+
+    hint: look around in `[TMP]/piton-quickstart-[ID]`, or make your own with `piton init`
+    "#);
     assert_eq!(project.files(), Vec::<String>::new());
 }
 
 #[test]
 fn the_folder_is_in_the_json() {
-    let ran = TestProject::new().piton(["quickstart", "--format", "json"]);
-    assert!(ran.json()["project"].as_str().is_some_and(|folder| folder.contains("piton-quickstart-")), "{ran}");
+    let project = TestProject::new();
+    let json = project.piton(["quickstart", "--format", "json"]).json();
+    let folder = Path::new(json["project"].as_str().unwrap());
+    assert!(folder.join(".ai/directives/examples/hello.md").is_file());
+    assert_eq!(json["validation"]["valid"], true);
 }
 
 #[test]

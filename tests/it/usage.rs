@@ -18,6 +18,9 @@ fn help_lists_the_commands() {
 
     Commands:
       init        Makes `.ai/` with a working example
+      validate    Checks directives, tools, knowledge and settings, and reports everything it finds
+      tool        Looks at tools
+      directive   Looks at directives
       config      Shows every setting and where its value comes from
       quickstart  Makes an example project in a temporary folder and shows what is in it
       help        Print this message or the help of the given subcommand(s)
@@ -61,6 +64,8 @@ fn help_lists_the_commands() {
     Examples:
       piton quickstart            See an example project in a temporary folder
       piton init                  Make `.ai/` with a working example
+      piton validate              Check every item of the project
+      piton tool show greet       See how piton understands a tool
       piton config                Show every setting and where it comes from
 
     Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 5 cannot be served safely

@@ -1,13 +1,38 @@
 //! Directives: Markdown files with one XML block that describes a workflow.
 //!
-//! [`Directive`] is the parsed, immutable form; every part knows its place in the file. Parsing is
-//! in `parse`, finding the block in the Markdown in `block`, permission elements in `grant`.
+//! [`Directive`] is the parsed, immutable form; every part knows its place in the file. [`parse()`]
+//! goes from `block` (finding it in the Markdown) over `scan` (guarding and mending) and `xml` (the
+//! tree) to a reader per part: `metadata`, `grant`, `inputs`, `steps` with `action`, `outputs`.
+//! `reference` checks placeholders last, when all names are known.
+
+mod action;
+mod block;
+mod display;
+mod grant;
+mod inputs;
+mod lexeme;
+mod metadata;
+mod outputs;
+mod params;
+mod parse;
+mod pattern;
+mod quantity;
+mod reading;
+mod reference;
+mod scan;
+mod steps;
+mod xml;
+
+#[cfg(test)]
+mod tests;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::id::ItemId;
 use super::place::Place;
+
+pub use parse::parse;
 
 /// A workflow.
 #[derive(Clone, Debug, Serialize)]
@@ -46,6 +71,10 @@ pub struct Directive {
     pub outputs: Outputs,
     /// When it has succeeded, in words.
     pub success_criteria: Vec<String>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// Elements that are known and only inform, as written: `context_budget`, `mcps`, `tools`, `cost`, …
+    pub notes: Vec<Extra>,
     /// Elements that are not known, as written.
     pub unknown: Vec<Extra>,
 }
@@ -169,7 +198,7 @@ pub enum Access {
     },
     /// Searching, loading, signing or executing items, as RYE directives write it.
     Item {
-        /// `search`, `load`, `sign` or `execute`.
+        /// `search`, `load`, `sign`, `execute`, or `*`.
         verb: String,
         /// `tool`, `directive`, `knowledge`, or `*`.
         item_type: String,

@@ -4,6 +4,23 @@
 //! those of a plain `tool.yaml`; [`manifest`] turns that map into a [`ToolManifest`]. A spelling
 //! never builds a manifest by itself, so that rules and defaults exist once.
 
+mod block;
+mod canonical;
+pub(crate) mod comment;
+mod demands;
+mod draft;
+mod embedded;
+mod fields;
+mod json_schema;
+mod kind;
+mod manifest;
+mod parameters;
+pub(crate) mod python;
+mod reading;
+mod results;
+mod tool_root;
+mod words;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -12,6 +29,8 @@ use serde_json::{Map, Value};
 
 use super::id::ItemId;
 use super::place::Place;
+
+pub use reading::{Reading, Root, Surroundings, may_be_tool, read};
 
 /// A tool, whatever it was written as.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,3 +222,6 @@ pub enum Isolation {
     /// Sandboxed without network.
     Restricted,
 }
+
+#[cfg(test)]
+mod tests;

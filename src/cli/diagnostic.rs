@@ -1,0 +1,77 @@
+//! A finding for people: the message, the source line with a caret, the way out.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use super::clean;
+use crate::item::finding::{Finding, Severity};
+use crate::item::source::MAX_TEXT;
+
+/// How much of a long line is shown around the caret.
+const WINDOW: usize = 100;
+
+/// Renders findings; keeps the files it has read.
+pub(super) struct Diagnostics<'r> {
+    root: &'r Path,
+    files: HashMap<PathBuf, Vec<String>>,
+    renderer: Renderer,
+}
+
+impl<'r> Diagnostics<'r> {
+    /// Starts with the folder that the files of findings are relative to.
+    pub(super) fn new(root: &'r Path) -> Self {
+        Self { root, files: HashMap::new(), renderer: Renderer::styled() }
+    }
+
+    /// Renders one finding, with a line end.
+    pub(super) fn render(&mut self, finding: &Finding) -> String {
+        let level = match finding.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let title = level.primary_title(clean(&finding.message).into_owned()).id(finding.code.as_str());
+        let shown_path = clean(&finding.file.to_string_lossy()).into_owned();
+        let (line, caret) = self.line(finding);
+        let line_number = usize::try_from(finding.line).unwrap_or(usize::MAX);
+        let mut group = Group::with_title(title).element(
+            Snippet::source(line.as_str())
+                .line_start(line_number)
+                .path(shown_path)
+                .annotation(AnnotationKind::Primary.span(caret)),
+        );
+        if let Some(suggestion) = &finding.suggestion {
+            group = group.element(Level::HELP.with_name("hint").message(clean(suggestion).into_owned()));
+        }
+        format!("{}\n\n", self.renderer.render(&[group]))
+    }
+
+    /// The source line, shortened around the caret, and the caret's range in it.
+    fn line(&mut self, finding: &Finding) -> (String, std::ops::Range<usize>) {
+        let path = self.root.join(&finding.file);
+        let lines = self.files.entry(path).or_insert_with_key(|path| read_lines(path));
+        let at = usize::try_from(finding.line.saturating_sub(1)).unwrap_or(usize::MAX);
+        let line = lines.get(at).map_or("", String::as_str);
+        let column = usize::try_from(finding.column.saturating_sub(1)).unwrap_or(0);
+        let characters: Vec<char> = line.chars().collect();
+        let column = column.min(characters.len());
+        let from = column.saturating_sub(WINDOW);
+        let shown: String = characters.iter().skip(from).take(2 * WINDOW).collect();
+        let start: usize = shown.chars().take(column - from).map(char::len_utf8).sum();
+        let word = shown.get(start..).unwrap_or_default();
+        let end = start + word.find(char::is_whitespace).unwrap_or(word.len());
+        (shown, start..end)
+    }
+}
+
+fn read_lines(path: &Path) -> Vec<String> {
+    let readable = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_TEXT);
+    if !readable {
+        return Vec::new();
+    }
+    let bytes = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    text.trim_start_matches('\u{feff}').lines().map(|line| clean(line).into_owned()).collect()
+}

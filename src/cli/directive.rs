@@ -1,0 +1,117 @@
+//! `piton directive show`: a directive as piton understands it.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::{Format, Ui};
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::item::directive::{Directive, Step, StepAction};
+use crate::item::finding::Strength;
+use crate::item::signature::Integrity;
+use crate::item::store::{Item, ItemKind, ItemStore, Layer};
+
+/// Looks at directives.
+#[derive(Debug, clap::Args)]
+pub(super) struct DirectiveArguments {
+    #[command(subcommand)]
+    command: DirectiveCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum DirectiveCommand {
+    Show(ShowArguments),
+}
+
+/// Shows inputs, permissions and steps of a directive.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton directive show hello                  Show what it does, step by step
+  piton directive show hello --format json    Everything in it, for programs
+  piton directive show core/git_checkpoint    Built-in directives can be shown as well")]
+pub(super) struct ShowArguments {
+    /// The directive: `name` or `category/name`.
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+/// A directive with where it came from.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    directive: &'a Directive,
+    source: Layer,
+    path: &'a PathBuf,
+    signature: &'a Integrity,
+}
+
+pub(super) fn run(arguments: &DirectiveArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    match &arguments.command {
+        DirectiveCommand::Show(show) => self::show(&show.id, ctx, ui),
+    }
+}
+
+/// Shows one directive.
+pub(super) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+    let item = store.find(ItemKind::Directive, id)?;
+    let Some(directive) = item.as_directive() else { return Ok(ExitStatus::Success) };
+    if ui.format() == Format::Json {
+        ui.json(&Shown { directive, source: item.layer, path: &item.file, signature: &item.integrity })?;
+    } else {
+        human(directive, item, ctx, ui)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn human(directive: &Directive, item: &Item, ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
+    ui.line(&format!("{} {} (directive, {})", directive.name, directive.version, item.layer))?;
+    if !directive.description.is_empty() {
+        ui.line(&directive.description)?;
+    }
+    ui.line(&format!("{}", ctx.shown_path(&item.file).display()))?;
+    if !directive.inputs.is_empty() {
+        ui.line("\nInputs")?;
+    }
+    for input in &directive.inputs {
+        let need = match &input.default {
+            Some(default) => format!("default {default}"),
+            None if input.required => "required".to_owned(),
+            None => "optional".to_owned(),
+        };
+        ui.line(&format!("  {} ({}, {need})  {}", input.name, input.kind, input.description.trim()))?;
+    }
+    if !directive.permissions.is_empty() {
+        ui.line("\nPermissions")?;
+    }
+    for grant in &directive.permissions {
+        ui.line(&format!("  {grant}"))?;
+    }
+    ui.line("\nSteps")?;
+    for (number, step) in (1..).zip(&directive.steps) {
+        ui.line(&format!("  {number}. {}  {}", step.name, what(step)))?;
+        if let Some(when) = &step.when {
+            ui.line(&format!("     when {when}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn what(step: &Step) -> String {
+    let subject = match &step.action {
+        StepAction::Tool { item_id, command: Some(command), .. } => format!("tool `{item_id}` {command}"),
+        StepAction::Tool { item_id, .. } => format!("tool `{item_id}`"),
+        StepAction::Directive { item_id, .. } => format!("directive `{item_id}`"),
+        StepAction::Checkpoint { operation, .. } => format!("checkpoint: {operation}"),
+        StepAction::Item { verb, .. } => format!("{verb} items"),
+        StepAction::Human { gate, .. } => format!("waits for a person ({gate})"),
+        StepAction::Prose { .. } => "work for an agent or a person".to_owned(),
+    };
+    if step.description.is_empty() { subject } else { format!("{subject}: {}", first_line(&step.description)) }
+}
+
+fn first_line(text: &str) -> &str {
+    text.trim().lines().next().unwrap_or_default()
+}

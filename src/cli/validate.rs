@@ -1,0 +1,128 @@
+//! `piton validate`: every finding in one pass.
+
+use std::path::PathBuf;
+
+use super::diagnostic::Diagnostics;
+use super::{Format, Ui, sarif};
+use crate::config::SignatureRequirement;
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::exec::syntax::Interpreters;
+use crate::item::code::Code;
+use crate::item::finding::{Finding, Severity, Strength};
+use crate::item::store::ItemStore;
+use crate::item::validate::Unsigned;
+use crate::validation::{self, Options, Report};
+
+/// Checks directives, tools, knowledge and settings, and reports everything it finds.
+///
+/// Nothing of the project is executed: Python and bash scripts are parsed by their interpreters where
+/// those are installed, JavaScript by piton itself.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton validate                        Check every item of the project
+  piton validate .ai/tools/deploy       Check one tool
+  piton validate --strict               Hold items to the letter of the specification
+  piton validate --format json          Print {\"valid\": …, \"findings\": […]}
+  piton validate --format sarif         Print a log that code hosts can show
+
+Exit codes: 0 no error (there may be warnings), 2 at least one error")]
+pub(super) struct ValidateArguments {
+    /// Files or folders to check; everything in the project if none is given.
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Holds items to the letter of the specification.
+    #[arg(long)]
+    pub(super) strict: bool,
+}
+
+pub(super) fn run(arguments: &ValidateArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let strength = if ctx.config.strict() { Strength::Strict } else { Strength::Lenient };
+    let mut store = ItemStore::open(ctx.roots(), strength);
+    let paths = selected(arguments, ctx, &mut store, strength)?;
+    let report = validation::validate_items(&store, &Options { paths, ..options(ctx) });
+    match ui.format() {
+        Format::Json => ui.json(&report)?,
+        Format::Sarif => ui.json(&sarif::log(&report))?,
+        Format::Human | Format::Markdown => human(&report, ctx, ui)?,
+    }
+    Ok(if report.valid { ExitStatus::Success } else { ExitStatus::Invalid })
+}
+
+/// How a project wants to be validated.
+pub(super) fn options(ctx: &Context) -> Options {
+    let strength = if ctx.config.strict() { Strength::Strict } else { Strength::Lenient };
+    let unsigned = match ctx.config.signature_requirement() {
+        SignatureRequirement::None => Unsigned::Warned,
+        SignatureRequirement::Integrity | SignatureRequirement::Author => Unsigned::Refused,
+    };
+    let interpreters = Interpreters::find(ctx.search_path());
+    Options { strength, unsigned, interpreters, settings: ctx.config.findings().to_vec(), paths: Vec::new() }
+}
+
+/// The paths to look at, absolute; files outside the folders of items are taken in.
+fn selected(
+    arguments: &ValidateArguments,
+    ctx: &Context,
+    store: &mut ItemStore,
+    strength: Strength,
+) -> Result<Vec<PathBuf>, Error> {
+    let mut paths = Vec::new();
+    for path in &arguments.paths {
+        let absolute =
+            ctx.cwd.join(path).canonicalize().map_err(|source| Error::Read { file: path.clone(), source })?;
+        let is_item_folder = absolute.starts_with(ctx.project_items()) || ctx.root.starts_with(&absolute);
+        if !is_item_folder && !store.adopt(&absolute, strength) {
+            return Err(Error::NotAnItem(path.clone()));
+        }
+        paths.push(absolute);
+    }
+    Ok(paths)
+}
+
+/// Prints a report for people: findings as data, the summary as talk.
+pub(super) fn human(report: &Report, ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
+    let mut diagnostics = Diagnostics::new(&ctx.root);
+    let (unsigned, others): (Vec<&Finding>, Vec<&Finding>) = report
+        .findings
+        .iter()
+        .partition(|finding| finding.code == Code::Unsigned && finding.severity == Severity::Warning);
+    for finding in others {
+        ui.rendered(&diagnostics.render(finding))?;
+    }
+    match unsigned.as_slice() {
+        [] => {}
+        [finding] => ui.rendered(&diagnostics.render(finding))?,
+        several => ui.warning(&format!("{} items are not signed; `--format json` lists them", several.len())),
+    }
+    for (language, reason) in &report.unchecked {
+        ui.warning(&format!("{language} scripts were not all parsed: {reason}"));
+    }
+    summary(report, ui);
+    Ok(())
+}
+
+fn summary(report: &Report, ui: &mut Ui) {
+    let of = |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
+    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
+    let counts = report.items;
+    let looked_at = format!(
+        "{}, {}, {}",
+        plural(counts.tools, "tool", "tools"),
+        plural(counts.directives, "directive", "directives"),
+        plural(counts.knowledge, "knowledge entry", "knowledge entries"),
+    );
+    let found = format!("{}, {}", plural(errors, "error", "errors"), plural(warnings, "warning", "warnings"));
+    if report.valid {
+        ui.success(&format!("{looked_at}: {found}"));
+    } else {
+        ui.failure(&format!("{looked_at}: {found}"));
+        ui.hint("`docs/reference/codes.md` explains each code with a mended example");
+    }
+}
+
+/// `1 tool`, `2 tools`.
+pub(super) fn plural(count: usize, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}

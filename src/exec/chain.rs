@@ -1,0 +1,128 @@
+//! Executor chains: tool → runtime or MCP server → primitive.
+//!
+//! [`resolve`] follows the executors by id through project, user and built-in items. It is pure: the
+//! same store gives the same chain. Its errors show the whole chain as far as it was followed.
+
+use crate::item::id::ItemId;
+use crate::item::store::{Item, ItemKind, ItemStore, LookupError};
+use crate::item::tool::{LoadedTool, ToolKind};
+
+/// The most links a chain may have.
+pub const MAX_LINKS: usize = 16;
+
+/// A tool with everything that runs it, the tool first.
+#[derive(Debug)]
+pub struct ExecutorChain<'s> {
+    /// The tool itself.
+    pub tool: &'s LoadedTool,
+    /// What runs it, nearest first; the last one is a primitive. Empty for tools nothing runs.
+    pub executors: Vec<&'s Item>,
+}
+
+impl ExecutorChain<'_> {
+    /// The ids along the chain, the tool first.
+    pub fn ids(&self) -> Vec<ItemId> {
+        let executors = self.executors.iter().map(|item| item.id.clone());
+        std::iter::once(self.tool.manifest.tool_id.clone()).chain(executors).collect()
+    }
+
+    /// The kind of what runs the tool directly.
+    pub fn executor_kind(&self) -> Option<ToolKind> {
+        self.executors.first().and_then(|item| item.as_tool()).map(|tool| tool.manifest.kind)
+    }
+
+    /// The runtime of the chain: the last link before the primitive, or the tool's own executor.
+    pub fn runtime(&self) -> Option<&ItemId> {
+        let is_runtime = |item: &&&Item| item.as_tool().is_some_and(|tool| tool.manifest.kind == ToolKind::Runtime);
+        self.executors.iter().rfind(is_runtime).map(|item| &item.id)
+    }
+}
+
+/// Why a chain cannot be followed to a primitive.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ChainError {
+    /// A link names an executor that does not exist.
+    #[error("tool `{id}` names executor `{executor}`, which does not exist ({})", arrows(.chain))]
+    UnknownExecutor {
+        /// The link that names it.
+        id: ItemId,
+        /// What it names.
+        executor: ItemId,
+        /// The chain so far, with the missing link.
+        chain: Vec<ItemId>,
+        /// Why, and what is near.
+        lookup: Box<LookupError>,
+    },
+    /// A link is reached twice.
+    #[error("executor chain loops: {}", arrows(.0))]
+    Cycle(Vec<ItemId>),
+    /// The chain has too many links.
+    #[error("executor chain has more than {MAX_LINKS} links: {}", arrows(.0))]
+    TooLong(Vec<ItemId>),
+    /// The chain ends in something that is not a primitive.
+    #[error("executor chain ends in `{last}`, which is not a primitive: {}", arrows(.chain))]
+    NoPrimitive {
+        /// The last link.
+        last: ItemId,
+        /// The whole chain.
+        chain: Vec<ItemId>,
+    },
+}
+
+impl ChainError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownExecutor { lookup, .. } if matches!(**lookup, LookupError::NotFound { similar: None, .. }) => Some(
+                "built in are `subprocess`, `http_client`, `python_runtime`, `bash_runtime`, `node_runtime` and `docker_runtime`"
+                    .to_owned(),
+            ),
+            Self::UnknownExecutor { lookup, .. } => lookup.hint(),
+            Self::Cycle(_) => Some("let one of them name a primitive: `subprocess` or `http_client`".to_owned()),
+            Self::TooLong(_) => None,
+            Self::NoPrimitive { last, .. } => Some(format!("give `{last}` an executor")),
+        }
+    }
+}
+
+/// Follows the executors of a tool to a primitive.
+pub fn resolve<'s>(store: &'s ItemStore, tool: &'s LoadedTool) -> Result<ExecutorChain<'s>, ChainError> {
+    let mut ids = vec![tool.manifest.tool_id.clone()];
+    let mut executors: Vec<&Item> = Vec::new();
+    let mut current = tool;
+    while let Some(executor) = &current.manifest.executor {
+        let id = current.manifest.tool_id.clone();
+        if ids.contains(executor) {
+            ids.push(executor.clone());
+            return Err(ChainError::Cycle(ids));
+        }
+        ids.push(executor.clone());
+        if ids.len() > MAX_LINKS {
+            return Err(ChainError::TooLong(ids));
+        }
+        let item = match store.find(ItemKind::Tool, executor.as_str()) {
+            Ok(item) => item,
+            Err(lookup) => {
+                return Err(ChainError::UnknownExecutor {
+                    id,
+                    executor: executor.clone(),
+                    chain: ids,
+                    lookup: Box::new(lookup),
+                });
+            }
+        };
+        let Some(next) = item.as_tool() else { break };
+        executors.push(item);
+        current = next;
+    }
+    let ends_well = current.manifest.kind == ToolKind::Primitive || executors.is_empty();
+    if ends_well {
+        Ok(ExecutorChain { tool, executors })
+    } else {
+        Err(ChainError::NoPrimitive { last: current.manifest.tool_id.clone(), chain: ids })
+    }
+}
+
+fn arrows(ids: &[ItemId]) -> String {
+    ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(" → ")
+}

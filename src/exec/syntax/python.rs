@@ -1,0 +1,149 @@
+//! Asking Python: one process for all files, because starting it takes longer than parsing.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::{Answer, Script, TIME_LIMIT, interpreter, problem_in};
+
+/// How often a process that died is started again behind the file that killed it.
+const MAX_CRASHES: usize = 8;
+
+/// Reads length-prefixed sources and answers each with a line: `[]` or `[line, column, message]`.
+///
+/// Only the tree is made; `compile` never runs anything. Answers are written one by one, so that
+/// after a crash it is known which file was the last.
+const BOOT: &str = r#"
+import ast, json, os, sys
+read = sys.stdin.buffer.read
+while True:
+    head = read(4)
+    if len(head) < 4:
+        break
+    source = read(int.from_bytes(head, "big"))
+    try:
+        compile(source, "script", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+        answer = []
+    except SyntaxError as err:
+        answer = [err.lineno or 1, err.offset or 1, str(err.msg)]
+    except (RecursionError, MemoryError):
+        answer = [1, 1, "too deeply nested"]
+    except (ValueError, LookupError, OverflowError) as err:
+        answer = [1, 1, str(err)]
+    os.write(1, (json.dumps(answer) + "\n").encode("ascii"))
+"#;
+
+pub(super) fn ask(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> Answer {
+    let deadline = Instant::now() + TIME_LIMIT;
+    let mut answer = Answer::default();
+    let mut rest = scripts;
+    for _ in 0..=MAX_CRASHES {
+        let (answered, end) = ask_once(rest, program, search_path, deadline, &mut answer);
+        let Some(behind) = rest.get(answered..).filter(|behind| !behind.is_empty()) else { return answer };
+        match end {
+            End::Failed(reason) => {
+                answer.gave_up = Some(reason);
+                return answer;
+            }
+            End::Closed if answered == 0 && rest.len() == scripts.len() && !is_alive(program, search_path) => {
+                answer.gave_up = Some("`python3` does not start".to_owned());
+                return answer;
+            }
+            // It died on the file it had not answered.
+            End::Closed => {
+                answer.found.extend(
+                    behind.first().map(|(at, script)| (*at, problem_in(script, 1, 1, "the interpreter crashed on it"))),
+                );
+                rest = behind.get(1..).unwrap_or_default();
+            }
+        }
+    }
+    if !rest.is_empty() {
+        answer.gave_up = Some("`python3` crashed too often".to_owned());
+    }
+    answer
+}
+
+enum End {
+    /// The process closed its output.
+    Closed,
+    Failed(String),
+}
+
+/// Returns for how many files an answer came.
+fn ask_once(
+    scripts: &[(usize, &Script)],
+    program: &Path,
+    search_path: &OsStr,
+    deadline: Instant,
+    answer: &mut Answer,
+) -> (usize, End) {
+    let spawned = interpreter(program, search_path)
+        .args(["-I", "-S", "-B", "-W", "ignore", "-c", BOOT])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(err) => return (0, End::Failed(format!("cannot start `{}`: {err}", program.display()))),
+    };
+    let outcome = thread::scope(|scope| {
+        let (stdin, lines) = (child.stdin.take(), lines_of(&mut child));
+        // On a thread of its own: the pipe holds less than the sources, and answers come meanwhile.
+        scope.spawn(move || stdin.map(|mut stdin| scripts.iter().try_for_each(|(_, script)| send(&mut stdin, script))));
+        let outcome = collect(scripts, &lines, deadline, answer);
+        // Ends the writer as well, should it still wait.
+        let _ = child.kill();
+        outcome
+    });
+    let _ = child.wait();
+    outcome
+}
+
+fn send(stdin: &mut impl Write, script: &Script) -> std::io::Result<()> {
+    let length = u32::try_from(script.text.len()).map_err(std::io::Error::other)?;
+    stdin.write_all(&length.to_be_bytes())?;
+    stdin.write_all(script.text.as_bytes())
+}
+
+fn lines_of(child: &mut Child) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    if let Some(stdout) = child.stdout.take() {
+        thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|l| sender.send(l)));
+    }
+    receiver
+}
+
+fn collect(
+    scripts: &[(usize, &Script)],
+    lines: &Receiver<String>,
+    deadline: Instant,
+    answer: &mut Answer,
+) -> (usize, End) {
+    for (count, (at, script)) in scripts.iter().enumerate() {
+        let line = match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => line,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return (count, End::Closed),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let reason = format!("`python3` took more than {} s", TIME_LIMIT.as_secs());
+                return (count, End::Failed(reason));
+            }
+        };
+        let values: Vec<Value> = serde_json::from_str(&line).unwrap_or_default();
+        let number = |at: usize| values.get(at).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+        if let Some(message) = values.get(2).and_then(Value::as_str) {
+            answer.found.push((*at, problem_in(script, number(0).unwrap_or(1), number(1).unwrap_or(1), message)));
+        }
+    }
+    (scripts.len(), End::Closed)
+}
+
+fn is_alive(program: &Path, search_path: &OsStr) -> bool {
+    interpreter(program, search_path).args(["-I", "-S", "-c", "import ast, json"]).status().is_ok_and(|s| s.success())
+}

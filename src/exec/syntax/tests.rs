@@ -1,0 +1,123 @@
+use std::time::Instant;
+
+use super::*;
+
+/// The interpreters of the machine the tests run on; without them these tests fail.
+fn interpreters() -> Interpreters {
+    Interpreters::find(OsStr::new("/usr/local/bin:/usr/bin:/bin"))
+}
+
+fn script(path: &str, text: &str, language: Language) -> Script {
+    Script { path: path.into(), text: text.to_owned(), language }
+}
+
+fn problem(path: &str, line: u32, column: u32, message: &str) -> Problem {
+    Problem { path: path.into(), line, column, message: message.to_owned() }
+}
+
+#[test]
+fn each_language_is_asked_for_its_own() {
+    let scripts = [
+        script("a.sh", "if true; then\n  echo x\n", Language::Bash),
+        script("b.py", "def f(:\n    pass\n", Language::Python),
+        script("c.js", "const = 1", Language::JavaScript),
+        script("good.sh", "shopt -s extglob\nls !(a)\nreturn 1\n", Language::Bash),
+        script("good.py", "import no_such_module\nprint('ä')\n", Language::Python),
+        script("good.mjs", "import x from 'y'\n", Language::JavaScript),
+        script("d.sh", "echo a\nfi\n", Language::Bash),
+    ];
+    assert_eq!(
+        check(&scripts, &interpreters()),
+        Checked {
+            problems: vec![
+                problem("a.sh", 2, 1, "syntax error: unexpected end of file"),
+                problem("b.py", 1, 7, "invalid syntax"),
+                problem("c.js", 1, 7, "variable name expected"),
+                problem("d.sh", 2, 1, "syntax error near unexpected token `fi'"),
+            ],
+            unchecked: Vec::new(),
+        }
+    );
+}
+
+#[test]
+fn nothing_is_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("mark");
+    let shown = mark.display();
+    let scripts = [
+        script("a.sh", &format!("touch {shown}\nx=$(touch {shown})\n"), Language::Bash),
+        script("b.py", &format!("open('{shown}', 'w')\n"), Language::Python),
+        script("c.py", "while True: pass\n", Language::Python),
+    ];
+    assert_eq!(check(&scripts, &interpreters()), Checked::default());
+    assert!(!mark.exists());
+}
+
+#[test]
+fn a_language_without_interpreter_is_named() {
+    let none = Interpreters::find(OsStr::new("relative/bin:/nonexistent"));
+    assert_eq!(none, Interpreters { python: None, bash: None, search_path: "/nonexistent".into() });
+    let scripts = [script("a.sh", "fi", Language::Bash), script("c.js", "(", Language::JavaScript)];
+    let checked = check(&scripts, &none);
+    assert_eq!(checked.unchecked, [(Language::Bash, "`bash` is not on the search path".to_owned())]);
+    assert_eq!(checked.problems.len(), 1);
+    assert_eq!(check(&[], &none), Checked::default());
+}
+
+#[test]
+fn an_interpreter_that_does_not_work_is_named() {
+    let broken = Interpreters {
+        python: Some("/bin/false".into()),
+        bash: Some("/nonexistent".into()),
+        search_path: "/bin".into(),
+    };
+    let scripts = [script("a.sh", "fi", Language::Bash), script("b.py", "(", Language::Python)];
+    let checked = check(&scripts, &broken);
+    assert_eq!(checked.problems, []);
+    assert_eq!(
+        checked.unchecked,
+        [
+            (Language::Python, "`python3` does not start".to_owned()),
+            (Language::Bash, "cannot ask `bash`: No such file or directory (os error 2)".to_owned()),
+        ]
+    );
+}
+
+#[test]
+fn large_and_hostile_scripts_are_answered() {
+    let big_python = "x = [1, 2, 3]\n".repeat(70_000);
+    let texts = [
+        "(".repeat(100_000),
+        "-".repeat(100_000) + "1",
+        "x = 'a\0b'\n".to_owned(),
+        "a".to_owned() + &".b".repeat(100_000),
+        "[".repeat(90) + &"]".repeat(90),
+        "# -*- coding: nonsense -*-\n".to_owned(),
+        "lambda: ".repeat(5_000) + "1",
+        "f'".to_owned() + &"{f'".repeat(50),
+        "def f():\n".to_owned() + &(1..500).map(|n| " ".repeat(n) + "if x:\n").collect::<String>(),
+        big_python,
+    ];
+    let mut scripts: Vec<Script> = texts.iter().map(|text| script("x.py", text, Language::Python)).collect();
+    for text in [
+        "$(".repeat(2_000),
+        "(".repeat(50_000),
+        "echo \"".to_owned(),
+        "{ ".repeat(50_000),
+        "a\0b\n".to_owned(),
+        "${a:-".repeat(5_000),
+        "echo hello\n".repeat(90_000),
+        "cat <<E\n".repeat(100),
+    ] {
+        scripts.push(script("x.sh", &text, Language::Bash));
+    }
+    let started = Instant::now();
+    let checked = check(&scripts, &interpreters());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert_eq!(checked.unchecked, []);
+    assert!(
+        checked.problems.iter().all(|problem| problem.line >= 1 && problem.column >= 1 && !problem.message.is_empty())
+    );
+    assert!(checked.problems.len() >= 8, "{:#?}", checked.problems);
+}

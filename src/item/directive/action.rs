@@ -1,0 +1,216 @@
+//! What a step does when it is more than prose: tools, directives, items, checkpoints, gates.
+
+use super::super::code::Code;
+use super::super::id::ItemId;
+use super::params::{add_param, read_params};
+use super::quantity::choice;
+use super::reading::{Reading, UseKind, join};
+use super::xml::{Content, Element, Text};
+use super::{Param, StepAction};
+use crate::item::wording::{nearest, shown};
+
+const EXECUTABLE: [&str; 7] = ["execute", "search", "load", "sign", "tool_call", "checkpoint", "tool"];
+const ITEM_TYPES: [&str; 4] = ["tool", "script", "directive", "knowledge"];
+const GATES: [(&str, &str); 3] =
+    [("human-verify", "human-verify"), ("decision", "decision"), ("human-action", "human-action")];
+
+/// Whether an element is something that can be executed.
+pub(super) fn is_executable(element: &Element) -> bool {
+    EXECUTABLE.contains(&&*element.name)
+}
+
+/// Returns the executable element in an `<action>` that holds nothing else.
+pub(super) fn only_executable(action: &Element) -> Option<&Element> {
+    let mut found = None;
+    for content in &action.content {
+        match content {
+            Content::Text(text) if text.is_blank() => {}
+            Content::Element(element) if found.is_none() && is_executable(element) => found = Some(element),
+            _ => return None,
+        }
+    }
+    found
+}
+
+/// Reads an executable element of a step.
+pub(super) fn read(element: &Element, step: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
+    let path = join(path, &element.name);
+    match &*element.name {
+        "execute" => execute(element, &path, reading),
+        "tool_call" => {
+            reading.check_attributes(element, &path, &["tool", "command"]);
+            let item_id = required(element, "tool", &path, reading);
+            StepAction::Tool { item_id, command: command(element), params: read_params(element, &path, reading) }
+        }
+        "tool" => old_tool(element, step, &path, reading),
+        "checkpoint" => checkpoint(element, &path, reading),
+        verb => item(element, verb, &path, reading),
+    }
+}
+
+/// Reads `<checkpoint>`: a gate for a person where it has a type, a commit otherwise.
+pub(super) fn checkpoint(element: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
+    reading.check_attributes(element, path, &["operation", "message", "type", "gate", "name"]);
+    if element.attribute("type").is_some() || element.attribute("gate").is_some() {
+        return gate(element, path, reading);
+    }
+    let operation = element.attribute("operation").map(|it| it.value.clone());
+    let operation = operation.unwrap_or_else(|| reading.text(element, path).trimmed());
+    if operation.is_blank() {
+        reading.missing(element, path, "operation");
+    }
+    reading.uses(&operation, UseKind::Template, join(path, "operation"));
+    let message = element.attribute("message").map(|it| it.value.clone());
+    if let Some(message) = &message {
+        reading.uses(message, UseKind::Template, join(path, "message"));
+    }
+    StepAction::Checkpoint { operation: operation.value, message: message.map(|text| text.value) }
+}
+
+fn gate(element: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
+    let gate = match element.attribute("type") {
+        Some(attribute) => choice(reading, &attribute.value, &join(path, "type"), &GATES),
+        None => None,
+    };
+    if let Some(attribute) = element.attribute("gate").filter(|it| it.value.value.trim() != "blocking") {
+        let message = format!("`{}` is not a known gate; it is taken as blocking", shown(&attribute.value.value));
+        reading
+            .report(Code::UnknownEnumValue, attribute.value.offset_at(0), join(path, "gate"), message)
+            .suggest("write gate=\"blocking\"");
+    }
+    let attribute = element.attribute("message").or(element.attribute("operation"));
+    let own = attribute.map_or_else(|| element.own_text(), |it| it.value.clone());
+    // The parts of a gate (<what_built>, <how_to_verify>, …) are all for the person.
+    let parts = element.children().map(|child| child.flat_text(reading.text));
+    let parts: Vec<Text> = std::iter::once(own).chain(parts).filter(|it| !it.is_blank()).collect();
+    for part in &parts {
+        reading.uses(part, UseKind::Template, path);
+    }
+    let question = parts.iter().map(|part| part.unframed().value).collect::<Vec<_>>().join("\n\n");
+    // Without a usable type the most careful one: a person looks at it.
+    StepAction::Human { gate: gate.unwrap_or("human-verify").to_owned(), question }
+}
+
+fn execute(element: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
+    reading.check_attributes(element, path, &["item_type", "item_id", "action", "command"]);
+    if let Some(attribute) = element.attribute("action") {
+        choice(reading, &attribute.value, &join(path, "action"), &[("run", ())]);
+    }
+    let item_type = item_type(element, path, reading);
+    let item_id = required(element, "item_id", path, reading);
+    let params = read_params(element, path, reading);
+    match item_type {
+        "directive" if item_id.rsplit('/').next() == Some("git_checkpoint") => {
+            native_checkpoint(element, params, path, reading)
+        }
+        "directive" => StepAction::Directive { item_id, params },
+        "knowledge" => {
+            let place = reading.place(element.span.start);
+            let param = |name: &str, value: &str| Param { name: name.to_owned(), value: value.to_owned(), place };
+            let named = [param("item_type", "knowledge"), param("item_id", &item_id)];
+            StepAction::Item { verb: "load".to_owned(), params: named.into_iter().chain(params).collect() }
+        }
+        _ => StepAction::Tool { item_id, command: command(element), params },
+    }
+}
+
+fn item_type(element: &Element, path: &str, reading: &mut Reading<'_>) -> &'static str {
+    let Some(attribute) = element.attribute("item_type") else {
+        reading.missing(element, path, "item_type").suggest("add item_type=\"tool\" or item_type=\"directive\"");
+        return "tool";
+    };
+    let choices = ITEM_TYPES.map(|name| (name, name));
+    choice(reading, &attribute.value, &join(path, "item_type"), &choices).unwrap_or("tool")
+}
+
+/// `git_checkpoint` runs natively, however it is called.
+fn native_checkpoint(element: &Element, params: Vec<Param>, path: &str, reading: &mut Reading<'_>) -> StepAction {
+    const PARAMS: [&str; 3] = ["operation", "message", "caller_directive"];
+    let mut operation = None;
+    let mut message = None;
+    for param in params {
+        match &*param.name {
+            "operation" => operation = Some(param.value),
+            "message" => message = Some(param.value),
+            "caller_directive" => {}
+            other => {
+                let suggestion = match nearest(other, PARAMS) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => format!("known are: {}", PARAMS.join(", ")),
+                };
+                let text = format!("git_checkpoint has no input `{}`", shown(other));
+                reading.findings.add(Code::UnknownField, param.place, path, text).suggest(suggestion);
+            }
+        }
+    }
+    if operation.as_ref().is_none_or(|operation| operation.trim().is_empty()) {
+        reading
+            .missing(element, path, "operation")
+            .suggest("add <param name=\"operation\" value=\"…\"/> to `<execute>`");
+    }
+    StepAction::Checkpoint { operation: operation.unwrap_or_default(), message }
+}
+
+fn item(element: &Element, verb: &str, path: &str, reading: &mut Reading<'_>) -> StepAction {
+    let mut params = Vec::new();
+    for attribute in &element.attributes {
+        add_param(&mut params, attribute.name.clone(), &attribute.value, path, attribute.offset, reading);
+    }
+    for param in read_params(element, path, reading) {
+        if params.iter().all(|other| other.name != param.name) {
+            params.push(param);
+        }
+    }
+    let text = element.own_text().trimmed();
+    if !text.is_blank() {
+        let name = if verb == "search" { "query" } else { "item_id" };
+        add_param(&mut params, name.to_owned(), &text, path, text.offset_at(0), reading);
+    }
+    let needed = if verb == "search" { "query" } else { "item_id" };
+    if params.iter().all(|param| param.name != needed) {
+        reading.missing(element, path, needed);
+    }
+    StepAction::Item { verb: verb.to_owned(), params }
+}
+
+/// `<tool>id</tool>` or `<tool name="id"/>`, with `<parameters>` beside or in it.
+fn old_tool(element: &Element, step: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
+    let attribute = ["id", "name", "item_id", "tool_id"].iter().find_map(|name| element.attribute(name));
+    let id = attribute.map_or_else(|| element.own_text().trimmed(), |it| it.value.clone());
+    if id.is_blank() {
+        reading.missing(element, path, "id");
+    } else {
+        check_id(&id, path, reading);
+    }
+    let mut params = read_params(element, path, reading);
+    if let Some(parameters) = step.child("parameters") {
+        params.extend(read_params(parameters, &join(path, "parameters"), reading));
+    }
+    StepAction::Tool { item_id: id.value.trim().to_owned(), command: None, params }
+}
+
+fn required(element: &Element, name: &str, path: &str, reading: &mut Reading<'_>) -> String {
+    let text = element.attribute(name).map(|it| it.value.trimmed()).filter(|text| !text.is_blank());
+    let Some(text) = text else {
+        reading.missing(element, path, name);
+        return String::new();
+    };
+    check_id(&text, &join(path, name), reading);
+    text.value
+}
+
+/// Checks an id; one with placeholders can be checked only when it is run.
+fn check_id(text: &Text, path: &str, reading: &mut Reading<'_>) {
+    if text.value.contains('{') {
+        reading.uses(text, UseKind::Template, path);
+    } else if let Err(err) = text.value.trim().parse::<ItemId>() {
+        let message = format!("`{}` cannot name an item: {err}", shown(&text.value));
+        reading
+            .report(Code::InvalidId, text.offset_at(0), path, message)
+            .suggest("write the id of the item, e.g. `collect_changes` or `core/collect_changes`");
+    }
+}
+
+fn command(element: &Element) -> Option<String> {
+    element.attribute("command").map(|it| it.value.value.trim().to_owned()).filter(|command| !command.is_empty())
+}

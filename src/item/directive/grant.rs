@@ -1,0 +1,407 @@
+//! Permission elements.
+//!
+//! What is not understood is an error, never ignored: a misread permission would grant too much or
+//! too little. A grant with an error is reported and left out.
+
+use super::super::code::Code;
+use super::reading::{Reading, join, words};
+use super::xml::{Attribute, Element, Text};
+use super::{Access, Grant, pattern};
+use crate::item::wording::{nearest, shown};
+
+const ELEMENTS: [&str; 14] = [
+    "read",
+    "write",
+    "execute",
+    "shell",
+    "env",
+    "mcp",
+    "docker",
+    "allow",
+    "deny",
+    "search",
+    "load",
+    "sign",
+    "cap",
+    "permissions",
+];
+const RESOURCES: [&str; 11] =
+    ["tool", "shell", "mcp", "kiwi-mcp", "spawn", "registry", "docker", "network", "directive", "knowledge", "env"];
+const FILES: [&str; 2] = ["filesystem", "files"];
+const ITEM_TYPES: [&str; 3] = ["tool", "directive", "knowledge"];
+const ATTRIBUTES: [&str; 19] = [
+    "resource",
+    "id",
+    "tool_id",
+    "tool_type",
+    "commands",
+    "command",
+    "action",
+    "name",
+    "server",
+    "tools",
+    "actions",
+    "network",
+    "path",
+    "endpoint",
+    "vars",
+    "description",
+    "reason",
+    "required",
+    "pattern",
+];
+
+/// Reads `<permissions>`.
+pub(super) fn read(element: &Element, path: &str, reading: &mut Reading<'_>, grants: &mut Vec<Grant>) {
+    let mut reader = Reader { reading, grants, deny: false };
+    reader.capability_text(element, path);
+    reader.children(element, path);
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Read,
+    Write,
+}
+
+struct Reader<'g, 'r> {
+    reading: &'g mut Reading<'r>,
+    grants: &'g mut Vec<Grant>,
+    deny: bool,
+}
+
+impl Reader<'_, '_> {
+    fn children(&mut self, element: &Element, path: &str) {
+        for (index, child) in element.children().enumerate() {
+            self.element(child, &format!("{path}.{}[{index}]", shown(&child.name)));
+        }
+    }
+
+    fn element(&mut self, element: &Element, path: &str) {
+        if !self.check_attributes(element, path) {
+            return;
+        }
+        match &*element.name {
+            "read" | "write" => self.file_or_api(element, path),
+            "execute" if element.attribute("resource").is_some() => self.resource(element, path),
+            "execute" if ["id", "tool_id", "tool_type"].iter().any(|it| element.attribute(it).is_some()) => {
+                self.tool(element, path);
+            }
+            "execute" | "search" | "load" | "sign" => self.items(element, path),
+            "shell" => self.shell(element, path),
+            "env" => self.env(element, path),
+            "mcp" => self.mcp(element, path),
+            "docker" => self.docker(element),
+            "allow" | "deny" => self.wrapper(element, path),
+            "cap" | "permissions" => {
+                self.capability_text(element, path);
+                self.children(element, path);
+            }
+            _ => self.unknown(element, path),
+        }
+    }
+
+    /// An attribute that is ignored may have been meant to narrow the grant: an error.
+    fn check_attributes(&mut self, element: &Element, path: &str) -> bool {
+        if !ELEMENTS.contains(&&*element.name) {
+            return true;
+        }
+        let mut known = true;
+        for attribute in element.attributes.iter().filter(|it| !ATTRIBUTES.contains(&&*it.name)) {
+            let suggestion = match nearest(&attribute.name, ATTRIBUTES) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => "remove it".to_owned(),
+            };
+            let message = format!("`{}` is not a known attribute of a permission", shown(&attribute.name));
+            let path = join(path, &shown(&attribute.name));
+            self.reading.report(Code::UnknownPermission, attribute.offset, path, message).suggest(suggestion);
+            known = false;
+        }
+        known
+    }
+
+    fn file_or_api(&mut self, element: &Element, path: &str) {
+        let resource = element.attribute("resource").map(|it| it.value.value.trim());
+        let directions: &[Direction] = if element.name == "write" { &[Direction::Write] } else { &[Direction::Read] };
+        match resource {
+            Some(resource) if FILES.contains(&resource) => self.files(element, path, directions),
+            Some("api") => self.api(element, path, directions),
+            Some(resource @ ("knowledge" | "directive")) if element.name == "read" => {
+                if let Some(id) = self.required(element, &["id", "path"], path) {
+                    self.item(element, "load".to_owned(), resource.to_owned(), &id, path);
+                }
+            }
+            Some(_) => self.unknown_resource(element, path, &["filesystem", "files", "api"]),
+            None if element.attribute("endpoint").is_some() => self.api(element, path, directions),
+            None if element.attribute("path").is_some() => self.files(element, path, directions),
+            None => {
+                self.reading
+                    .missing(element, path, "resource")
+                    .suggest(format!("write <{} resource=\"filesystem\" path=\"…\"/>", element.name));
+            }
+        }
+    }
+
+    fn files(&mut self, element: &Element, path: &str, directions: &[Direction]) {
+        let Some(text) = self.required(element, &["path", "pattern"], path) else { return };
+        if !pattern::check_path(&text, &join(path, "path"), self.reading) {
+            return;
+        }
+        if !self.deny {
+            pattern::check_effect(&text, &join(path, "path"), self.reading);
+        }
+        for direction in directions {
+            let path = text.value.clone();
+            self.grant(
+                element,
+                match direction {
+                    Direction::Read => Access::Read { path },
+                    Direction::Write => Access::Write { path },
+                },
+            );
+        }
+    }
+
+    fn api(&mut self, element: &Element, path: &str, directions: &[Direction]) {
+        let Some(text) = self.required(element, &["endpoint"], path) else { return };
+        for direction in directions {
+            let endpoint = text.value.clone();
+            self.grant(
+                element,
+                match direction {
+                    Direction::Read => Access::ReadApi { endpoint },
+                    Direction::Write => Access::WriteApi { endpoint },
+                },
+            );
+        }
+    }
+
+    fn resource(&mut self, element: &Element, path: &str) {
+        let resource = element.attribute("resource").map(|it| it.value.value.trim().to_owned()).unwrap_or_default();
+        match &*resource {
+            "tool" => self.tool(element, path),
+            "shell" => self.shell(element, path),
+            "env" => self.env(element, path),
+            "mcp" => self.mcp(element, path),
+            "docker" => self.docker(element),
+            "kiwi-mcp" | "spawn" | "registry" | "network" => self.capability(element, &resource),
+            "directive" | "knowledge" => {
+                if let Some(id) = self.required(element, &["id", "name"], path) {
+                    let verb = "execute".to_owned();
+                    self.item(element, verb, resource, &id, path);
+                }
+            }
+            _ => self.unknown_resource(element, path, &RESOURCES),
+        }
+    }
+
+    fn tool(&mut self, element: &Element, path: &str) {
+        let glob = |name: &str| element.attribute(name).map(|it| it.value.trimmed()).filter(|text| !text.is_blank());
+        let id = glob("id").or_else(|| glob("tool_id")).or_else(|| glob("name"));
+        let tool_type = glob("tool_type");
+        if id.is_none() && tool_type.is_none() {
+            self.reading
+                .missing(element, path, "id")
+                .suggest("add id=\"…\" or tool_type=\"…\"; id=\"*\" is every tool");
+            return;
+        }
+        let valid = [&id, &tool_type].into_iter().flatten().all(|text| pattern::check_glob(text, path, self.reading));
+        if valid {
+            let (id, tool_type) = (id.map(|text| text.value), tool_type.map(|text| text.value));
+            self.grant(element, Access::Tool { id, tool_type });
+        }
+    }
+
+    fn shell(&mut self, element: &Element, path: &str) {
+        if let Some(commands) = self.list(element, &["commands", "command", "action"], path) {
+            self.grant(element, Access::Shell { commands });
+        }
+    }
+
+    fn env(&mut self, element: &Element, path: &str) {
+        let Some(vars) = self.list(element, &["vars", "name"], path) else { return };
+        let is_name = |name: &String| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || "_*".contains(c))
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "_*?".contains(c))
+        };
+        if let Some(bad) = vars.iter().find(|name| !is_name(name)) {
+            let message = format!("`{}` is not the name of a variable", shown(bad));
+            self.reading
+                .report(Code::InvalidId, element.span.start, join(path, "vars"), message)
+                .suggest("write names separated by commas, e.g. vars=\"API_TOKEN,REGION\"");
+            return;
+        }
+        self.grant(element, Access::Env { vars });
+    }
+
+    fn mcp(&mut self, element: &Element, path: &str) {
+        let Some(server) = self.required(element, &["name", "server"], path) else { return };
+        let tools = element.attribute("tools").or(element.attribute("actions"));
+        let tools = tools.map(|it| words(&it.value.value)).unwrap_or_default();
+        if pattern::check_glob(&server, path, self.reading) {
+            self.grant(element, Access::Mcp { server: server.value, tools });
+        }
+    }
+
+    fn docker(&mut self, element: &Element) {
+        let network = element.attribute("network").map(|it| it.value.value.trim().to_owned());
+        self.grant(element, Access::Docker { network });
+    }
+
+    fn capability(&mut self, element: &Element, resource: &str) {
+        let actions = element.attribute("action").or(element.attribute("actions"));
+        let actions = actions.map(|it| words(&it.value.value)).unwrap_or_default();
+        if actions.is_empty() {
+            self.grant(element, Access::Capability { name: resource.to_owned() });
+        }
+        for action in actions {
+            self.grant(element, Access::Capability { name: format!("{resource}.{action}") });
+        }
+    }
+
+    /// `<search>*</search>`, `<execute><tool>glob</tool></execute>`.
+    fn items(&mut self, element: &Element, path: &str) {
+        let before = self.grants.len();
+        let mut refused = false;
+        for text in element.own_text().lines() {
+            self.item(element, element.name.clone(), "*".to_owned(), &text, path);
+            refused = true;
+        }
+        for child in element.children() {
+            let path = join(path, &shown(&child.name));
+            refused = true;
+            if ITEM_TYPES.contains(&&*child.name) {
+                let text = child.own_text().trimmed();
+                if text.is_blank() {
+                    self.reading.missing(child, &path, "id").suggest(format!("write <{0}>*</{0}>", child.name));
+                } else {
+                    self.item(child, element.name.clone(), child.name.clone(), &text, &path);
+                }
+            } else {
+                self.unknown_among(child, &path, &ITEM_TYPES);
+            }
+        }
+        if self.grants.len() == before && !refused {
+            let message = format!("`<{}>` grants nothing", element.name);
+            self.reading
+                .report(Code::MissingRequiredField, element.span.start, path, message)
+                .suggest(format!("write <{0}><tool>…</tool></{0}>, or add resource=\"…\"", element.name));
+        }
+    }
+
+    fn item(&mut self, element: &Element, verb: String, item_type: String, id: &Text, path: &str) {
+        if pattern::check_glob(id, path, self.reading) {
+            self.grant(element, Access::Item { verb, item_type, id: id.value.trim().to_owned() });
+        }
+    }
+
+    /// `<allow>` and `<deny>`: around other elements, with attributes, or with the name of a capability.
+    fn wrapper(&mut self, element: &Element, path: &str) {
+        let outer = self.deny;
+        self.deny |= element.name == "deny";
+        let resource = element.attribute("resource").map(|it| it.value.value.trim());
+        let directions: &[Direction] = match element.attribute("action").map(|it| it.value.value.trim()) {
+            Some("read") => &[Direction::Read],
+            Some("write") => &[Direction::Write],
+            _ => &[Direction::Read, Direction::Write],
+        };
+        match resource {
+            Some(resource) if FILES.contains(&resource) => self.files(element, path, directions),
+            Some("api") => self.api(element, path, directions),
+            Some(_) => self.resource(element, path),
+            None if element.attribute("path").is_some() => self.files(element, path, directions),
+            None if element.attribute("commands").or(element.attribute("command")).is_some() => {
+                self.shell(element, path);
+            }
+            None if element.attribute("vars").is_some() => self.env(element, path),
+            None if element.attribute("endpoint").is_some() => {
+                self.api(element, path, directions);
+            }
+            None if ["id", "tool_id", "tool_type"].iter().any(|it| element.attribute(it).is_some()) => {
+                self.tool(element, path);
+            }
+            None => {
+                let empty = element.own_text().is_blank() && element.children().next().is_none();
+                if empty {
+                    let message = format!("`<{}>` says nothing", element.name);
+                    self.reading
+                        .report(Code::MissingRequiredField, element.span.start, path, message)
+                        .suggest("put permissions into it, or add resource=\"…\"");
+                }
+                self.capability_text(element, path);
+            }
+        }
+        self.children(element, path);
+        self.deny = outer;
+    }
+
+    /// Each line of text is the name of a capability; `*` is everything.
+    fn capability_text(&mut self, element: &Element, path: &str) {
+        let lines = element.own_text().lines();
+        if lines.is_empty() && element.name == "cap" {
+            self.reading.missing(element, path, "name").suggest("write <cap>rye.execute.tool.*</cap>");
+        }
+        for line in lines {
+            if line.value == "*" {
+                let all = || "*".to_owned();
+                self.grant(element, Access::Item { verb: all(), item_type: all(), id: all() });
+            } else if line.value.chars().all(|c| c.is_ascii_alphanumeric() || "_-./*?:".contains(c)) {
+                self.grant(element, Access::Capability { name: line.value });
+            } else {
+                let message = format!("`{}` is not a permission", shown(&line.value));
+                self.reading
+                    .report(Code::UnknownPermission, line.offset_at(0), path, message)
+                    .suggest("write one element per permission; move remarks into a comment");
+            }
+        }
+    }
+
+    fn required(&mut self, element: &Element, names: &[&str], path: &str) -> Option<Text> {
+        let text = names.iter().find_map(|name| element.attribute(name)).map(|it| it.value.trimmed());
+        let text = text.filter(|text| !text.is_blank());
+        if text.is_none() {
+            self.reading.missing(element, path, names.first().copied().unwrap_or_default());
+        }
+        text
+    }
+
+    fn list(&mut self, element: &Element, names: &[&str], path: &str) -> Option<Vec<String>> {
+        let attribute = names.iter().find_map(|name| element.attribute(name)).map(|it| it.value.clone());
+        let list = words(&attribute.unwrap_or_else(|| element.own_text()).value);
+        if list.is_empty() {
+            self.reading.missing(element, path, names.first().copied().unwrap_or_default());
+            return None;
+        }
+        Some(list)
+    }
+
+    fn unknown(&mut self, element: &Element, path: &str) {
+        self.unknown_among(element, path, &ELEMENTS);
+    }
+
+    fn unknown_among(&mut self, element: &Element, path: &str, known: &[&str]) {
+        let suggestion = match nearest(&element.name, known.iter().copied()) {
+            Some(meant) => format!("did you mean `<{meant}>`?"),
+            None => format!("known are: {}", known.join(", ")),
+        };
+        let message = format!("`<{}>` is not a known permission", shown(&element.name));
+        self.reading.report(Code::UnknownPermission, element.span.start, path, message).suggest(suggestion);
+    }
+
+    fn unknown_resource(&mut self, element: &Element, path: &str, known: &[&str]) {
+        let Some(Attribute { value, .. }) = element.attribute("resource") else { return };
+        let suggestion = match nearest(value.value.trim(), known.iter().copied()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("known are: {}", known.join(", ")),
+        };
+        let message = format!("`{}` is not a resource that `<{}>` can name", shown(&value.value), element.name);
+        self.reading
+            .report(Code::UnknownPermission, value.offset_at(0), join(path, "resource"), message)
+            .suggest(suggestion);
+    }
+
+    fn grant(&mut self, element: &Element, access: Access) {
+        let place = self.reading.place(element.span.start);
+        self.grants.push(Grant { access, deny: self.deny, place });
+    }
+}

@@ -1,0 +1,69 @@
+//! Named values: `<param name value/>`, `<param name>text</param>`, or an element per name.
+
+use super::super::code::Code;
+use super::Param;
+use super::reading::{Reading, UseKind, join};
+use super::xml::{Element, Text};
+use crate::item::wording::shown;
+
+/// Reads the parameters in an element, also those in a `<parameters>` in it.
+pub(super) fn read_params(element: &Element, path: &str, reading: &mut Reading<'_>) -> Vec<Param> {
+    let mut params = Vec::new();
+    collect(element, path, reading, &mut params);
+    params
+}
+
+/// Adds a parameter unless there is one of the same name.
+pub(super) fn add_param(
+    params: &mut Vec<Param>,
+    name: String,
+    value: &Text,
+    path: &str,
+    offset: usize,
+    reading: &mut Reading<'_>,
+) {
+    let path = join(path, &shown(&name));
+    if params.iter().any(|param| param.name == name) {
+        reading
+            .report(Code::DuplicateName, offset, path, format!("parameter `{}` is given twice", shown(&name)))
+            .suggest("keep one of the two");
+        return;
+    }
+    reading.uses(value, UseKind::Template, path);
+    params.push(Param { name, value: value.value.clone(), place: reading.place(value.offset_at(0)) });
+}
+
+fn collect(element: &Element, path: &str, reading: &mut Reading<'_>, params: &mut Vec<Param>) {
+    for child in element.children() {
+        match &*child.name {
+            "parameters" | "params" | "inputs" => collect(child, path, reading, params),
+            "param" | "parameter" | "input" => {
+                reading.check_attributes(child, path, &["name", "value", "type"]);
+                let name = child.attribute("name").map(|it| it.value.value.trim().to_owned());
+                let Some(name) = name.filter(|name| !name.is_empty()) else {
+                    reading.missing(child, path, "name");
+                    continue;
+                };
+                let text = reading.text(child, path);
+                let value = match child.attribute("value") {
+                    Some(attribute) => {
+                        if !text.is_blank() {
+                            let message = format!("parameter `{}` has a value and a text", shown(&name));
+                            reading
+                                .report(Code::ConflictingField, text.trimmed().offset_at(0), path, message)
+                                .suggest("remove the text; the attribute counts");
+                        }
+                        attribute.value.clone()
+                    }
+                    None => text.unframed(),
+                };
+                add_param(params, name, &value, path, child.span.start, reading);
+            }
+            _ if element.name == "parameters" || element.name == "params" || element.name == "inputs" => {
+                let value = reading.text(child, path).unframed();
+                add_param(params, child.name.clone(), &value, path, child.span.start, reading);
+            }
+            _ => reading.keep_unknown(child, path, &["param"]),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! From the text of a file to a [`Directive`].
+//!
+//! [`parse`] finds the block, has it parsed as XML and hands each part to its reader. It reports
+//! everything it finds; a directive with errors is still returned where its parts can be named.
+
+use std::mem;
+
+use super::super::code::Code;
+use super::super::finding::Findings;
+use super::super::id::ItemId;
+use super::super::place::LineIndex;
+use super::super::source::SourceFile;
+use super::metadata::{self, Metadata};
+use super::reading::{Reading, Scope};
+use super::scan::Scan;
+use super::xml::{self, Element, Text};
+use super::{Directive, Outputs, block, inputs, outputs, reference, steps};
+use crate::item::wording::shown;
+
+const ROOT_ELEMENTS: [&str; 8] =
+    ["metadata", "context", "inputs", "process", "steps", "outputs", "success_criteria", "permissions"];
+
+/// Reads the directive of a file; what is wrong with it goes to `findings`.
+///
+/// Returns `None` when there is no directive, when its XML cannot be parsed, or when it has no
+/// usable name. Otherwise the result is complete as far as it could be read, also if there are errors.
+pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Directive> {
+    let text = &*source.text;
+    let lines = LineIndex::new(text);
+    let block = block::find(text, &lines, findings)?;
+    let root = read_tree(text, block.start, &block.scan, &lines, findings)?;
+    let below = if root.children().any(is_process) { None } else { block::find_process(text, &block) };
+    let below = below.and_then(|(start, scan)| read_tree(text, start, &scan, &lines, findings));
+    let mut reading = Reading {
+        text,
+        lines,
+        findings,
+        notes: Vec::new(),
+        unknown: Vec::new(),
+        uses: Vec::new(),
+        scope: Scope::default(),
+    };
+    read_root(&root, below.as_ref(), source, &mut reading)
+}
+
+/// Reports what a scan found and parses what it scanned.
+fn read_tree(text: &str, start: usize, scan: &Scan, lines: &LineIndex<'_>, findings: &mut Findings) -> Option<Element> {
+    for problem in &scan.problems {
+        findings.add(problem.code, lines.place(problem.offset), "", &*problem.message).suggest(&*problem.suggestion);
+    }
+    let end = scan.end.filter(|_| !scan.broken)?;
+    match xml::parse(text, start, end, scan) {
+        Ok(root) => Some(root),
+        Err(malformed) => {
+            findings
+                .add(Code::XmlSyntax, lines.place(malformed.offset), "", malformed.reason)
+                .suggest("correct the XML; wrap text that holds markup in CDATA: <![CDATA[ … ]]>");
+            None
+        }
+    }
+}
+
+fn is_process(element: &Element) -> bool {
+    matches!(&*element.name, "process" | "steps")
+}
+
+fn read_root(
+    root: &Element,
+    below: Option<&Element>,
+    source: &SourceFile,
+    reading: &mut Reading<'_>,
+) -> Option<Directive> {
+    reading.check_attributes(root, "", &["name", "version", "extends"]);
+    reading.check_single(root, "", &["metadata"]);
+    reading.check_single(root, "", &["inputs"]);
+    reading.check_single(root, "", &["process", "steps"]);
+    reading.check_single(root, "", &["outputs"]);
+
+    let mut metadata = Metadata::default();
+    metadata.relationships.extends.extend(root.attribute("extends").map(|it| it.value.value.trim().to_owned()));
+    let mut context = None;
+    let mut declared = inputs::Declared::default();
+    let mut process = Vec::new();
+    let mut results = Outputs::default();
+    let mut success_criteria = Vec::new();
+    for child in root.children() {
+        match &*child.name {
+            "metadata" => metadata::read(child, reading, &mut metadata),
+            "context" => context = Some(reading.text.get(child.inner.clone()).unwrap_or_default().trim().to_owned()),
+            "inputs" => inputs::read(child, reading, &mut declared),
+            "process" | "steps" => steps::read(child, reading, &mut process),
+            "outputs" => outputs::read(child, reading, &mut results),
+            "success_criteria" => success_criteria.extend(outputs::criteria(child, reading)),
+            _ if child.is_opaque() => reading.keep_note(child, ""),
+            // Directives in the wild put permissions, descriptions and the like beside <metadata>.
+            name if metadata::is_known(name) => metadata::read_element(child, "", reading, &mut metadata),
+            _ => {
+                let known: Vec<&str> = ROOT_ELEMENTS.into_iter().chain(metadata::ELEMENTS).collect();
+                reading.keep_unknown(child, "", &known);
+            }
+        }
+    }
+    if let Some(below) = below {
+        steps::read(below, reading, &mut process);
+    }
+    metadata::check_recommended(root, &metadata, reading);
+    if process.is_empty() {
+        reading
+            .report(Code::MissingRequiredField, root.span.start, "process", "at least one step is required")
+            .suggest("add <process><step name=\"…\"><action>…</action></step></process>");
+    }
+    reference::check(&process, &declared.names(), reading);
+
+    let name = read_name(root, &metadata, source, reading);
+    let version = read_version(root, &metadata, reading);
+    Some(Directive {
+        name: name?,
+        version,
+        description: metadata.description,
+        category: metadata.category,
+        author: metadata.author,
+        model: metadata.model,
+        git_checkpoint: metadata.git_checkpoint,
+        permissions: metadata.permissions,
+        relationships: metadata.relationships,
+        limits: metadata.limits,
+        hooks: metadata.hooks,
+        context,
+        input_schema: declared.schema(),
+        inputs: declared.inputs,
+        steps: process,
+        outputs: results,
+        success_criteria,
+        tags: metadata.tags,
+        notes: mem::take(&mut reading.notes),
+        unknown: mem::take(&mut reading.unknown),
+    })
+}
+
+/// Reads the name; the file's own name stands in for one that cannot be used.
+fn read_name(root: &Element, metadata: &Metadata, source: &SourceFile, reading: &mut Reading<'_>) -> Option<ItemId> {
+    let stem = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let Some(written) = pick(root, "name", metadata.name.as_ref(), reading) else {
+        reading.missing(root, "", "name");
+        return stem.parse().ok();
+    };
+    let name = &*written.value;
+    let offset = written.offset_at(0);
+    match name.parse::<ItemId>() {
+        Ok(id) => {
+            if !is_conventional(name) {
+                reading
+                    .report(Code::NamingConvention, offset, "name", format!("`{name}` is not in snake_case"))
+                    .suggest(format!("name it `{}`", snake_case(name)));
+            }
+            if id.name() != stem && !stem.is_empty() {
+                reading
+                    .report(
+                        Code::NameMismatch,
+                        offset,
+                        "name",
+                        format!("the file is named `{}`, the directive `{name}`", shown(&stem)),
+                    )
+                    .suggest(format!("rename the file to `{}.md`", id.name()));
+            }
+            Some(id)
+        }
+        Err(err) => {
+            let message = format!("`{}` cannot be a name: {err}", shown(name));
+            reading.report(Code::InvalidId, offset, "name", message).suggest("use lower case letters, digits and `_`");
+            stem.parse().ok()
+        }
+    }
+}
+
+fn read_version(root: &Element, metadata: &Metadata, reading: &mut Reading<'_>) -> String {
+    let Some(written) = pick(root, "version", metadata.version.as_ref(), reading) else {
+        reading.missing(root, "", "version").suggest("add version=\"1.0.0\" to `<directive>`");
+        return String::new();
+    };
+    if semver::Version::parse(&written.value).is_err() {
+        let bare = written.value.trim_start_matches('v');
+        let mended = [bare.to_owned(), format!("{bare}.0"), format!("{bare}.0.0")]
+            .into_iter()
+            .find(|version| semver::Version::parse(version).is_ok())
+            .unwrap_or_else(|| "1.0.0".to_owned());
+        let message = format!("`{}` is not a version of the form MAJOR.MINOR.PATCH", shown(&written.value));
+        reading
+            .report(Code::InvalidSemver, written.offset_at(0), "version", message)
+            .suggest(format!("write version=\"{mended}\""));
+    }
+    written.value
+}
+
+/// Chooses between an attribute of the root and the element that some files repeat it in.
+fn pick(root: &Element, name: &str, repeated: Option<&Text>, reading: &mut Reading<'_>) -> Option<Text> {
+    let attribute = root.attribute(name).map(|attribute| attribute.value.trimmed()).filter(|text| !text.is_blank());
+    if let (Some(attribute), Some(repeated)) = (&attribute, repeated)
+        && attribute.value != repeated.value
+    {
+        let message = format!(
+            "the element says `{}`, the attribute of `<directive>` says `{}`",
+            shown(&repeated.value),
+            shown(&attribute.value)
+        );
+        reading
+            .report(Code::ConflictingField, repeated.offset_at(0), format!("metadata.{name}"), message)
+            .suggest("remove the element; the attribute counts");
+    }
+    attribute.or_else(|| repeated.cloned())
+}
+
+fn is_conventional(name: &str) -> bool {
+    !name.starts_with('_') && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+fn snake_case(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+}

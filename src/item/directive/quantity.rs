@@ -1,0 +1,123 @@
+//! Values written in attributes: truth values, numbers, durations, choices.
+
+use super::super::code::Code;
+use super::reading::Reading;
+use super::xml::Text;
+use super::{CheckpointMode, OnFailure};
+use crate::item::wording::{nearest, shown};
+
+/// A year: longer times are mistakes.
+const MAX_SECONDS: f64 = 31_536_000.0;
+
+/// Reads `true` or `false`.
+pub(super) fn boolean(reading: &mut Reading<'_>, text: &Text, path: &str) -> Option<bool> {
+    match text.value.trim() {
+        "true" => Some(true),
+        "false" => Some(false),
+        other => {
+            let message = format!("`{}` is neither true nor false", shown(other));
+            reading.report(Code::InvalidType, text.offset_at(0), path, message).suggest("write `true` or `false`");
+            None
+        }
+    }
+}
+
+/// Reads a number that is finite and not negative.
+pub(super) fn amount(reading: &mut Reading<'_>, text: &Text, path: &str) -> Option<f64> {
+    let written = text.value.trim();
+    match written.parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Some(value),
+        _ => {
+            let message = format!("`{}` is not a number of zero or more", shown(written));
+            reading
+                .report(Code::InvalidType, text.offset_at(0), path, message)
+                .suggest("write digits only, e.g. `50000`");
+            None
+        }
+    }
+}
+
+/// Reads a time: seconds, or a number with `ms`, `s`, `m` or `h`.
+pub(super) fn seconds(reading: &mut Reading<'_>, text: &Text, path: &str) -> Option<f64> {
+    let written = text.value.trim();
+    let value = parse_seconds(written);
+    if value.is_none() {
+        let message = format!("`{}` is not a time", shown(written));
+        reading
+            .report(Code::InvalidType, text.offset_at(0), path, message)
+            .suggest("write seconds, or a number with `ms`, `s`, `m` or `h`, at most a year");
+    }
+    value
+}
+
+/// Parses a time in seconds.
+pub(super) fn parse_seconds(written: &str) -> Option<f64> {
+    let split = written.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(written.len());
+    let number: f64 = written.get(..split)?.parse().ok()?;
+    let unit = match written.get(split..)?.trim() {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Some(number * unit).filter(|seconds| seconds.is_finite() && *seconds > 0.0 && *seconds <= MAX_SECONDS)
+}
+
+/// Reads one of several words.
+pub(super) fn choice<T: Copy>(
+    reading: &mut Reading<'_>,
+    text: &Text,
+    path: &str,
+    choices: &[(&'static str, T)],
+) -> Option<T> {
+    let written = text.value.trim();
+    if let Some((_, value)) = choices.iter().find(|(name, _)| *name == written) {
+        return Some(*value);
+    }
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let suggestion = match nearest(written, names.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("allowed are: {}", names.join(", ")),
+    };
+    let message = format!("`{}` is not one of: {}", shown(written), names.join(", "));
+    reading.report(Code::InvalidEnumValue, text.offset_at(0), path, message).suggest(suggestion);
+    None
+}
+
+/// The words for what a failure leads to.
+pub(super) const ON_FAILURE: [(&str, OnFailure); 4] = [
+    ("rollback", OnFailure::Rollback),
+    ("keep", OnFailure::Keep),
+    ("continue", OnFailure::Continue),
+    ("abort", OnFailure::Abort),
+];
+
+/// The words for when changes are checkpointed.
+pub(super) const CHECKPOINT_MODE: [(&str, CheckpointMode); 3] =
+    [("auto", CheckpointMode::Auto), ("explicit", CheckpointMode::Explicit), ("disabled", CheckpointMode::Disabled)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_have_a_unit() {
+        for (written, seconds) in [
+            ("90", Some(90.0)),
+            ("1.5", Some(1.5)),
+            ("5m", Some(300.0)),
+            ("2 h", Some(7200.0)),
+            ("250ms", Some(0.25)),
+            ("0", None),
+            ("-1", None),
+            ("", None),
+            ("soon", None),
+            ("1e9", None),
+            ("99999h", None),
+            ("1.2.3", None),
+        ] {
+            assert_eq!(parse_seconds(written), seconds, "{written}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The steps of a directive.
+//!
+//! A step does one thing: an executable element, or the prose of `<action>`. Prose beside an
+//! executable element describes it. Inside a step with `foreach`, `{input:NAME}` of the name given
+//! by `as` (`item` where none is given) is the element.
+
+use std::collections::HashMap;
+
+use super::super::code::Code;
+use super::quantity::{ON_FAILURE, choice, parse_seconds, seconds};
+use super::reading::{Reading, Scope, UseKind, join};
+use super::xml::{Element, Text};
+use super::{OnFailure, Retry, Step, StepAction, action};
+use crate::item::wording::shown;
+
+const ATTRIBUTES: [&str; 9] =
+    ["name", "when", "foreach", "as", "retry", "backoff", "timeout", "on_failure", "description"];
+const ELEMENTS: [&str; 13] = [
+    "description",
+    "action",
+    "verification",
+    "execute",
+    "search",
+    "load",
+    "sign",
+    "tool_call",
+    "checkpoint",
+    "tool",
+    "parameters",
+    "retry",
+    "when",
+];
+const MAX_BACKOFF: f64 = 86_400.0;
+
+/// Reads `<process>` or `<steps>`.
+pub(super) fn read(element: &Element, reading: &mut Reading<'_>, steps: &mut Vec<Step>) {
+    reading.check_attributes(element, "process", &[]);
+    collect(element, reading, steps);
+    let mut seen = HashMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        if let Some(line) = seen.insert(&*step.name, step.place.line) {
+            let message = format!("step `{}` is defined twice, first on line {line}", shown(&step.name));
+            let path = format!("process.step[{index}].name");
+            reading.findings.add(Code::DuplicateName, step.place, path, message).suggest("give each step its own name");
+        }
+    }
+}
+
+fn collect(element: &Element, reading: &mut Reading<'_>, steps: &mut Vec<Step>) {
+    for child in element.children() {
+        let index = steps.len();
+        let path = format!("process.step[{index}]");
+        match &*child.name {
+            "step" => steps.push(read_step(child, &path, index, reading)),
+            // A gate may stand between steps.
+            "checkpoint" => steps.push(read_gate(child, &path, index, reading)),
+            "wave" => {
+                let message = "`<wave>` is not known; its steps run one after the other";
+                reading
+                    .report(Code::UnknownElement, child.span.start, "process.wave", message)
+                    .suggest("put its steps directly into <process>");
+                collect(child, reading, steps);
+            }
+            _ if child.is_opaque() => reading.keep_note(child, "process"),
+            _ => reading.keep_unknown(child, "process", &["step", "checkpoint"]),
+        }
+    }
+}
+
+fn read_gate(element: &Element, path: &str, index: usize, reading: &mut Reading<'_>) -> Step {
+    reading.scope = Scope { earlier: index, element: None };
+    let name = element.attribute("name").map(|it| it.value.value.trim().to_owned());
+    let place = reading.place(element.span.start);
+    Step {
+        name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("checkpoint_{}", index + 1)),
+        description: String::new(),
+        action: action::checkpoint(element, path, reading),
+        verification: Vec::new(),
+        when: None,
+        foreach: None,
+        element: None,
+        retry: None,
+        timeout: None,
+        on_failure: None,
+        place,
+    }
+}
+
+fn read_step(element: &Element, path: &str, index: usize, reading: &mut Reading<'_>) -> Step {
+    check_attributes(element, path, reading);
+    let attribute = |name: &str| element.attribute(name).map(|it| it.value.clone());
+    let foreach = attribute("foreach").map(|text| text.trimmed());
+    let bound = read_element_name(element, foreach.is_some(), path, reading);
+    reading.scope = Scope { earlier: index, element: None };
+    let when = attribute("when").or_else(|| element.child("when").map(|it| it.own_text().trimmed()));
+    if let Some(foreach) = &foreach {
+        reading.uses(foreach, UseKind::List, join(path, "foreach"));
+    }
+    reading.scope.element.clone_from(&bound);
+    if let Some(when) = &when {
+        reading.uses(when, UseKind::Expression, join(path, "when"));
+    }
+    let (description, action) = read_action(element, path, reading);
+    Step {
+        name: read_name(element, path, index, reading),
+        description,
+        action,
+        verification: read_verification(element, path, reading),
+        when: when.map(|text| text.value),
+        foreach: foreach.map(|text| text.value),
+        element: bound,
+        retry: read_retry(element, path, reading),
+        timeout: attribute("timeout").and_then(|text| seconds(reading, &text, &join(path, "timeout"))),
+        on_failure: attribute("on_failure").and_then(|text| read_on_failure(&text, path, reading)),
+        place: reading.place(element.span.start),
+    }
+}
+
+fn check_attributes(element: &Element, path: &str, reading: &mut Reading<'_>) {
+    for attribute in element.attributes.iter().filter(|it| !ATTRIBUTES.contains(&&*it.name)) {
+        let finding = reading.unknown_attribute(element, attribute, path, &ATTRIBUTES);
+        if matches!(&*attribute.name, "condition" | "if") {
+            finding.suggest("write `when` with an expression, e.g. when=\"{step:collect.count} > 0\"");
+        }
+    }
+    for child in element.children().filter(|child| !ELEMENTS.contains(&&*child.name) && !child.is_opaque()) {
+        reading.keep_unknown(child, path, &ELEMENTS);
+    }
+}
+
+fn read_name(element: &Element, path: &str, index: usize, reading: &mut Reading<'_>) -> String {
+    let name = element.attribute("name").map(|it| it.value.trimmed()).filter(|name| !name.is_blank());
+    let Some(name) = name else {
+        reading.missing(element, path, "name");
+        return format!("step_{}", index + 1);
+    };
+    if !name.value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
+        let message = format!("step `{}` cannot be referred to by a placeholder", shown(&name.value));
+        reading
+            .report(Code::NamingConvention, name.offset_at(0), join(path, "name"), message)
+            .suggest("use letters, digits and `_`");
+    }
+    name.value
+}
+
+fn read_element_name(element: &Element, repeats: bool, path: &str, reading: &mut Reading<'_>) -> Option<String> {
+    let name = element.attribute("as").map(|it| it.value.value.trim().to_owned()).filter(|name| !name.is_empty());
+    if name.is_some() && !repeats {
+        reading
+            .missing(element, path, "foreach")
+            .suggest("`as` names the element of a `foreach`; add one or remove `as`");
+    }
+    repeats.then(|| name.unwrap_or_else(|| "item".to_owned()))
+}
+
+/// Reads what a step does, and its description.
+fn read_action(element: &Element, path: &str, reading: &mut Reading<'_>) -> (String, StepAction) {
+    let described = element.child("description").map(|it| reading.text(it, &join(path, "description")).trimmed());
+    let described = described.or_else(|| element.attribute("description").map(|it| it.value.trimmed()));
+    let mut description = described.as_ref().map(|text| text.value.clone()).unwrap_or_default();
+
+    let actions: Vec<&Element> = element.children().filter(|child| child.name == "action").collect();
+    let wrapped = actions.iter().filter_map(|it| action::only_executable(it));
+    let executables: Vec<&Element> =
+        element.children().filter(|child| action::is_executable(child)).chain(wrapped).collect();
+    let prose: Vec<&Element> = actions.iter().copied().filter(|it| action::only_executable(it).is_none()).collect();
+    if let Some(second) = executables.get(1).or(prose.get(1).filter(|_| executables.is_empty())) {
+        let message = format!("a step does one thing, and `<{}>` is a second one", second.name);
+        reading.report(Code::AmbiguousStep, second.span.start, path, message).suggest("put it into a step of its own");
+    }
+    let mut instruction = Text::default();
+    if let Some(first) = prose.first() {
+        instruction = reading.text(first, &join(path, "action")).unframed();
+        reading.uses(&instruction, UseKind::Template, join(path, "action"));
+    }
+    if let Some(first) = executables.first() {
+        if !instruction.is_blank() {
+            let gap = if description.is_empty() { "" } else { "\n\n" };
+            description = format!("{description}{gap}{}", instruction.value);
+        }
+        return (description, action::read(first, element, path, reading));
+    }
+    if instruction.is_blank() {
+        let own = element.own_text().unframed();
+        instruction = if own.is_blank() { described.unwrap_or_default() } else { own };
+        reading.uses(&instruction, UseKind::Template, join(path, "action"));
+    }
+    let mut instruction = instruction.value;
+    for quoted in element.children().filter(|child| child.is_opaque()) {
+        instruction.push_str("\n\n");
+        instruction.push_str(reading.text.get(quoted.span.clone()).unwrap_or_default());
+    }
+    if instruction.trim().is_empty() {
+        reading.report(Code::AmbiguousStep, element.span.start, path, "the step does nothing").suggest(
+            "add <action>…</action>, <execute item_type=\"tool\" item_id=\"…\"/> or <checkpoint operation=\"…\"/>",
+        );
+    }
+    (description, StepAction::Prose { instruction })
+}
+
+fn read_verification(element: &Element, path: &str, reading: &mut Reading<'_>) -> Vec<String> {
+    let mut checks = Vec::new();
+    for verification in element.children().filter(|child| child.name == "verification") {
+        let path = join(path, "verification");
+        checks.extend(verification.own_text().lines().into_iter().map(|line| line.value));
+        for child in verification.children() {
+            if child.name == "check" {
+                checks.push(reading.text(child, &path).trimmed().value);
+            } else {
+                reading.keep_unknown(child, &path, &["check"]);
+            }
+        }
+    }
+    checks.retain(|check| !check.is_empty());
+    checks
+}
+
+fn read_on_failure(text: &Text, path: &str, reading: &mut Reading<'_>) -> Option<OnFailure> {
+    choice(reading, text, &join(path, "on_failure"), &ON_FAILURE)
+}
+
+/// Reads `retry="3"`, `retry="count=3 backoff=2"`, `retry="3" backoff="2"` or `<retry count backoff/>`.
+fn read_retry(element: &Element, path: &str, reading: &mut Reading<'_>) -> Option<Retry> {
+    let path = join(path, "retry");
+    let (count, backoff) = if let Some(child) = element.child("retry") {
+        reading.check_attributes(child, &path, &["count", "backoff"]);
+        let count = child.attribute("count").map_or_else(|| child.own_text().trimmed(), |it| it.value.clone());
+        (count, child.attribute("backoff").map(|it| it.value.clone()))
+    } else if let Some(attribute) = element.attribute("retry") {
+        let (count, backoff) = split_retry(&attribute.value);
+        (count, backoff.or_else(|| element.attribute("backoff").map(|it| it.value.clone())))
+    } else {
+        if element.attribute("backoff").is_some() {
+            reading.missing(element, path.trim_end_matches(".retry"), "retry");
+        }
+        return None;
+    };
+    let backoff = match backoff {
+        None => 0.0,
+        Some(text) => {
+            let value = Some(0.0).filter(|_| text.value.trim() == "0").or_else(|| parse_seconds(text.value.trim()));
+            let Some(value) = value.filter(|value| *value <= MAX_BACKOFF) else {
+                let message = format!("`{}` is not a time to wait", shown(&text.value));
+                reading
+                    .report(Code::InvalidType, text.offset_at(0), join(&path, "backoff"), message)
+                    .suggest("write seconds, or a number with `ms`, `s`, `m` or `h`, at most a day");
+                return None;
+            };
+            value
+        }
+    };
+    match count.value.trim().parse::<u32>() {
+        Ok(count) if count <= 1000 => Some(Retry { count, backoff }),
+        _ => {
+            let message = format!("`{}` is not a number of repetitions", shown(&count.value));
+            reading
+                .report(Code::InvalidType, count.offset_at(0), path, message)
+                .suggest("write a whole number up to 1000, e.g. retry=\"3\" backoff=\"2\"");
+            None
+        }
+    }
+}
+
+fn split_retry(text: &Text) -> (Text, Option<Text>) {
+    let mut count = text.trimmed();
+    let mut backoff = None;
+    let mut at = 0;
+    for word in text.value.split([' ', ',', ';']) {
+        let value = |prefix: &str| {
+            word.strip_prefix(prefix).map(|value| text.slice(at + prefix.len()..at + prefix.len() + value.len()))
+        };
+        if let Some(value) = value("count=") {
+            count = value;
+        } else if let Some(value) = value("backoff=") {
+            backoff = Some(value);
+        }
+        at += word.len() + 1;
+    }
+    (count, backoff)
+}

@@ -1,0 +1,334 @@
+//! The XML of a directive as a tree whose every text knows its place.
+//!
+//! The parser (roxmltree) decides what is well-formed and gives the structure; it sees the masked
+//! text of `scan`. Names, attribute values and texts are decoded from the original, so that what
+//! was masked is still there, and [`Text`] maps each character back to its offset in the file.
+
+use std::ops::Range;
+
+use super::lexeme::{decode_reference, instruction_end, reference_length};
+use super::scan::{OPAQUE, Scan};
+
+/// An element.
+#[derive(Debug)]
+pub(super) struct Element {
+    /// Its name.
+    pub(super) name: String,
+    /// Its attributes, in order.
+    pub(super) attributes: Vec<Attribute>,
+    /// What stands in it, in order.
+    pub(super) content: Vec<Content>,
+    /// Where it stands in the file, tags included.
+    pub(super) span: Range<usize>,
+    /// Where its content stands in the file.
+    pub(super) inner: Range<usize>,
+}
+
+/// A piece of an element's content.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Text between elements; may be blank.
+    Text(Text),
+    /// An element.
+    Element(Element),
+}
+
+/// An attribute.
+#[derive(Debug)]
+pub(super) struct Attribute {
+    /// Its name.
+    pub(super) name: String,
+    /// Where its name stands in the file.
+    pub(super) offset: usize,
+    /// Its value.
+    pub(super) value: Text,
+}
+
+/// Decoded text that knows where each part of it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Text {
+    /// The text.
+    pub(super) value: String,
+    /// Pairs of an offset in `value` and the offset in the file it comes from.
+    runs: Vec<(usize, usize)>,
+}
+
+/// Why the parser refused: the offset in the file and the reason.
+#[derive(Debug)]
+pub(super) struct Malformed {
+    pub(super) offset: usize,
+    pub(super) reason: String,
+}
+
+/// Parses the directive between two offsets of a file.
+pub(super) fn parse(text: &str, start: usize, end: usize, scan: &Scan) -> Result<Element, Malformed> {
+    let prepared = scan.prepare(text, start, end);
+    let document = roxmltree::Document::parse(&prepared).map_err(|err| {
+        let position = err.pos();
+        let offset = start + offset_of(&prepared, position.row, position.col);
+        // The message ends with a position inside the block, which would mislead.
+        let message = err.to_string();
+        let reason = message.split(" at ").next().unwrap_or(&message).to_owned();
+        Malformed { offset, reason }
+    })?;
+    Ok(convert(text, document.root_element(), start, scan))
+}
+
+impl Element {
+    /// The elements in it.
+    pub(super) fn children(&self) -> impl Iterator<Item = &Self> {
+        self.content.iter().filter_map(|content| match content {
+            Content::Element(element) => Some(element),
+            Content::Text(_) => None,
+        })
+    }
+
+    /// The first element of a name.
+    pub(super) fn child(&self, name: &str) -> Option<&Self> {
+        self.children().find(|child| child.name == name)
+    }
+
+    /// The attribute of a name.
+    pub(super) fn attribute(&self, name: &str) -> Option<&Attribute> {
+        self.attributes.iter().find(|attribute| attribute.name == name)
+    }
+
+    /// The text directly in it, without that of elements in it.
+    pub(super) fn own_text(&self) -> Text {
+        let mut text = Text::default();
+        for content in &self.content {
+            if let Content::Text(piece) = content {
+                text.append(piece);
+            }
+        }
+        text
+    }
+
+    /// Everything in it as text; elements in it stay as they are written.
+    pub(super) fn flat_text(&self, source: &str) -> Text {
+        let mut text = Text::default();
+        for content in &self.content {
+            match content {
+                Content::Text(piece) => text.append(piece),
+                Content::Element(element) => {
+                    text.push(source.get(element.span.clone()).unwrap_or_default(), element.span.start);
+                }
+            }
+        }
+        text
+    }
+
+    /// Whether its content is kept as written.
+    pub(super) fn is_opaque(&self) -> bool {
+        OPAQUE.contains(&&*self.name)
+    }
+}
+
+impl Text {
+    /// Returns the offset in the file of an offset in the text.
+    pub(super) fn offset_at(&self, position: usize) -> usize {
+        let index = self.runs.partition_point(|(begin, _)| *begin <= position);
+        match index.checked_sub(1).and_then(|index| self.runs.get(index)) {
+            Some((begin, offset)) => offset + position - begin,
+            None => 0,
+        }
+    }
+
+    /// Returns a part of the text, with its places.
+    pub(super) fn slice(&self, range: Range<usize>) -> Self {
+        let mut part = Self { value: self.value.get(range.clone()).unwrap_or_default().to_owned(), runs: Vec::new() };
+        part.runs.push((0, self.offset_at(range.start)));
+        part.runs.extend(
+            self.runs
+                .iter()
+                .filter(|(begin, _)| *begin > range.start && *begin < range.end)
+                .map(|(begin, offset)| (begin - range.start, *offset)),
+        );
+        part
+    }
+
+    /// The text without blanks around it.
+    pub(super) fn trimmed(&self) -> Self {
+        let start = self.value.len() - self.value.trim_start().len();
+        self.slice(start..start + self.value.trim().len())
+    }
+
+    /// The text without blank lines before and blanks after it; the first line stays indented.
+    pub(super) fn unframed(&self) -> Self {
+        let trimmed = self.trimmed();
+        // A single line has no indentation worth keeping.
+        if !trimmed.value.contains('\n') {
+            return trimmed;
+        }
+        let start = self.value.len() - self.value.trim_start().len();
+        let line = self.value.get(..start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+        self.slice(line..start + trimmed.value.len())
+    }
+
+    /// The lines of the text that are not blank, each without blanks around it.
+    pub(super) fn lines(&self) -> Vec<Self> {
+        let mut lines = Vec::new();
+        let mut at = 0;
+        for line in self.value.split('\n') {
+            if !line.trim().is_empty() {
+                lines.push(self.slice(at..at + line.len()).trimmed());
+            }
+            at += line.len() + 1;
+        }
+        lines
+    }
+
+    /// Whether there is nothing but blanks.
+    pub(super) fn is_blank(&self) -> bool {
+        self.value.trim().is_empty()
+    }
+
+    fn at(offset: usize) -> Self {
+        Self { value: String::new(), runs: vec![(0, offset)] }
+    }
+
+    fn append(&mut self, other: &Self) {
+        let base = self.value.len();
+        self.runs.extend(other.runs.iter().map(|(begin, offset)| (begin + base, *offset)));
+        self.value.push_str(&other.value);
+    }
+
+    fn push(&mut self, text: &str, offset: usize) {
+        if !text.is_empty() {
+            let end = self.value.len();
+            // Text that follows on what is there needs no run of its own.
+            let follows = self.runs.last().is_some_and(|(begin, from)| from + end - begin == offset);
+            if !follows {
+                self.runs.push((end, offset));
+            }
+            self.value.push_str(text);
+        }
+    }
+}
+
+fn convert(text: &str, node: roxmltree::Node<'_, '_>, base: usize, scanned: &Scan) -> Element {
+    let span = base + node.range().start..base + node.range().end;
+    let inner = scanned.inner.get(&span.start).cloned().unwrap_or(span.end..span.end);
+    let name = node.tag_name().name().to_owned();
+    let attributes = node
+        .attributes()
+        .map(|attribute| Attribute {
+            name: attribute.name().to_owned(),
+            offset: base + attribute.range().start,
+            value: decode_attribute(text, base + attribute.range_value().start..base + attribute.range_value().end),
+        })
+        .collect();
+    let mut content = Vec::new();
+    if OPAQUE.contains(&&*name) {
+        let mut verbatim = Text::at(inner.start);
+        verbatim.push(text.get(inner.clone()).unwrap_or_default(), inner.start);
+        content.push(Content::Text(verbatim));
+    } else {
+        let mut at = inner.start;
+        for child in node.children().filter(roxmltree::Node::is_element) {
+            let child = convert(text, child, base, scanned);
+            content.push(Content::Text(decode_text(text, at..child.span.start)));
+            at = child.span.end;
+            content.push(Content::Element(child));
+        }
+        content.push(Content::Text(decode_text(text, at..inner.end)));
+    }
+    Element { name, attributes, content, span, inner }
+}
+
+/// Decodes text between elements: references, CDATA, placeholders for CDATA; drops comments.
+fn decode_text(text: &str, range: Range<usize>) -> Text {
+    let mut decoded = Text::at(range.start);
+    let mut at = range.start;
+    while at < range.end {
+        let rest = text.get(at..range.end).unwrap_or_default();
+        let plain = rest.bytes().position(|byte| matches!(byte, b'<' | b'&' | b'\r' | b'{')).unwrap_or(rest.len());
+        decoded.push(rest.get(..plain).unwrap_or_default(), at);
+        at += plain;
+        let rest = text.get(at..range.end).unwrap_or_default();
+        let Some(first) = rest.chars().next() else { break };
+        if let Some(inside) = rest.strip_prefix("<!--") {
+            at += inside.find("-->").map_or(rest.len(), |length| length + 7);
+        } else if let Some(inside) = rest.strip_prefix("<![CDATA[") {
+            let length = inside.find("]]>").unwrap_or(inside.len());
+            decode_verbatim(text, at + 9..at + 9 + length, &mut decoded);
+            at += length + 12;
+        } else if let Some(end) = instruction_end(text, at).filter(|end| *end <= range.end) {
+            at = end;
+        } else if let Some(length) = Some(first).filter(|c| *c == '&').and_then(|_| reference_length(rest)) {
+            if let Some(character) = rest.get(1..length - 1).and_then(decode_reference) {
+                decoded.push(character.encode_utf8(&mut [0; 4]), at);
+            }
+            at += length;
+        } else {
+            at += decode_common(rest, at, &mut decoded);
+        }
+    }
+    decoded
+}
+
+/// Decodes what stands in CDATA.
+fn decode_verbatim(text: &str, range: Range<usize>, decoded: &mut Text) {
+    let mut at = range.start;
+    while at < range.end {
+        let rest = text.get(at..range.end).unwrap_or_default();
+        let plain = rest.bytes().position(|byte| matches!(byte, b'\r' | b'{')).unwrap_or(rest.len());
+        decoded.push(rest.get(..plain).unwrap_or_default(), at);
+        at += plain;
+        let rest = rest.get(plain..).unwrap_or_default();
+        if rest.is_empty() {
+            break;
+        }
+        at += decode_common(rest, at, decoded);
+    }
+}
+
+/// Decodes one character, or one of the placeholders for CDATA marks; returns its length.
+fn decode_common(rest: &str, at: usize, decoded: &mut Text) -> usize {
+    for (placeholder, mark) in [("{CDATA_OPEN}", "<![CDATA["), ("{CDATA_CLOSE}", "]]>")] {
+        if rest.starts_with(placeholder) {
+            decoded.push(mark, at);
+            return placeholder.len();
+        }
+    }
+    if rest.starts_with("\r\n") {
+        return 1;
+    }
+    let length = rest.chars().next().map_or(1, char::len_utf8);
+    decoded.push(rest.get(..length).unwrap_or_default(), at);
+    length
+}
+
+fn decode_attribute(text: &str, range: Range<usize>) -> Text {
+    let mut decoded = Text::at(range.start);
+    let mut at = range.start;
+    while at < range.end {
+        let rest = text.get(at..range.end).unwrap_or_default();
+        let plain = rest.bytes().position(|byte| matches!(byte, b'&' | b'\r' | b'\n' | b'\t')).unwrap_or(rest.len());
+        decoded.push(rest.get(..plain).unwrap_or_default(), at);
+        at += plain;
+        let rest = rest.get(plain..).unwrap_or_default();
+        if let Some(length) = Some(rest).filter(|rest| rest.starts_with('&')).and_then(reference_length) {
+            if let Some(character) = rest.get(1..length - 1).and_then(decode_reference) {
+                decoded.push(character.encode_utf8(&mut [0; 4]), at);
+            }
+            at += length;
+        } else if rest.starts_with('&') {
+            decoded.push("&", at);
+            at += 1;
+        } else if !rest.is_empty() {
+            decoded.push(" ", at);
+            at += if rest.starts_with("\r\n") { 2 } else { 1 };
+        }
+    }
+    decoded
+}
+
+/// Returns the byte offset of a row and column, both starting at 1, columns in characters.
+fn offset_of(text: &str, row: u32, column: u32) -> usize {
+    let row = usize::try_from(row).unwrap_or(usize::MAX).saturating_sub(1);
+    let column = usize::try_from(column).unwrap_or(usize::MAX).saturating_sub(1);
+    let start: usize = text.split_inclusive('\n').take(row).map(str::len).sum();
+    let line = text.get(start..).unwrap_or_default();
+    start + line.chars().take(column).map(char::len_utf8).sum::<usize>()
+}

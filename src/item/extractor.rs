@@ -1,0 +1,380 @@
+//! A project's rules for reading metadata out of scripts.
+//!
+//! Rules are data: a YAML file below `.ai/extractors/` says which pattern finds which field. Two
+//! forms are read: `field: {pattern, source: filename|content|config, default}` and the
+//! `extraction_rules` with a `type` per field. An extractor written in code is never executed.
+
+mod values;
+
+use regex::{Regex, RegexBuilder};
+
+use super::code::Code;
+use super::finding::Findings;
+use super::node::{Data, Entry, Node};
+use super::place::Place;
+use super::source::SourceFile;
+use super::wording::nearest;
+use super::{json, yaml};
+
+/// The most that one compiled pattern may take.
+const PATTERN_LIMIT: usize = 1 << 20;
+
+/// The fields a rule may find.
+const FIELDS: [&str; 19] = [
+    "tool_id",
+    "tool_type",
+    "version",
+    "name",
+    "description",
+    "category",
+    "executor",
+    "executor_id",
+    "mutates_state",
+    "isolation",
+    "requires",
+    "dependencies",
+    "writes",
+    "timeout",
+    "tags",
+    "author",
+    "commands",
+    "config",
+    "parameters",
+];
+
+/// What a structured extractor may say besides its rules.
+const SETTINGS: [&str; 15] = [
+    "extensions",
+    "parser",
+    "signature_format",
+    "rules",
+    "extraction_rules",
+    "search_fields",
+    "validation_schema",
+    "structure",
+    "executor_id",
+    "tool_id",
+    "tool_type",
+    "version",
+    "name",
+    "description",
+    "category",
+];
+
+/// The rules for scripts with certain endings.
+#[derive(Clone, Debug)]
+pub struct Extractor {
+    /// Endings without dot, in lower case; empty means every script.
+    extensions: Vec<String>,
+    rules: Vec<Rule>,
+}
+
+/// How one field is found.
+#[derive(Clone, Debug)]
+struct Rule {
+    field: String,
+    method: Option<Method>,
+    default: Option<Node>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug)]
+enum Method {
+    /// The first match of a pattern.
+    First(Search),
+    /// All matches of a pattern, as a list.
+    All(Search),
+    /// The folders between a base folder and the file.
+    Folders(String),
+    /// A literal that a Python module assigns.
+    Variable(String),
+    /// The docstring of a Python module.
+    Docstring,
+}
+
+/// A pattern and what it is applied to.
+#[derive(Clone, Debug)]
+struct Search {
+    subject: Subject,
+    pattern: Regex,
+    group: usize,
+}
+
+/// What a pattern is applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    /// The name of the file without its ending.
+    Stem,
+    /// The text of the file.
+    Content,
+    /// The settings beside the file, or its comment header.
+    Config,
+}
+
+/// Reads an extractor; what is wrong with it goes to `findings`.
+pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Extractor> {
+    let ending = source.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let node = match ending.as_str() {
+        "yaml" | "yml" => yaml::parse(&source.text, Place::START, findings)?,
+        "json" => json::parse(&source.text, Place::START, findings)?,
+        _ => {
+            findings
+                .add(
+                    Code::CodeNotExecuted,
+                    Place::START,
+                    "",
+                    "an extractor written in code is not executed and has no effect",
+                )
+                .suggest("write its rules as YAML: `field: {pattern: …, source: content}`");
+            return None;
+        }
+    };
+    let Some(entries) = node.entries() else {
+        findings.add(
+            Code::InvalidType,
+            node.place,
+            "",
+            format!("an extractor must be a mapping, not a {}", node.type_name()),
+        );
+        return None;
+    };
+    let nested = ["extraction_rules", "rules"].into_iter().find_map(|key| node.find_entry(key));
+    let extensions = extensions(&node, findings);
+    let (prefix, rules) = match nested {
+        Some(nested) => {
+            for entry in entries.iter().filter(|entry| !SETTINGS.contains(&entry.key.as_str())) {
+                report_unknown(entry, &entry.key, &SETTINGS, findings);
+            }
+            let Some(rules) = nested.value.entries() else {
+                findings.add(
+                    Code::InvalidType,
+                    nested.value.place,
+                    nested.key.clone(),
+                    format!("{} must be a mapping", nested.key),
+                );
+                return None;
+            };
+            (format!("{}.", nested.key), rules)
+        }
+        None => (String::new(), entries),
+    };
+    let parser = nested.and(node.find("parser")).and_then(Node::as_text);
+    let rules = rules
+        .iter()
+        .filter(|entry| nested.is_some() || entry.key != "extensions")
+        .filter_map(|entry| rule(entry, parser, &format!("{prefix}{}", entry.key), findings))
+        .collect();
+    Some(Extractor { extensions, rules })
+}
+
+fn extensions(node: &Node, findings: &mut Findings) -> Vec<String> {
+    let Some(value) = node.find("extensions") else { return Vec::new() };
+    let elements = match &value.data {
+        Data::List(elements) => elements.as_slice(),
+        _ => std::slice::from_ref(value),
+    };
+    let mut endings = Vec::new();
+    for element in elements {
+        match element.as_text().map(|text| text.trim_start_matches('.').to_ascii_lowercase()) {
+            Some(ending) if !ending.is_empty() => endings.push(ending),
+            _ => {
+                findings
+                    .add(Code::InvalidType, element.place, "extensions", "extensions must be a list of endings")
+                    .suggest("write `extensions: [\".rb\"]`");
+            }
+        }
+    }
+    endings
+}
+
+fn report_unknown(entry: &Entry, path: &str, known: &[&str], findings: &mut Findings) {
+    let message = format!("extractors have no field `{}`", entry.key.escape_debug());
+    let finding = findings.add(Code::UnknownField, entry.place, path, message);
+    if let Some(meant) = nearest(&entry.key, known.iter().copied()) {
+        finding.suggest(format!("did you mean `{meant}`?"));
+    }
+}
+
+fn rule(entry: &Entry, parser: Option<&str>, path: &str, findings: &mut Findings) -> Option<Rule> {
+    const KEYS: [&str; 14] = [
+        "pattern",
+        "source",
+        "default",
+        "type",
+        "group",
+        "multiline",
+        "key",
+        "fallback",
+        "base_folder",
+        "name",
+        "ignorecase",
+        "dotall",
+        "description",
+        "required",
+    ];
+    if !FIELDS.contains(&entry.key.as_str()) {
+        report_unknown(entry, path, &FIELDS, findings);
+        return None;
+    }
+    let field = if entry.key == "executor_id" { "executor".to_owned() } else { entry.key.clone() };
+    let spec = &entry.value;
+    let Some(entries) = spec.entries() else {
+        findings
+            .add(Code::InvalidType, spec.place, path, format!("{path} must be a mapping with pattern and source"))
+            .suggest(format!("write `{}: {{default: …}}` for a fixed value", entry.key));
+        return None;
+    };
+    for unknown in entries.iter().filter(|entry| !KEYS.contains(&entry.key.as_str())) {
+        report_unknown(unknown, &format!("{path}.{}", unknown.key), &KEYS, findings);
+    }
+    let default = spec.find("default").cloned();
+    let method = method(spec, parser, path, findings);
+    if method.is_none() && default.is_none() {
+        // Whatever was wrong with the rule has been reported, unless it says nothing at all.
+        if spec.find("pattern").is_none() && spec.find("type").is_none() {
+            findings
+                .add(Code::MissingRequiredField, entry.place, path, format!("{path} has neither pattern nor default"))
+                .suggest("add `pattern:` or `default:`");
+        }
+        return None;
+    }
+    Some(Rule { field, method, default })
+}
+
+fn method(spec: &Node, parser: Option<&str>, path: &str, findings: &mut Findings) -> Option<Method> {
+    const TYPES: [&str; 7] = ["filename", "regex", "regex_all", "path", "category_path", "ast_var", "ast_docstring"];
+    let Some(kind) = spec.find("type") else {
+        spec.find("pattern")?;
+        let subject = match spec.find("source").map(|source| (source, source.as_text())) {
+            None | Some((_, Some("content"))) => Subject::Content,
+            Some((_, Some("filename"))) => Subject::Stem,
+            Some((_, Some("config"))) => Subject::Config,
+            Some((source, _)) => {
+                findings.add(
+                    Code::InvalidEnumValue,
+                    source.place,
+                    format!("{path}.source"),
+                    "source must be filename, content or config",
+                );
+                return None;
+            }
+        };
+        return search(spec, subject, path, findings).map(Method::First);
+    };
+    let text = |key: &str| spec.find(key).and_then(Node::as_text).map(str::to_owned);
+    match kind.as_text() {
+        Some("filename") if spec.find("pattern").is_none() => {
+            let pattern = Regex::new(".+").ok()?;
+            Some(Method::First(Search { subject: Subject::Stem, pattern, group: 0 }))
+        }
+        Some("filename") => search(spec, Subject::Stem, path, findings).map(Method::First),
+        Some("regex") => search(spec, Subject::Content, path, findings).map(Method::First),
+        Some("regex_all") => search(spec, Subject::Content, path, findings).map(Method::All),
+        Some("category_path") => Some(Method::Folders(text("base_folder").unwrap_or_else(|| "tools".to_owned()))),
+        Some("ast_var") => {
+            let name = text("name");
+            if name.is_none() {
+                findings.add(
+                    Code::MissingRequiredField,
+                    spec.place,
+                    format!("{path}.name"),
+                    format!("{path}.name is required: the variable to read"),
+                );
+            }
+            name.map(Method::Variable)
+        }
+        Some("ast_docstring") => Some(Method::Docstring),
+        // The one parser of the `path` form that needs no code of the project.
+        Some("path") if parser == Some("python_ast") && spec.find("key").is_some() => match text("key") {
+            Some(key) if key == "__docstring__" => Some(Method::Docstring),
+            key => key.map(Method::Variable),
+        },
+        Some("path") => {
+            findings
+                .add(
+                    Code::UnknownEnumValue,
+                    kind.place,
+                    format!("{path}.type"),
+                    "type `path` needs a parser of the project, which is not executed; the rule has no effect",
+                )
+                .suggest("use `type: regex` with a pattern");
+            None
+        }
+        written => {
+            let finding = findings.add(
+                Code::InvalidEnumValue,
+                kind.place,
+                format!("{path}.type"),
+                format!("type must be one of {}", TYPES.join(", ")),
+            );
+            if let Some(meant) = written.and_then(|written| nearest(written, TYPES)) {
+                finding.suggest(format!("did you mean `{meant}`?"));
+            }
+            None
+        }
+    }
+}
+
+fn search(spec: &Node, subject: Subject, path: &str, findings: &mut Findings) -> Option<Search> {
+    let path = format!("{path}.pattern");
+    let Some(value) = spec.find("pattern") else {
+        findings.add(Code::MissingRequiredField, spec.place, path.clone(), format!("{path} is required"));
+        return None;
+    };
+    let Some(written) = value.as_text() else {
+        findings.add(Code::InvalidType, value.place, path.clone(), format!("{path} must be a string"));
+        return None;
+    };
+    let is_set = |key: &str| spec.find(key).and_then(Node::as_bool).unwrap_or(false);
+    let compiled = RegexBuilder::new(written)
+        .size_limit(PATTERN_LIMIT)
+        .dfa_size_limit(PATTERN_LIMIT)
+        .nest_limit(64)
+        .multi_line(is_set("multiline"))
+        .case_insensitive(is_set("ignorecase"))
+        .dot_matches_new_line(is_set("dotall"))
+        .build();
+    let pattern = match compiled {
+        Ok(pattern) => pattern,
+        Err(err) => {
+            let err = err.to_string();
+            let reason = err.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            findings
+                .add(Code::InvalidPattern, value.place, path, format!("the pattern cannot be compiled: {reason}"))
+                .suggest("look-around and back references are not available");
+            return None;
+        }
+    };
+    let groups = pattern.captures_len() - 1;
+    let group = match spec.find("group").map(|group| (group, &group.data)) {
+        None => usize::from(groups > 0),
+        Some((_, Data::Int(group))) if usize::try_from(*group).is_ok_and(|group| group <= groups) => {
+            usize::try_from(*group).unwrap_or(0)
+        }
+        Some((group, _)) => {
+            findings.add(
+                Code::InvalidPattern,
+                group.place,
+                path.replace(".pattern", ".group"),
+                format!("the pattern has no such group, only {groups}"),
+            );
+            return None;
+        }
+    };
+    Some(Search { subject, pattern, group })
+}
+
+impl Extractor {
+    /// Whether the rules apply to scripts with an ending.
+    pub fn claims(&self, ending: &str) -> bool {
+        self.extensions.is_empty() || self.names(ending)
+    }
+
+    /// Whether the ending is named, which makes a file with it a script.
+    pub fn names(&self, ending: &str) -> bool {
+        self.extensions.iter().any(|known| known == ending)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Applying the rules of an extractor to a script.
+
+use std::collections::BTreeMap;
+
+use crate::item::finding::{Findings, Strength};
+use crate::item::node::{Data, Entry, Node};
+use crate::item::place::{LineIndex, Place};
+use crate::item::source::{MAX_DOCUMENT, SourceFile};
+use crate::item::tool::python::{self, Module};
+use crate::item::tool::{Origin, comment};
+
+use super::{Extractor, Method, Rule, Search, Subject};
+
+/// The most values that one pattern may find.
+const MAX_MATCHES: usize = 1000;
+
+impl Extractor {
+    /// Adds to a canonical map what the rules find and the script itself does not say.
+    pub(in crate::item) fn fill(&self, source: &SourceFile, map: &mut Node, elsewhere: &mut BTreeMap<String, Origin>) {
+        let mut config: Option<SourceFile> = None;
+        let mut module: Option<Module> = None;
+        for rule in &self.rules {
+            if map.find_entry(&rule.field).is_some() {
+                continue;
+            }
+            let found = match &rule.method {
+                None => None,
+                Some(Method::First(search) | Method::All(search)) if search.subject == Subject::Config => {
+                    let config = config.get_or_insert_with(|| settings(source));
+                    let found = rule.apply(search, &config.text);
+                    match found {
+                        Some(found) if config.path != source.path => {
+                            elsewhere.insert(rule.field.clone(), Origin::new(config.path.clone(), found.place));
+                            Some(moved(found, Place::START))
+                        }
+                        found => found,
+                    }
+                }
+                Some(Method::First(search) | Method::All(search)) if search.subject == Subject::Stem => {
+                    let stem = source.path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+                    rule.apply(search, stem).map(|found| moved(found, Place::START))
+                }
+                Some(Method::First(search) | Method::All(search)) => rule.apply(search, &source.text),
+                Some(Method::Folders(base)) => folders(source, base),
+                Some(Method::Variable(name)) => {
+                    let module = module.get_or_insert_with(|| self.read_module(source));
+                    module.assignments.iter().find(|entry| entry.key == *name).map(|entry| entry.value.clone())
+                }
+                Some(Method::Docstring) => {
+                    let module = module.get_or_insert_with(|| self.read_module(source));
+                    comment::first_paragraph(&module.docstring)
+                }
+            };
+            let value = found.or_else(|| {
+                // A default stands in the extractor, not in the script: its place would mislead.
+                rule.default.as_ref().map(|default| moved(default.clone(), Place::START))
+            });
+            if let Some(value) = value {
+                map.set(&rule.field, value.place, typed(&rule.field, value));
+            }
+        }
+    }
+
+    /// Reads the assignments that the rules ask for, all at once.
+    fn read_module(&self, source: &SourceFile) -> Module {
+        let asks = |name: &str| {
+            self.rules.iter().any(|rule| matches!(&rule.method, Some(Method::Variable(known)) if known == name))
+        };
+        // What is wrong with the script is reported when it is read for itself.
+        python::read(&source.text, asks, &mut Findings::new(&source.path, Strength::Lenient))
+    }
+}
+
+impl Rule {
+    /// Applies a pattern to a text.
+    fn apply(&self, search: &Search, text: &str) -> Option<Node> {
+        let index = LineIndex::new(text);
+        let node = |found: regex::Match<'_>| Node::text(found.as_str(), index.place(found.start()));
+        if matches!(self.method, Some(Method::All(_))) {
+            let found: Vec<Node> = search
+                .pattern
+                .captures_iter(text)
+                .filter_map(|captures| captures.get(search.group).map(node))
+                .take(MAX_MATCHES)
+                .collect();
+            let place = found.first()?.place;
+            return Some(Node::new(Data::List(found), place));
+        }
+        search.pattern.captures(text)?.get(search.group).map(node)
+    }
+}
+
+/// The settings beside a script, or its comment header with everything else blanked out.
+fn settings(source: &SourceFile) -> SourceFile {
+    for ending in ["json", "yaml", "yml", "toml"] {
+        let beside = source.path.with_extension(ending);
+        // What is wrong with that file is reported when it is read for itself.
+        let mut ignored = Findings::new(&beside, Strength::Lenient);
+        if beside != source.path
+            && beside.is_file()
+            && let Some(settings) = SourceFile::load(&beside, MAX_DOCUMENT, &mut ignored)
+        {
+            return settings;
+        }
+    }
+    let mut text = String::new();
+    let mut line = 1;
+    for header in comment::header(&source.text) {
+        while line < header.place.line {
+            text.push('\n');
+            line += 1;
+        }
+        text.push_str(&header.text);
+    }
+    SourceFile { text, ..source.clone() }
+}
+
+fn folders(source: &SourceFile, base: &str) -> Option<Node> {
+    let parts: Vec<&str> = source.path.parent()?.iter().filter_map(|part| part.to_str()).collect();
+    let at = parts.iter().rposition(|part| *part == base)?;
+    let category = parts.get(at + 1..)?.join("/");
+    (!category.is_empty()).then(|| Node::text(category, Place::START))
+}
+
+/// Gives a value from elsewhere one place in the script, as its own would mislead there.
+fn moved(node: Node, place: Place) -> Node {
+    let data = match node.data {
+        Data::List(elements) => Data::List(elements.into_iter().map(|element| moved(element, place)).collect()),
+        Data::Map(entries) => Data::Map(
+            entries.into_iter().map(|entry| Entry { place, value: moved(entry.value, place), ..entry }).collect(),
+        ),
+        scalar => scalar,
+    };
+    Node::new(data, place)
+}
+
+/// Patterns find text; a field that is no text gets the type it must have.
+fn typed(field: &str, value: Node) -> Node {
+    let Data::Text(text) = &value.data else { return value };
+    let data = match (field, text.as_str()) {
+        ("mutates_state", "true" | "True") => Data::Bool(true),
+        ("mutates_state", "false" | "False") => Data::Bool(false),
+        ("timeout", seconds) => seconds.parse().map_or_else(|_| value.data.clone(), Data::Int),
+        ("tags" | "dependencies" | "writes" | "commands", words) => Data::List(
+            words
+                .split(',')
+                .map(str::trim)
+                .filter(|word| !word.is_empty())
+                .map(|word| Node::text(word.trim_matches(['"', '\'']), value.place))
+                .collect(),
+        ),
+        _ => return value,
+    };
+    Node::new(data, value.place)
+}

@@ -1,0 +1,112 @@
+//! JavaScript: is it valid, and does it reach out of its sandbox?
+//!
+//! [`check_syntax`] compiles with `QuickJS` and never runs what it compiled; [`forbidden()`] reads tokens
+//! only. Both answer for any text: nesting, memory and size are bounded.
+
+mod engine;
+mod forbidden;
+mod scan;
+
+pub use forbidden::{Use, forbidden};
+
+use engine::{Goal, compile};
+use scan::{Shape, shape};
+
+use super::place::Place;
+
+/// Regular expressions are compiled together with the code, some of them slowly. A tool may have
+/// hundreds of functions, so that one gets less than a file.
+const MAX_REGEX_COST: (usize, usize) = (16 * 1024, 128 * 1024);
+/// No code that people write is nested this deeply.
+const MAX_DEPTH: usize = 200;
+/// The engine reads ahead from some brackets, so that its time grows with depth times length.
+const MAX_LOOKAHEAD: usize = 8 * 1024 * 1024;
+/// What `CommonJS` loaders put around a file; on its first line, so that line numbers stay.
+const WRAPPER: (&str, &str) = ("(function (exports, require, module, __filename, __dirname) {", "\n})");
+
+/// What a text is compiled as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// A snippet of a schema 2.0 tool: a plain script.
+    Function,
+    /// `.cjs`: the body of a function, where `return` is legal.
+    CommonJs,
+    /// `.mjs`: strict, with `import` and `export`.
+    Module,
+    /// `.js`: `CommonJS` or a module, whichever fits.
+    Either,
+}
+
+/// Why a text cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The line, starting at 1.
+    pub line: u32,
+    /// The column in characters, starting at 1.
+    pub column: u32,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Compiles a text without running it and returns the first mistake.
+pub fn check_syntax(text: &str, dialect: Dialect) -> Option<Problem> {
+    let shape = shape(text);
+    if let Some(problem) = too_large(&shape, dialect) {
+        return Some(problem);
+    }
+    match dialect {
+        Dialect::Function => compile(text, Goal::Script).err(),
+        Dialect::Module => compile(text, Goal::Module).err(),
+        Dialect::CommonJs => common_js(text, &shape),
+        Dialect::Either => {
+            let problem = common_js(text, &shape)?;
+            let as_module = compile(text, Goal::Module).err()?;
+            Some(if shape.module_syntax { as_module } else { problem })
+        }
+    }
+}
+
+fn too_large(shape: &Shape, dialect: Dialect) -> Option<Problem> {
+    let regex_limit = if dialect == Dialect::Function { MAX_REGEX_COST.0 } else { MAX_REGEX_COST.1 };
+    let (place, message) = if let Some(place) = shape.too_deep {
+        (place, format!("nested more than {MAX_DEPTH} levels deep"))
+    } else if shape.too_much_lookahead {
+        (Place::START, "too deeply nested for its length".to_owned())
+    } else if shape.regex_cost > regex_limit {
+        (Place::START, "too many or too large regular expressions".to_owned())
+    } else {
+        return None;
+    };
+    Some(Problem { line: place.line, column: place.column, message })
+}
+
+/// Compiles the body of a function.
+///
+/// The text is tried as it is first: that gives exact places, and a body that closes the wrapper's
+/// brackets and opens its own must not pass.
+fn common_js(text: &str, shape: &Shape) -> Option<Problem> {
+    let plain = compile(text, Goal::Script).err()?;
+    let (head, tail) = WRAPPER;
+    let body = text.strip_prefix("#!").map_or_else(|| text.to_owned(), |rest| format!("//{rest}"));
+    match compile(&format!("{head}{body}{tail}"), Goal::Script) {
+        Ok(()) if shape.balanced => None,
+        Ok(()) => Some(plain),
+        Err(_) if !plain.message.contains("return") => Some(plain),
+        Err(wrapped) => Some(unwrap_place(wrapped, text)),
+    }
+}
+
+fn unwrap_place(mut problem: Problem, text: &str) -> Problem {
+    let end = super::place::LineIndex::new(text).place(text.len());
+    if problem.line == 1 {
+        let head = u32::try_from(WRAPPER.0.len()).unwrap_or(u32::MAX);
+        problem.column = problem.column.saturating_sub(head).max(1);
+    }
+    if (Place { line: problem.line, column: problem.column }) > end {
+        (problem.line, problem.column) = (end.line, end.column);
+    }
+    problem
+}
+
+#[cfg(test)]
+mod tests;

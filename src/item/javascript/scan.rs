@@ -1,0 +1,334 @@
+//! A linear scanner of JavaScript tokens.
+//!
+//! It knows just enough to tell code from strings, comments, template text and regular expressions.
+//! Whether a slash divides or begins a regular expression is decided by the token before it, which is
+//! right for all but contrived code; the compiler has the last word on syntax.
+
+use crate::item::place::{LineIndex, Place};
+
+use super::{MAX_DEPTH, MAX_LOOKAHEAD};
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An identifier or keyword.
+    Word,
+    /// One character of punctuation; `=>` and `?.` are one token named by their first character.
+    Mark(u8),
+    Arrow,
+    OptionalDot,
+    Number,
+    Text,
+    Regex,
+}
+
+/// A token of at most 4 GiB of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) start: u32,
+    pub(super) end: u32,
+}
+
+impl Token {
+    pub(super) fn text<'t>(&self, text: &'t str) -> &'t str {
+        text.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+}
+
+/// What can be said of a text without compiling it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Where brackets are nested too deeply.
+    pub(super) too_deep: Option<Place>,
+    /// What it takes to compile the regular expressions.
+    pub(super) regex_cost: usize,
+    /// Whether the engine would read too much of the text again and again.
+    pub(super) too_much_lookahead: bool,
+    /// Whether every bracket is closed, and none before it is opened.
+    pub(super) balanced: bool,
+    /// Whether `import` or `export` begins a statement.
+    pub(super) module_syntax: bool,
+}
+
+/// Looks over a text.
+pub(super) fn shape(text: &str) -> Shape {
+    let mut shape =
+        Shape { too_deep: None, regex_cost: 0, too_much_lookahead: false, balanced: true, module_syntax: false };
+    let mut ahead = 0_usize;
+    // Where each open bracket stands, if the engine looks for its end before it goes on.
+    let mut open: Vec<Option<u32>> = Vec::new();
+    let index = LineIndex::new(text);
+    let mut before = None;
+    for token in Scanner::new(text) {
+        match token.kind {
+            Kind::Mark(b'(' | b'[' | b'{') => {
+                open.push(is_looked_over(token.kind, before).then_some(token.start));
+                if open.len() > MAX_DEPTH && shape.too_deep.is_none() {
+                    shape.too_deep = Some(index.place(token.start as usize));
+                }
+            }
+            Kind::Mark(b')' | b']' | b'}') => match open.pop() {
+                Some(Some(start)) => ahead += (token.end - start) as usize,
+                Some(None) => {}
+                None => shape.balanced = false,
+            },
+            Kind::Regex => {
+                shape.regex_cost += regex_cost(token.text(text));
+            }
+            Kind::Word if open.is_empty() && !matches!(before, Some(Kind::Mark(b'.') | Kind::OptionalDot)) => {
+                shape.module_syntax |= matches!(token.text(text), "import" | "export");
+            }
+            _ => {}
+        }
+        before = Some(token.kind);
+    }
+    shape.balanced &= open.is_empty();
+    let unclosed = open.into_iter().flatten().map(|start| text.len().saturating_sub(start as usize));
+    shape.too_much_lookahead = ahead + unclosed.sum::<usize>() > MAX_LOOKAHEAD;
+    shape
+}
+
+/// What it takes to compile a regular expression: its length, and much more for each property of
+/// characters, which stands for thousands of them, above all when case is ignored or sets are made.
+fn regex_cost(regex: &str) -> usize {
+    let flags = regex.rsplit('/').next().unwrap_or_default();
+    let properties = regex.matches("\\p").count() + regex.matches("\\P").count();
+    regex.len() + properties * if flags.contains(['i', 'v']) { 4096 } else { 1024 }
+}
+
+/// Whether a bracket may turn out to be a parameter list or pattern, for which the engine reads to
+/// its end and back.
+fn is_looked_over(bracket: Kind, before: Option<Kind>) -> bool {
+    match bracket {
+        Kind::Mark(b'{') => matches!(before, Some(Kind::Mark(b'=' | b'(' | b'[' | b',' | b':' | b'?'))),
+        _ => !matches!(before, Some(Kind::Word | Kind::Text | Kind::Mark(b')' | b']'))),
+    }
+}
+
+/// Iterates over the tokens of a text.
+pub(super) struct Scanner<'t> {
+    text: &'t str,
+    at: usize,
+    /// The brackets that are open, and `` ` `` for a template whose `${` is open.
+    open: Vec<Open>,
+    before: Before,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    /// A bracket; `head` after `if`, `while`, `for` and `with`, behind which an expression begins.
+    Bracket { head: bool },
+    /// `${` in a template.
+    Template,
+}
+
+/// What the token before says about a slash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// A value ended: a slash divides.
+    Value,
+    /// An expression is expected: a slash begins a regular expression.
+    Operator,
+    /// As `Operator`, and a parenthesis holds the head of a statement.
+    Head,
+    /// A dot: the next word is a property, whatever it says.
+    Dot,
+}
+
+impl<'t> Scanner<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        let at = if text.starts_with("#!") { text.find('\n').unwrap_or(text.len()) } else { 0 };
+        Self { text, at, open: Vec::new(), before: Before::Operator }
+    }
+
+    fn byte(&self, at: usize) -> u8 {
+        self.text.as_bytes().get(at).copied().unwrap_or(0)
+    }
+
+    fn skip_blank_and_comments(&mut self) {
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let blank = rest.len() - rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}').len();
+            self.at += blank;
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            if rest.starts_with("//") {
+                self.at += rest.find(['\n', '\u{2028}', '\u{2029}']).unwrap_or(rest.len());
+            } else if let Some(comment) = rest.strip_prefix("/*") {
+                self.at += 2 + comment.find("*/").map_or(comment.len(), |end| end + 2);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Reads a quoted text from its opening quote; it ends with its line at the latest.
+    fn quoted(&self, quote: u8) -> usize {
+        let mut at = self.at + 1;
+        loop {
+            match self.byte(at) {
+                b'\\' => at += 2,
+                b'\n' => return at,
+                byte if byte == quote => return at + 1,
+                _ if at >= self.text.len() => return self.text.len(),
+                _ => at += 1,
+            }
+        }
+    }
+
+    /// Reads template text from `at` to behind its closing quote or its next `${`.
+    fn template(&mut self, mut at: usize) -> usize {
+        loop {
+            match self.byte(at) {
+                b'\\' => at += 2,
+                b'`' => {
+                    self.before = Before::Value;
+                    return at + 1;
+                }
+                b'$' if self.byte(at + 1) == b'{' => {
+                    self.open.push(Open::Template);
+                    self.before = Before::Operator;
+                    return at + 2;
+                }
+                _ if at >= self.text.len() => return self.text.len(),
+                _ => at += 1,
+            }
+        }
+    }
+
+    /// Reads a regular expression with its flags; `None` when none ends on this line.
+    fn regex(&self) -> Option<usize> {
+        let (mut at, mut class) = (self.at + 1, false);
+        loop {
+            match self.byte(at) {
+                b'\\' => at += 1,
+                b'[' => class = true,
+                b']' => class = false,
+                b'/' if !class => break,
+                b'\n' => return None,
+                _ if at >= self.text.len() => return None,
+                _ => {}
+            }
+            at += 1;
+        }
+        at += 1;
+        while self.byte(at).is_ascii_alphanumeric() {
+            at += 1;
+        }
+        Some(at)
+    }
+
+    /// Reads a word or number from its first character.
+    fn word(&self) -> usize {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let length = rest.find(|c: char| !(c.is_alphanumeric() || "_$\\\u{200c}\u{200d}".contains(c)));
+        self.at + length.unwrap_or(rest.len())
+    }
+
+    fn mark(&mut self, byte: u8) -> (Kind, usize) {
+        let next = self.byte(self.at + 1);
+        match byte {
+            b'(' | b'[' | b'{' => {
+                self.open.push(Open::Bracket { head: byte == b'(' && self.before == Before::Head });
+                self.before = Before::Operator;
+            }
+            b')' | b']' | b'}' => {
+                let opened = self.open.pop();
+                if byte == b'}' && opened == Some(Open::Template) {
+                    let end = self.template(self.at + 1);
+                    return (Kind::Text, end);
+                }
+                let head = matches!(opened, Some(Open::Bracket { head: true }));
+                self.before = if byte == b'}' || head { Before::Operator } else { Before::Value };
+            }
+            b'=' if next == b'>' => {
+                self.before = Before::Operator;
+                return (Kind::Arrow, self.at + 2);
+            }
+            b'?' if next == b'.' && !self.byte(self.at + 2).is_ascii_digit() => {
+                self.before = Before::Dot;
+                return (Kind::OptionalDot, self.at + 2);
+            }
+            b'.' if next == b'.' && self.byte(self.at + 2) == b'.' => {
+                self.before = Before::Operator;
+                return (Kind::Mark(b','), self.at + 3);
+            }
+            b'.' => self.before = Before::Dot,
+            // `i++ / 2` divides, `a + +/x/` does not.
+            b'+' | b'-' if next == byte && self.before == Before::Value => return (Kind::Mark(byte), self.at + 2),
+            _ => self.before = Before::Operator,
+        }
+        (Kind::Mark(byte), self.at + 1)
+    }
+}
+
+impl Iterator for Scanner<'_> {
+    type Item = Token;
+
+    fn next(&mut self) -> Option<Token> {
+        self.skip_blank_and_comments();
+        let start = self.at;
+        let first = self.text.get(start..)?.chars().next()?;
+        let (kind, end) = match first {
+            '"' | '\'' => {
+                self.before = Before::Value;
+                (Kind::Text, self.quoted(self.byte(start)))
+            }
+            '`' => (Kind::Text, self.template(start + 1)),
+            '/' if self.before != Before::Value => match self.regex() {
+                Some(end) => {
+                    self.before = Before::Value;
+                    (Kind::Regex, end)
+                }
+                None => self.mark(b'/'),
+            },
+            c if c.is_ascii_digit() => {
+                self.before = Before::Value;
+                (Kind::Number, self.word())
+            }
+            c if c.is_alphabetic() || "_$\\".contains(c) => {
+                let end = self.word();
+                self.before = after_word(self.text.get(start..end).unwrap_or_default(), self.before);
+                (Kind::Word, end)
+            }
+            c if c.is_ascii() => self.mark(self.byte(start)),
+            c => (Kind::Mark(b'?'), start + c.len_utf8()),
+        };
+        // A backslash may have stepped over the end, or into a character.
+        self.at = end.max(start + 1).min(self.text.len());
+        while !self.text.is_char_boundary(self.at) {
+            self.at += 1;
+        }
+        Some(Token { kind, start: u32::try_from(start).ok()?, end: u32::try_from(self.at).ok()? })
+    }
+}
+
+fn after_word(word: &str, before: Before) -> Before {
+    const OPERATORS: [&str; 16] = [
+        "await",
+        "case",
+        "delete",
+        "do",
+        "else",
+        "in",
+        "instanceof",
+        "new",
+        "of",
+        "return",
+        "throw",
+        "typeof",
+        "void",
+        "yield",
+        "default",
+        "export",
+    ];
+    if before == Before::Dot {
+        Before::Value
+    } else if matches!(word, "if" | "while" | "for" | "with") {
+        Before::Head
+    } else if OPERATORS.contains(&word) {
+        Before::Operator
+    } else {
+        Before::Value
+    }
+}

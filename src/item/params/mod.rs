@@ -1,0 +1,109 @@
+//! Parameters and the JSON Schemas that describe them.
+//!
+//! [`check_schema`] judges a schema once, when an item is validated; [`validate`] judges what a call is
+//! given and fills in defaults; [`convert()`] turns text from a command line or a directive into the
+//! declared type. Nothing is ever fetched, and no schema or value can make any of them hang.
+
+mod convert;
+mod defaults;
+mod plain;
+mod schema;
+mod survey;
+mod wording;
+
+pub use convert::{Unconvertible, convert};
+pub use schema::{SchemaProblem, check_schema};
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use survey::Survey;
+
+/// The deepest nesting of a schema or value.
+const MAX_DEPTH: usize = 64;
+/// The most values that parameters may hold altogether.
+const MAX_VALUES: usize = 100_000;
+/// The most problems that are reported for one call.
+const MAX_PROBLEMS: usize = 100;
+/// How long a schema that refers to itself may take.
+const TIME_LIMIT: Duration = Duration::from_millis(800);
+
+/// What is wrong with one parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamProblem {
+    /// Which value, as a JSON pointer.
+    pub pointer: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub suggestion: Option<String>,
+}
+
+/// Checks parameters against their schema and returns them with defaults filled in.
+pub fn validate(schema: &Value, params: &Value) -> Result<Value, Vec<ParamProblem>> {
+    let whole =
+        |message: &str| vec![ParamProblem { pointer: String::new(), message: message.to_owned(), suggestion: None }];
+    if !fits(params, MAX_DEPTH, &mut MAX_VALUES.clone()) {
+        return Err(whole("the parameters are too large or too deeply nested"));
+    }
+    let survey = Survey::of(schema);
+    if let Some(problem) = survey.problems.first() {
+        return Err(whole(&format!("the parameter schema cannot be used: {}", problem.message)));
+    }
+    if !survey.needs_bounds() {
+        return judge(schema, params);
+    }
+    let (schema, params) = (schema.clone(), params.clone());
+    bounded(move || judge(&schema, &params))
+        .unwrap_or_else(|| Err(whole("the parameters took too long to check against their schema")))
+}
+
+fn judge(schema: &Value, params: &Value) -> Result<Value, Vec<ParamProblem>> {
+    let completed = defaults::fill(schema, params);
+    let validator = schema::compile(schema).map_err(|message| {
+        let message = format!("the parameter schema cannot be used: {message}");
+        vec![ParamProblem { pointer: String::new(), message, suggestion: None }]
+    })?;
+    let problems: Vec<ParamProblem> = validator
+        .iter_errors(&completed)
+        .flat_map(|error| wording::problems(&error, schema))
+        .take(MAX_PROBLEMS)
+        .collect();
+    if problems.is_empty() { Ok(completed) } else { Err(problems) }
+}
+
+/// Whether a value is at most `depth` deep and holds at most `left` values.
+fn fits(value: &Value, depth: usize, left: &mut usize) -> bool {
+    let Some(fewer) = left.checked_sub(1) else { return false };
+    *left = fewer;
+    match value {
+        Value::Array(_) | Value::Object(_) if depth == 0 => false,
+        Value::Array(list) => list.iter().all(|value| fits(value, depth - 1, left)),
+        Value::Object(map) => map.values().all(|value| fits(value, depth - 1, left)),
+        _ => true,
+    }
+}
+
+/// Runs work on a thread with a deep stack; `None` when it does not end in time.
+///
+/// A schema that refers to itself can take exponential time on a small value, which cannot be told
+/// in advance. The thread is left behind then; it holds no resources but its own.
+fn bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    const STACK: usize = 64 * 1024 * 1024;
+    let (sender, receiver) = mpsc::sync_channel(1);
+    thread::Builder::new()
+        .name("schema".to_owned())
+        .stack_size(STACK)
+        .spawn(move || {
+            // Nobody listens any more after the time limit.
+            let _ = sender.send(work());
+        })
+        .ok()?;
+    receiver.recv_timeout(TIME_LIMIT).ok()
+}
+
+#[cfg(test)]
+mod tests;

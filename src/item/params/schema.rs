@@ -1,0 +1,169 @@
+//! Is a JSON Schema valid, self-contained and true to its own defaults?
+
+use jsonschema::meta::MetaValidator;
+use jsonschema::{Draft, PatternOptions, ValidationOptions, Validator};
+use serde_json::{Map, Value};
+
+use crate::item::code::Code;
+
+use super::survey::Survey;
+use super::{bounded, plain};
+
+/// Backtracking is needed only by patterns with look-around; this ends a hostile one within milliseconds.
+const BACKTRACK_LIMIT: usize = 50_000;
+/// The most that a compiled pattern may take, in bytes.
+const PATTERN_SIZE: usize = 1024 * 1024;
+/// The most problems that are reported for one schema.
+const MAX_PROBLEMS: usize = 20;
+
+/// How much of a plain schema is looked at before it is checked fully.
+const MAX_PLAIN_DEPTH: usize = 16;
+const MAX_PLAIN_VALUES: usize = 1000;
+
+/// What is wrong with a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaProblem {
+    /// `INVALID_SCHEMA`, `REMOTE_REFERENCE` or `INVALID_DEFAULT`.
+    pub code: Code,
+    /// Where in the schema, as a JSON pointer.
+    pub pointer: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl SchemaProblem {
+    pub(super) fn new(code: Code, pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code, pointer: pointer.into(), message: message.into() }
+    }
+}
+
+/// Checks a schema: its own correctness, that it refers to nothing outside, and its defaults.
+pub fn check_schema(schema: &Value) -> Vec<SchemaProblem> {
+    if plain::is_valid(schema, MAX_PLAIN_DEPTH, &mut MAX_PLAIN_VALUES.clone()) {
+        return Vec::new();
+    }
+    check_fully(schema)
+}
+
+/// The same without the short cut.
+pub(super) fn check_fully(schema: &Value) -> Vec<SchemaProblem> {
+    let survey = Survey::of(schema);
+    if !survey.problems.is_empty() {
+        return survey.problems;
+    }
+    if !survey.needs_bounds() {
+        return judge(schema, &survey);
+    }
+    let owned = schema.clone();
+    bounded(move || judge(&owned, &Survey::of(&owned)))
+        .unwrap_or_else(|| vec![SchemaProblem::new(Code::InvalidSchema, "", "the schema took too long to check")])
+}
+
+fn judge(schema: &Value, survey: &Survey<'_>) -> Vec<SchemaProblem> {
+    let draft = draft_of(schema);
+    let mut problems: Vec<SchemaProblem> = meta_errors(draft, schema);
+    if !problems.is_empty() {
+        problems.truncate(MAX_PROBLEMS);
+        return problems;
+    }
+    match options(draft).build(schema) {
+        Ok(_) => wrong_defaults(schema, draft, survey),
+        Err(error) => vec![SchemaProblem::new(Code::InvalidSchema, error.instance_path().as_str(), shown(&error))],
+    }
+}
+
+/// Compiles a schema that a survey has passed.
+pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
+    options(draft_of(schema)).build(schema).map_err(|error| shown(&error))
+}
+
+fn options<'o>(draft: Draft) -> ValidationOptions<'o> {
+    let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT).size_limit(PATTERN_SIZE);
+    jsonschema::options().with_draft(draft).offline().should_validate_formats(true).with_pattern_options(patterns)
+}
+
+/// The draft a schema names; one that names none is of the newest that it fits.
+fn draft_of(schema: &Value) -> Draft {
+    let id = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    let named = [
+        ("2020-12", Draft::Draft202012),
+        ("2019-09", Draft::Draft201909),
+        ("draft-07", Draft::Draft7),
+        ("draft-06", Draft::Draft6),
+        ("draft-04", Draft::Draft4),
+    ];
+    if let Some((_, draft)) = named.into_iter().find(|(name, _)| id.contains(name)) {
+        return draft;
+    }
+    let newest = Draft::Draft202012;
+    if !meta_validator(newest).is_valid(schema) && meta_validator(Draft::Draft7).is_valid(schema) {
+        return Draft::Draft7;
+    }
+    newest
+}
+
+fn meta_validator(draft: Draft) -> MetaValidator<'static> {
+    match draft {
+        Draft::Draft4 => jsonschema::draft4::meta::validator(),
+        Draft::Draft6 => jsonschema::draft6::meta::validator(),
+        Draft::Draft7 => jsonschema::draft7::meta::validator(),
+        Draft::Draft201909 => jsonschema::draft201909::meta::validator(),
+        _ => jsonschema::draft202012::meta::validator(),
+    }
+}
+
+fn meta_errors(draft: Draft, schema: &Value) -> Vec<SchemaProblem> {
+    let validator = meta_validator(draft);
+    let mut problems: Vec<SchemaProblem> = validator
+        .iter_errors(schema)
+        .map(|error| SchemaProblem::new(Code::InvalidSchema, error.instance_path().as_str(), shown(&error)))
+        .collect();
+    problems.dedup();
+    problems
+}
+
+fn wrong_defaults(schema: &Value, draft: Draft, survey: &Survey<'_>) -> Vec<SchemaProblem> {
+    let mut by_pointer = None;
+    let mut problems = Vec::new();
+    for (pointer, subschema) in &survey.defaults {
+        let Some(default) = subschema.get("default") else { continue };
+        let wrong = if refers(subschema) {
+            // References are relative to the whole schema, so that the part cannot be compiled alone.
+            let map = by_pointer.get_or_insert_with(|| options(draft).build_map(schema).ok());
+            let found = map.as_ref().and_then(|map| map.get(&format!("#{pointer}")));
+            found.and_then(|validator| validator.validate(default).err().map(|error| shown(&error)))
+        } else {
+            let alone = Value::Object((*subschema).clone());
+            let built = options(draft).build(&alone).ok();
+            built.and_then(|validator| validator.validate(default).err().map(|error| shown(&error)))
+        };
+        if let Some(message) = wrong {
+            let message = format!("the default does not fit its own schema: {message}");
+            problems.push(SchemaProblem::new(Code::InvalidDefault, format!("{pointer}/default"), message));
+        }
+    }
+    problems.sort_by(|a, b| a.pointer.cmp(&b.pointer));
+    problems.truncate(MAX_PROBLEMS);
+    problems
+}
+
+/// Whether a reference stands anywhere in a subschema; the depth has been checked.
+fn refers(map: &Map<String, Value>) -> bool {
+    map.iter().any(|(key, value)| matches!(key.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") || any_refers(value))
+}
+
+fn any_refers(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => refers(map),
+        Value::Array(list) => list.iter().any(any_refers),
+        _ => false,
+    }
+}
+
+fn shown(error: &jsonschema::ValidationError<'_>) -> String {
+    let text = error.to_string();
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}

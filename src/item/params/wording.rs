@@ -1,0 +1,64 @@
+//! Validation errors in the words of parameters.
+
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind as Kind;
+use serde_json::Value;
+
+use super::ParamProblem;
+use crate::item::wording::nearest;
+
+/// The longest message; an `enum` may have any number of options.
+const MAX_MESSAGE: usize = 300;
+
+/// Says what an error means; unknown parameters are one problem each.
+pub(super) fn problems(error: &ValidationError<'_>, schema: &Value) -> Vec<ParamProblem> {
+    let at = error.instance_path().as_str();
+    match error.kind() {
+        Kind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            vec![problem(child(at, name), format!("missing parameter `{}`", dotted(&child(at, name))), None)]
+        }
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            let known = known_names(schema, error);
+            unexpected.iter().map(|name| unknown(at, name, &known)).collect()
+        }
+        _ if at.is_empty() => vec![problem(String::new(), error.masked_with("the parameters").to_string(), None)],
+        _ => {
+            let name = format!("parameter `{}`", dotted(at));
+            vec![problem(at.to_owned(), error.masked_with(name).to_string(), None)]
+        }
+    }
+}
+
+fn unknown(at: &str, name: &str, known: &[&str]) -> ParamProblem {
+    let pointer = child(at, name);
+    let suggestion = nearest(name, known.iter().copied()).map(|candidate| format!("did you mean `{candidate}`?"));
+    let message = format!("unknown parameter `{}`", dotted(&pointer));
+    problem(pointer, message, suggestion)
+}
+
+/// The properties that are declared beside the keyword that failed.
+fn known_names<'s>(schema: &'s Value, error: &ValidationError<'_>) -> Vec<&'s str> {
+    let keyword = error.schema_path().as_str();
+    let parent = keyword.rsplit_once('/').map_or("", |(parent, _)| parent);
+    let properties = schema.pointer(parent).and_then(|parent| parent.get("properties")).and_then(Value::as_object);
+    properties.into_iter().flatten().map(|(name, _)| name.as_str()).take(200).collect()
+}
+
+fn problem(pointer: String, message: String, suggestion: Option<String>) -> ParamProblem {
+    let message = match message.char_indices().nth(MAX_MESSAGE) {
+        Some((end, _)) => format!("{}…", message.get(..end).unwrap_or_default()),
+        None => message,
+    };
+    ParamProblem { pointer, message, suggestion }
+}
+
+fn child(pointer: &str, name: &str) -> String {
+    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// A pointer as people write paths: `/a/b` is `a.b`.
+fn dotted(pointer: &str) -> String {
+    let parts = pointer.trim_start_matches('/').split('/');
+    parts.map(|part| part.replace("~1", "/").replace("~0", "~")).collect::<Vec<_>>().join(".")
+}

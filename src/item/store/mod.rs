@@ -1,0 +1,326 @@
+//! Every item that can be named: those of the project, of the user and built in.
+//!
+//! [`ItemStore::open`] reads all layers once, in parallel; nothing is executed. Items are found by
+//! their id, never by their file name: project beats user beats built-in, and within a layer
+//! `.ai/tools/` beats the legacy `.ai/scripts/`. Two items with one id at the same rank are an error.
+
+mod builtin;
+mod load;
+mod walk;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::code::Code;
+use super::directive::Directive;
+use super::extractor::Extractor;
+use super::finding::{Finding, Findings, Strength};
+use super::id::{InvalidItemId, ItemId};
+use super::knowledge::Knowledge;
+use super::place::Place;
+use super::signature::Integrity;
+use super::tool::LoadedTool;
+use super::wording::nearest;
+
+pub use walk::ItemKind;
+
+/// Where an item comes from; the first one that has an id wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// `.ai/` of the project.
+    Project,
+    /// `~/.ai/`.
+    User,
+    /// Inside the program.
+    Builtin,
+}
+
+/// The folders that hold `.ai/`.
+#[derive(Clone, Debug, Default)]
+pub struct Roots {
+    /// The project's root.
+    pub project: Option<PathBuf>,
+    /// The user's home.
+    pub user: Option<PathBuf>,
+}
+
+impl Roots {
+    /// A path as people want to read it: relative to the project where it lies inside.
+    pub fn display(&self, path: &Path) -> PathBuf {
+        let inside = self.project.as_ref().and_then(|root| path.strip_prefix(root).ok());
+        inside.filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path).to_path_buf()
+    }
+}
+
+/// One item.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Where it comes from.
+    pub layer: Layer,
+    /// Its id, without category.
+    pub id: ItemId,
+    /// Its category: what it says, else the folder it lies in.
+    pub category: String,
+    /// The folder it lies in, relative to the folder of its kind.
+    pub folder_category: String,
+    /// The file that describes it; for built-in items a name in angle brackets.
+    pub file: PathBuf,
+    /// Whether its content is what was stamped.
+    pub integrity: Integrity,
+    /// What it is.
+    pub content: Content,
+    /// Whether it ranks below others of its layer, as legacy scripts do.
+    legacy_root: bool,
+}
+
+/// What an item is.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// A tool.
+    Tool(Box<LoadedTool>),
+    /// A directive.
+    Directive(Box<Directive>),
+    /// A knowledge entry.
+    Knowledge(Box<Knowledge>),
+}
+
+impl Item {
+    /// Its kind.
+    pub fn kind(&self) -> ItemKind {
+        match self.content {
+            Content::Tool(_) => ItemKind::Tool,
+            Content::Directive(_) => ItemKind::Directive,
+            Content::Knowledge(_) => ItemKind::Knowledge,
+        }
+    }
+
+    /// The tool, if it is one.
+    pub fn as_tool(&self) -> Option<&LoadedTool> {
+        match &self.content {
+            Content::Tool(tool) => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// The directive, if it is one.
+    pub fn as_directive(&self) -> Option<&Directive> {
+        match &self.content {
+            Content::Directive(directive) => Some(directive),
+            _ => None,
+        }
+    }
+
+    fn answers_to(&self, wanted: &ItemId) -> bool {
+        self.id == *wanted || wanted.category() == Some(self.category.as_str()) && wanted.name() == self.id.as_str()
+    }
+}
+
+/// Why an item was not found.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LookupError {
+    /// The id itself is not one.
+    #[error("`{id}` is not an id: {reason}", id = .id.escape_debug())]
+    Invalid {
+        /// What was asked for.
+        id: String,
+        /// What is wrong with it.
+        reason: InvalidItemId,
+    },
+    /// Nothing has this id.
+    #[error("{kind} `{id}` does not exist")]
+    NotFound {
+        /// The kind that was looked for.
+        kind: ItemKind,
+        /// What was asked for.
+        id: ItemId,
+        /// The nearest id there is.
+        similar: Option<ItemId>,
+    },
+    /// It exists, but its file cannot be used.
+    #[error("{kind} `{id}` cannot be loaded: {message}", id = .id, message = .finding.message)]
+    Broken {
+        /// The kind that was looked for.
+        kind: ItemKind,
+        /// What was asked for.
+        id: ItemId,
+        /// The first thing that is wrong with it.
+        finding: Box<Finding>,
+    },
+    /// Several items of one layer have this id.
+    #[error("{kind} `{id}` is defined {} times: {}", .files.len(), list(.files))]
+    Ambiguous {
+        /// The kind that was looked for.
+        kind: ItemKind,
+        /// What was asked for.
+        id: ItemId,
+        /// Where it is defined.
+        files: Vec<PathBuf>,
+    },
+}
+
+impl LookupError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "INVALID_ID",
+            Self::NotFound { .. } => "NOT_FOUND",
+            Self::Broken { .. } => "INVALID_ITEM",
+            Self::Ambiguous { .. } => "DUPLICATE_ID",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Invalid { .. } => None,
+            Self::NotFound { similar: Some(id), .. } => Some(format!("did you mean `{id}`?")),
+            Self::NotFound { kind, similar: None, .. } => {
+                Some(format!("{kind}s of a project live in `.ai/{}/`", kind.folder()))
+            }
+            Self::Broken { .. } => Some("see everything that is wrong with `piton validate`".to_owned()),
+            Self::Ambiguous { .. } => Some("give each item of a layer an id of its own".to_owned()),
+        }
+    }
+}
+
+fn list(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// All items of all layers.
+#[derive(Debug)]
+pub struct ItemStore {
+    roots: Roots,
+    items: Vec<Item>,
+    by_name: HashMap<(ItemKind, String), Vec<usize>>,
+    /// Files that hold no usable item, by the id their name suggests.
+    broken: Vec<(ItemKind, String, Finding)>,
+    findings: Vec<Finding>,
+    extractors: Vec<Extractor>,
+}
+
+impl ItemStore {
+    /// Reads the items of all layers; what is wrong with files of the project goes to
+    /// [`findings`](Self::findings).
+    pub fn open(roots: Roots, strength: Strength) -> Self {
+        let mut store = Self {
+            roots,
+            items: Vec::new(),
+            by_name: HashMap::new(),
+            broken: Vec::new(),
+            findings: Vec::new(),
+            extractors: Vec::new(),
+        };
+        load::layer(&mut store, Layer::Project, strength);
+        load::layer(&mut store, Layer::User, strength);
+        store.items.extend(builtin::items());
+        store.index(strength);
+        store
+    }
+
+    /// Reads a file or folder outside the folders of items, so that it can be validated like one of them.
+    ///
+    /// Says whether there was anything to read as an item.
+    pub fn adopt(&mut self, path: &Path, strength: Strength) -> bool {
+        let adopted = load::adopt(self, path, strength, 0);
+        self.index(strength);
+        adopted
+    }
+
+    /// The folders the items came from.
+    pub fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// Every item, in a stable order.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// What is wrong with the files as such: syntax, structure, duplicates.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// Finds an item by `id` or `category/id`.
+    pub fn find(&self, kind: ItemKind, id: &str) -> Result<&Item, LookupError> {
+        let wanted: ItemId = id.parse().map_err(|reason| LookupError::Invalid { id: id.to_owned(), reason })?;
+        let mut candidates = self.candidates(kind, &wanted);
+        candidates.sort_by_key(|item| (item.layer, item.legacy_root));
+        let Some(first) = candidates.first() else { return Err(self.not_found(kind, wanted)) };
+        let rank = (first.layer, first.legacy_root);
+        let same: Vec<_> = candidates.iter().filter(|item| (item.layer, item.legacy_root) == rank).collect();
+        if same.len() > 1 {
+            let files = same.iter().map(|item| self.roots.display(&item.file)).collect();
+            return Err(LookupError::Ambiguous { kind, id: wanted, files });
+        }
+        Ok(first)
+    }
+
+    fn candidates(&self, kind: ItemKind, wanted: &ItemId) -> Vec<&Item> {
+        let named = |name: &str| self.by_name.get(&(kind, name.to_owned())).into_iter().flatten();
+        let mut found: Vec<usize> = named(wanted.as_str()).chain(named(wanted.name())).copied().collect();
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().filter_map(|at| self.items.get(at)).filter(|item| item.answers_to(wanted)).collect()
+    }
+
+    fn not_found(&self, kind: ItemKind, id: ItemId) -> LookupError {
+        if let Some((.., finding)) = self.broken.iter().find(|(k, name, _)| *k == kind && name == id.name()) {
+            return LookupError::Broken { kind, id, finding: Box::new(finding.clone()) };
+        }
+        let known = self.items.iter().filter(|item| item.kind() == kind).map(|item| item.id.as_str());
+        let similar = nearest(id.name(), known).and_then(|name| name.parse().ok());
+        LookupError::NotFound { kind, id, similar }
+    }
+
+    fn index(&mut self, strength: Strength) {
+        self.by_name.clear();
+        for (at, item) in self.items.iter().enumerate() {
+            self.by_name.entry((item.kind(), item.id.as_str().to_owned())).or_default().push(at);
+        }
+        self.findings.retain(|finding| finding.code != Code::DuplicateId);
+        let mut duplicates: Vec<Finding> = Vec::new();
+        for places in self.by_name.values().filter(|places| places.len() > 1) {
+            let items: Vec<&Item> = places.iter().filter_map(|at| self.items.get(*at)).collect();
+            duplicates.extend(self.duplicates(&items, strength));
+        }
+        duplicates.sort_by(|a, b| a.file.cmp(&b.file));
+        self.findings.extend(duplicates);
+    }
+
+    fn duplicates(&self, items: &[&Item], strength: Strength) -> Vec<Finding> {
+        let mut found = Vec::new();
+        for item in items.iter().filter(|item| item.layer == Layer::Project) {
+            let same = |other: &&&Item| other.layer == item.layer && other.legacy_root == item.legacy_root;
+            let files: Vec<PathBuf> = items.iter().filter(same).map(|other| self.roots.display(&other.file)).collect();
+            if files.len() > 1 {
+                let mut findings = Findings::new(&self.roots.display(&item.file), strength);
+                findings
+                    .add(
+                        Code::DuplicateId,
+                        Place::START,
+                        "",
+                        format!("{} `{}` is defined {} times: {}", item.kind(), item.id, files.len(), list(&files)),
+                    )
+                    .suggest("rename or remove all but one");
+                found.extend(findings.into_vec());
+            }
+        }
+        found
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Project => "project",
+            Self::User => "user",
+            Self::Builtin => "builtin",
+        })
+    }
+}

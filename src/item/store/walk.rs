@@ -1,0 +1,203 @@
+//! Which files below `.ai/` may be items.
+//!
+//! A folder with a `tool.yaml` is one tool and everything below it belongs to that tool. Links are
+//! followed only when they stay inside the project; pipes, devices and caches are passed over.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::item::code::Code;
+use crate::item::finding::{Finding, Findings, Strength};
+use crate::item::place::Place;
+use crate::item::signature::UNSTAMPED_FOLDERS;
+use crate::item::tool::Root;
+
+/// How deep folders may be.
+pub(super) const MAX_DEPTH: usize = 32;
+
+/// The kinds of items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemKind {
+    /// Something that can be run.
+    Tool,
+    /// A workflow.
+    Directive,
+    /// Something worth knowing.
+    Knowledge,
+}
+
+impl ItemKind {
+    /// The folder of such items below `.ai/`.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Tool => "tools",
+            Self::Directive => "directives",
+            Self::Knowledge => "knowledge",
+        }
+    }
+}
+
+impl fmt::Display for ItemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tool => "tool",
+            Self::Directive => "directive",
+            Self::Knowledge => "knowledge",
+        })
+    }
+}
+
+/// A file that may be an item.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) kind: ItemKind,
+    pub(super) root: Root,
+    pub(super) path: PathBuf,
+    /// The folder of a folder tool.
+    pub(super) folder: Option<PathBuf>,
+    pub(super) in_lib: bool,
+    /// The folders between that of the kind and the item, joined by `/`.
+    pub(super) category: String,
+}
+
+/// Lists the candidates of one layer, sorted by path.
+pub(super) fn candidates(ai: &Path, project: &Path, strength: Strength) -> (Vec<Candidate>, Vec<Finding>) {
+    let mut walk = Walk { project, ai, strength, seen: HashSet::new(), found: Vec::new(), findings: Vec::new() };
+    walk.folder(ItemKind::Directive, Root::Tools, &ai.join("directives"), "", 0);
+    walk.folder(ItemKind::Tool, Root::Tools, &ai.join("tools"), "", 0);
+    walk.folder(ItemKind::Tool, Root::Scripts, &ai.join("scripts"), "", 0);
+    walk.folder(ItemKind::Knowledge, Root::Tools, &ai.join("knowledge"), "", 0);
+    (walk.found, walk.findings)
+}
+
+/// Lists the plain files of one folder and those below it, sorted; for extractors and schemas.
+pub(super) fn plain_files(folder: &Path) -> Vec<PathBuf> {
+    let files = walkdir::WalkDir::new(folder).max_depth(MAX_DEPTH).sort_by_file_name();
+    files
+        .into_iter()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_file())
+        .map(walkdir::DirEntry::into_path)
+        .collect()
+}
+
+/// The manifest of a folder tool.
+pub(super) fn folder_manifest(folder: &Path) -> Option<PathBuf> {
+    ["tool.yaml", "tool.yml", "tool.json"].iter().map(|name| folder.join(name)).find(|path| path.is_file())
+}
+
+struct Walk<'a> {
+    project: &'a Path,
+    ai: &'a Path,
+    strength: Strength,
+    seen: HashSet<PathBuf>,
+    found: Vec<Candidate>,
+    findings: Vec<Finding>,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, kind: ItemKind, root: Root, folder: &Path, category: &str, depth: usize) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return,
+            Err(err) => {
+                return self.complain(
+                    Code::UnreadableFile,
+                    folder,
+                    format!("cannot read the folder: {err}"),
+                    "check its permissions",
+                );
+            }
+        };
+        let mut entries: Vec<_> = entries.filter_map(Result::ok).collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = entry.path();
+            let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
+                self.complain(Code::InvalidPath, &path, "the name is not valid UTF-8".to_owned(), "rename it");
+                continue;
+            };
+            if name.starts_with('.') || UNSTAMPED_FOLDERS.contains(&name.as_str()) {
+                continue;
+            }
+            if name.chars().any(char::is_control) {
+                self.complain(Code::InvalidPath, &path, "the name holds control characters".to_owned(), "rename it");
+                continue;
+            }
+            let Ok(file_type) = entry.file_type() else { continue };
+            if file_type.is_symlink() && !self.stays_inside(&path) {
+                continue;
+            }
+            if path.is_dir() {
+                self.subfolder(kind, root, &path, category, &name, depth);
+            } else if path.is_file() || !file_type.is_symlink() {
+                self.file(kind, root, path, category, &name);
+            }
+        }
+    }
+
+    fn subfolder(&mut self, kind: ItemKind, root: Root, path: &Path, category: &str, name: &str, depth: usize) {
+        if depth >= MAX_DEPTH {
+            self.complain(Code::NestingLimit, path, format!("more than {MAX_DEPTH} folders deep"), "move the items up");
+            return;
+        }
+        if kind == ItemKind::Tool
+            && let Some(manifest) = folder_manifest(path)
+        {
+            let in_lib = category.split('/').any(|part| part == "lib");
+            let folder = Some(path.to_path_buf());
+            self.found.push(Candidate { kind, root, path: manifest, folder, in_lib, category: category.to_owned() });
+            return;
+        }
+        let category = if category.is_empty() { name.to_owned() } else { format!("{category}/{name}") };
+        self.folder(kind, root, path, &category, depth + 1);
+    }
+
+    fn file(&mut self, kind: ItemKind, root: Root, path: PathBuf, category: &str, name: &str) {
+        let is_markdown = Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
+        let wanted = match kind {
+            ItemKind::Tool => !is_markdown && Path::new(name).extension().is_none_or(|ending| ending != "sig"),
+            ItemKind::Directive | ItemKind::Knowledge => is_markdown && !name.eq_ignore_ascii_case("readme.md"),
+        };
+        if wanted {
+            let in_lib = category.split('/').any(|part| part == "lib");
+            self.found.push(Candidate { kind, root, path, folder: None, in_lib, category: category.to_owned() });
+        }
+    }
+
+    /// Whether a link may be followed; a folder is followed once.
+    fn stays_inside(&mut self, link: &Path) -> bool {
+        let Ok(target) = fs::canonicalize(link) else {
+            self.complain(
+                Code::UnreadableFile,
+                link,
+                "the link leads nowhere".to_owned(),
+                "remove it or mend its target",
+            );
+            return false;
+        };
+        let inside = |base: &Path| fs::canonicalize(base).is_ok_and(|base| target.starts_with(base));
+        if !inside(self.project) && !inside(self.ai) {
+            self.complain(
+                Code::PathEscape,
+                link,
+                "the link leaves the project".to_owned(),
+                "copy the file into the project",
+            );
+            return false;
+        }
+        self.seen.insert(target)
+    }
+
+    fn complain(&mut self, code: Code, path: &Path, message: String, suggestion: &str) {
+        let shown = path.strip_prefix(self.project).unwrap_or(path);
+        let mut findings = Findings::new(shown, self.strength);
+        findings.add(code, Place::START, "", message).suggest(suggestion);
+        self.findings.extend(findings.into_vec());
+    }
+}

@@ -1,0 +1,255 @@
+//! Placeholders in text: `{input:name}`, `{step:name.path}`, `{run:id}`, `{env:VAR}`.
+//!
+//! [`Template::parse`] splits a text into literal parts and placeholders with their byte offsets;
+//! a run fills them in once and never scans the result again. Braces without one of the four
+//! prefixes are literal text. Inside a step with `foreach … as x`, `{input:x}` is the element.
+
+use std::ops::Range;
+
+/// A text with placeholders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Its parts, in order; no two texts in a row.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a [`Template`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Text that stays as it is.
+    Text(String),
+    /// Something to fill in.
+    Placeholder(Placeholder),
+}
+
+/// Something to fill in, and where it stands in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placeholder {
+    /// Its bytes in the text, braces included.
+    pub range: Range<usize>,
+    /// What it stands for.
+    pub reference: Reference,
+}
+
+/// What a placeholder stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// `{input:name}`, or the element of the `foreach` around it.
+    Input {
+        /// The input.
+        name: String,
+        /// The way into its value; usually empty.
+        path: Vec<String>,
+        /// What is used when it was not given.
+        missing: Missing,
+    },
+    /// `{step:name.path}`: the result of an earlier step.
+    Step {
+        /// The step.
+        name: String,
+        /// The way into its result; empty means all of it.
+        path: Vec<String>,
+    },
+    /// `{run:id}`.
+    RunId,
+    /// `{env:VAR}`.
+    Env {
+        /// The variable.
+        name: String,
+    },
+}
+
+/// What becomes of an input that was not given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// `{input:name}`: it is an error.
+    Error,
+    /// `{input:name?}`: the placeholder becomes empty.
+    Empty,
+    /// `{input:name:text}`: the text is used.
+    Default(String),
+}
+
+/// A placeholder that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct InvalidPlaceholder {
+    /// Where it begins in the text.
+    pub offset: usize,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// No placeholder is longer, in bytes.
+const MAX_LENGTH: usize = 512;
+const PREFIXES: [&str; 4] = ["{input:", "{step:", "{run:", "{env:"];
+
+impl Template {
+    /// Splits a text; reports every malformed placeholder.
+    pub fn parse(text: &str) -> Result<Self, Vec<InvalidPlaceholder>> {
+        let mut parts = Vec::new();
+        let mut errors = Vec::new();
+        let mut literal = 0;
+        let mut at = 0;
+        while let Some(brace) = text.get(at..).and_then(|rest| rest.find('{')) {
+            let start = at + brace;
+            match placeholder_at(text, start) {
+                None => at = start + 1,
+                Some(Err(message)) => {
+                    errors.push(InvalidPlaceholder { offset: start, message });
+                    at = start + 1;
+                }
+                Some(Ok(placeholder)) => {
+                    push_text(&mut parts, text.get(literal..start));
+                    at = placeholder.range.end;
+                    literal = at;
+                    parts.push(Part::Placeholder(placeholder));
+                }
+            }
+        }
+        push_text(&mut parts, text.get(literal..));
+        if errors.is_empty() { Ok(Self { parts }) } else { Err(errors) }
+    }
+
+    /// The placeholders, in order.
+    pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Placeholder(placeholder) => Some(placeholder),
+            Part::Text(_) => None,
+        })
+    }
+
+    /// The placeholder, if the text is exactly one; its value then keeps its JSON type.
+    pub fn single(&self) -> Option<&Placeholder> {
+        match self.parts.as_slice() {
+            [Part::Placeholder(placeholder)] => Some(placeholder),
+            _ => None,
+        }
+    }
+}
+
+/// Reads the placeholder at a brace; `None` if it is a literal brace.
+pub(super) fn placeholder_at(text: &str, start: usize) -> Option<Result<Placeholder, String>> {
+    let rest = text.get(start..)?;
+    let prefix = PREFIXES.iter().find(|prefix| rest.starts_with(**prefix))?;
+    // Bounded, so that many beginnings without an end stay cheap.
+    let stop = rest.bytes().take(MAX_LENGTH).position(|byte| matches!(byte, b'}' | b'\n'));
+    let Some(end) = stop.filter(|end| rest.as_bytes().get(*end) == Some(&b'}')) else {
+        return Some(Err(format!("the placeholder `{prefix}…` is never closed")));
+    };
+    let inside = rest.get(prefix.len()..end)?;
+    let range = start..start + end + 1;
+    Some(reference(prefix, inside).map(|reference| Placeholder { range, reference }))
+}
+
+fn reference(prefix: &str, inside: &str) -> Result<Reference, String> {
+    match prefix {
+        "{input:" => {
+            let (written, missing) = match inside.split_once(':') {
+                Some((name, default)) => (name, Missing::Default(default.to_owned())),
+                None => match inside.strip_suffix('?') {
+                    Some(name) => (name, Missing::Empty),
+                    None => (inside, Missing::Error),
+                },
+            };
+            let (name, path) = dotted(written).ok_or_else(|| malformed(prefix, inside, "{input:name}"))?;
+            Ok(Reference::Input { name, path, missing })
+        }
+        "{step:" => {
+            let (name, path) = dotted(inside).ok_or_else(|| malformed(prefix, inside, "{step:name.path}"))?;
+            Ok(Reference::Step { name, path })
+        }
+        "{run:" if inside == "id" => Ok(Reference::RunId),
+        "{run:" => Err(malformed(prefix, inside, "{run:id}")),
+        _ if is_word(inside) && !inside.contains('-') => Ok(Reference::Env { name: inside.to_owned() }),
+        _ => Err(malformed(prefix, inside, "{env:VAR}")),
+    }
+}
+
+fn dotted(text: &str) -> Option<(String, Vec<String>)> {
+    let mut words = text.split('.');
+    let name = words.next().filter(|word| is_word(word))?.to_owned();
+    let path: Option<Vec<String>> = words.map(|word| is_word(word).then(|| word.to_owned())).collect();
+    Some((name, path?))
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+fn malformed(prefix: &str, inside: &str, form: &str) -> String {
+    let shown: String = inside.chars().take(40).collect();
+    format!("`{prefix}{}}}` is not of the form `{form}`", shown.escape_debug())
+}
+
+fn push_text(parts: &mut Vec<Part>, text: Option<&str>) {
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        parts.push(Part::Text(text.to_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(range: Range<usize>, name: &str, missing: Missing) -> Part {
+        let reference = Reference::Input { name: name.to_owned(), path: vec![], missing };
+        Part::Placeholder(Placeholder { range, reference })
+    }
+
+    #[test]
+    fn malformed_placeholders_are_all_reported_where_they_begin() {
+        let errors = Template::parse("{input:} {step:a b} {run:now} {env:A-B} {input:x").unwrap_err();
+        assert_eq!(
+            errors.iter().map(|error| (error.offset, error.to_string())).collect::<Vec<_>>(),
+            [
+                (0, "`{input:}` is not of the form `{input:name}`".to_owned()),
+                (9, "`{step:a b}` is not of the form `{step:name.path}`".to_owned()),
+                (20, "`{run:now}` is not of the form `{run:id}`".to_owned()),
+                (30, "`{env:A-B}` is not of the form `{env:VAR}`".to_owned()),
+                (40, "the placeholder `{input:…` is never closed".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_placeholder_does_not_reach_over_a_line_break() {
+        assert_eq!(Template::parse("{input:a\n}").unwrap_err()[0].offset, 0);
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        assert_eq!(
+            Template::parse("v{input:a}{input:b?}-{input:c:x y:z}").unwrap().parts,
+            [
+                Part::Text("v".into()),
+                input(1..10, "a", Missing::Error),
+                input(10..20, "b", Missing::Empty),
+                Part::Text("-".into()),
+                input(21..36, "c", Missing::Default("x y:z".into())),
+            ]
+        );
+        let others = Template::parse("{step:collect.files.0}{run:id}{env:HOME}").unwrap();
+        assert_eq!(
+            others.placeholders().map(|it| it.reference.clone()).collect::<Vec<_>>(),
+            [
+                Reference::Step { name: "collect".into(), path: vec!["files".into(), "0".into()] },
+                Reference::RunId,
+                Reference::Env { name: "HOME".into() },
+            ]
+        );
+    }
+
+    #[test]
+    fn other_braces_are_text() {
+        for text in ["{generated_message}", "{}", "${x}", "{\"a\": 1}", "{inputs:a}", "{"] {
+            assert_eq!(Template::parse(text).unwrap().parts, [Part::Text(text.into())]);
+        }
+    }
+
+    #[test]
+    fn a_lone_placeholder_is_told_from_one_in_text() {
+        assert!(Template::parse("{input:a}").unwrap().single().is_some());
+        assert!(Template::parse(" {input:a}").unwrap().single().is_none());
+    }
+}

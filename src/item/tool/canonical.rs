@@ -1,0 +1,159 @@
+//! Bringing aliases and misplaced fields to their one place.
+//!
+//! After [`settle`] a field has one name and one position whatever the author wrote: `executor`
+//! for `executor_id`, `config.url` for `url_template` and `endpoint`, `config.timeout` for
+//! `timeout`, `dependencies` for a list under `config.requires`. Places stay where they were.
+
+use crate::item::code::Code;
+use crate::item::finding::Findings;
+use crate::item::node::{Data, Entry, Node};
+
+use super::draft::{offer, put_section, section};
+
+/// Every key of the canonical map that means something.
+pub(super) const KEYS: [&str; 35] = [
+    "tool_id",
+    "tool_type",
+    "version",
+    "name",
+    "description",
+    "category",
+    "executor",
+    "executor_id",
+    "config",
+    "parameters",
+    "inputs",
+    "outputs",
+    "mutates_state",
+    "isolation",
+    "requires",
+    "permissions",
+    "dependencies",
+    "writes",
+    "tags",
+    "author",
+    "created_at",
+    "timeout",
+    "commands",
+    "schema_version",
+    "knowledge_strategy",
+    "executable_knowledge",
+    "api_complexity",
+    "anti_patterns",
+    "examples",
+    "config_schema",
+    "env_config",
+    "validation",
+    "anchor",
+    "verify_deps",
+    "required_scope",
+];
+
+/// The keys by which something is recognised as a tool at all.
+pub(super) const CLAIMS: [&str; 4] = ["tool_id", "tool_type", "executor", "executor_id"];
+
+/// Moves every field of a canonical map to its one place.
+pub(super) fn settle(map: &mut Node, findings: &mut Findings) {
+    if let Some(entry) = map.take("executor_id") {
+        offer(map, Entry { key: "executor".to_owned(), ..entry }, "executor_id", findings);
+    }
+    let mut config = section(map, "config");
+    for (alias, key) in [("url_template", "url"), ("endpoint", "url"), ("entry_point", "entrypoint")] {
+        if let Some(entry) = config.take(alias) {
+            offer(&mut config, Entry { key: key.to_owned(), ..entry }, &format!("config.{alias}"), findings);
+        }
+    }
+    if let Some(entry) = map.take("timeout") {
+        offer(&mut config, entry, "timeout", findings);
+    }
+    if let Some(entry) = config.take("requires") {
+        let key = if entry.value.elements().is_some() { "dependencies" } else { "requires" };
+        extend(map, Entry { key: key.to_owned(), ..entry }, "config.requires", findings);
+    }
+    for key in ["dependencies", "mutates_state"] {
+        if let Some(entry) = config.take(key) {
+            extend(map, entry, &format!("config.{key}"), findings);
+        }
+    }
+    put_section(map, "config", config);
+    settle_requires(map, findings);
+    settle_permissions(map, findings);
+}
+
+/// Adds to a list that may be given in several places; anything else is offered.
+fn extend(map: &mut Node, entry: Entry, written: &str, findings: &mut Findings) {
+    let Some(mut present) = map.take(&entry.key) else {
+        map.set(&entry.key, entry.place, entry.value);
+        return;
+    };
+    match (&mut present.value.data, entry.value.data) {
+        (Data::List(list), Data::List(more)) => {
+            for element in more {
+                if !list.iter().any(|known| known.data == element.data) {
+                    list.push(element);
+                }
+            }
+            map.set(&present.key, present.place, present.value);
+        }
+        (_, data) => {
+            map.set(&present.key, present.place, present.value);
+            let value = Node::new(data, entry.value.place);
+            offer(map, Entry { key: entry.key, place: entry.place, value }, written, findings);
+        }
+    }
+}
+
+/// A list under `requires` at the top is either Kiwi's `resource.action` words or dependencies.
+fn settle_requires(map: &mut Node, findings: &mut Findings) {
+    let Some(elements) = map.find("requires").and_then(Node::elements) else { return };
+    let are_actions = !elements.is_empty()
+        && elements.iter().filter_map(Node::as_text).filter(|text| is_action(text)).count() == elements.len();
+    let Some(entry) = map.take("requires") else { return };
+    if are_actions {
+        declared_permissions(&entry, "requires", findings);
+    } else {
+        extend(map, Entry { key: "dependencies".to_owned(), ..entry }, "requires", findings);
+    }
+}
+
+fn is_action(text: &str) -> bool {
+    let word = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c == '*');
+    text.split_once('.').is_some_and(|(resource, action)| word(resource) && word(action))
+}
+
+/// A `permissions` list counts as requirements: directives grant, tools only say what they need.
+fn settle_permissions(map: &mut Node, findings: &mut Findings) {
+    let Some(entry) = map.take("permissions") else { return };
+    declared_permissions(&entry, "permissions", findings);
+    let mut requires = section(map, "requires");
+    for permission in entry.value.elements().unwrap_or_default() {
+        let kind = permission.find("type").or_else(|| permission.find("resource")).and_then(Node::as_text);
+        let (sources, key): (&[&str], &str) = match kind {
+            Some("shell" | "command" | "commands") => (&["commands", "command"], "commands"),
+            Some("env" | "environment") => (&["environment", "vars", "variables", "env"], "environment"),
+            Some("mcp") => (&["servers", "server", "name"], "mcp"),
+            _ => continue,
+        };
+        for source in sources {
+            let Some(value) = permission.find(source) else { continue };
+            let value = match value.data {
+                Data::Text(_) => Node::new(Data::List(vec![value.clone()]), value.place),
+                _ => value.clone(),
+            };
+            let entry = Entry { key: key.to_owned(), place: value.place, value };
+            extend(&mut requires, entry, &format!("permissions.{source}"), findings);
+        }
+    }
+    put_section(map, "requires", requires);
+}
+
+fn declared_permissions(entry: &Entry, path: &str, findings: &mut Findings) {
+    findings
+        .add(
+            Code::DeclaredPermissions,
+            entry.place,
+            path,
+            format!("`{path}` in a tool grants nothing: directives grant, tools only require"),
+        )
+        .suggest("say what the tool needs: `requires: {commands: […], environment: […], mcp: […]}`");
+}

@@ -1,0 +1,255 @@
+//! The spelling in which a script describes itself.
+//!
+//! What the script says comes first: assignments of a Python module, fields in its docstring or in
+//! the comment header of any language. The project's extractors fill what it does not say; then
+//! follow what Python's `main` and docstring say by themselves, and the file name.
+
+use crate::item::code::Code;
+use crate::item::finding::Findings;
+use crate::item::node::{Data, Entry, Node};
+use crate::item::place::Place;
+use crate::item::source::SourceFile;
+use crate::item::yaml;
+
+use super::comment::{self, Line};
+use super::draft::{Draft, offer, put_section, section};
+use super::python::{self, Module};
+use super::reading::{Lowered, Root, Surroundings};
+use super::{Spelling, ToolKind, block, canonical, kind};
+
+/// The endings of scripts.
+pub(super) const SCRIPTS: [&str; 30] = [
+    "py", "sh", "bash", "zsh", "fish", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm", "php", "lua", "r",
+    "go", "rs", "ps1", "jl", "ex", "exs", "swift", "kt", "kts", "scala", "tcl", "awk", "nu",
+];
+
+/// The fields that Python modules assign, with their canonical names.
+const ASSIGNMENTS: [(&str, &str); 31] = [
+    ("__tool_id__", "tool_id"),
+    ("__tool_type__", "tool_type"),
+    ("__version__", "version"),
+    ("__executor_id__", "executor"),
+    ("__executor__", "executor"),
+    ("__category__", "category"),
+    ("__tool_name__", "name"),
+    ("__tool_description__", "description"),
+    ("__description__", "description"),
+    ("__mutates_state__", "mutates_state"),
+    ("__isolation__", "isolation"),
+    ("__writes__", "writes"),
+    ("__requires__", "requires"),
+    ("__dependencies__", "dependencies"),
+    ("__timeout__", "timeout"),
+    ("__tags__", "tags"),
+    ("__author__", "author"),
+    ("__commands__", "commands"),
+    ("__parameters__", "parameters"),
+    ("__inputs__", "inputs"),
+    ("__outputs__", "outputs"),
+    ("__required_scope__", "required_scope"),
+    ("__anchor__", "anchor"),
+    ("__verify_deps__", "verify_deps"),
+    ("__config__", "config"),
+    ("__config_schema__", "config_schema"),
+    ("__env_config__", "env_config"),
+    ("CONFIG", "config"),
+    ("CONFIG_SCHEMA", "config_schema"),
+    ("ENV_CONFIG", "env_config"),
+    ("VALIDATION", "validation"),
+];
+
+/// Lowers a script to the canonical map, if it is one.
+pub(super) fn lower(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findings) -> Lowered {
+    let mut told = findings.clone();
+    let lowered = examine(source, around, &mut told);
+    // What is no tool may be written as it likes.
+    if !matches!(lowered, Lowered::Nothing) {
+        *findings = told;
+    }
+    lowered
+}
+
+fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findings) -> Lowered {
+    let Some(name) = source.path.file_name().and_then(|name| name.to_str()) else { return Lowered::Nothing };
+    let (stem, ending) = match name.rsplit_once('.') {
+        Some((stem, ending)) => (stem, ending.to_ascii_lowercase()),
+        None => (name, String::new()),
+    };
+    let extractors = around.extractors.iter().filter(|extractor| extractor.claims(&ending)).collect::<Vec<_>>();
+    let is_script = SCRIPTS.contains(&ending.as_str())
+        || source.text.starts_with("#!")
+        || extractors.iter().any(|extractor| extractor.names(&ending));
+    if !is_script || name == "__init__.py" {
+        return Lowered::Nothing;
+    }
+    let mut map = Node::map(Vec::new(), Place::START);
+    let mut module = Module::default();
+    if ending == "py" {
+        // `CONFIG` is an everyday name: it means something only in a file that calls itself a tool.
+        let may_claim = !extractors.is_empty()
+            || ["tool_type", "tool_id", "executor_id", "__executor__"].iter().any(|word| source.text.contains(word));
+        let wanted =
+            |name: &str| (may_claim || name.starts_with("__")) && ASSIGNMENTS.iter().any(|(known, _)| *known == name);
+        module = python::read(&source.text, wanted, findings);
+        for entry in std::mem::take(&mut module.assignments) {
+            let Some((_, key)) = ASSIGNMENTS.iter().find(|(known, _)| *known == entry.key) else { continue };
+            let written = entry.key.clone();
+            offer(&mut map, Entry { key: (*key).to_owned(), ..entry }, &written, findings);
+        }
+    }
+    let docstring = std::mem::take(&mut module.docstring);
+    let header = comment::header(&source.text);
+    let mut prose = Vec::new();
+    let mut found = false;
+    for (lines, is_docstring) in [(&docstring, true), (&header, false)] {
+        match if found { Said::Nothing } else { fields(lines, &mut map, findings) } {
+            // The comments above a Python module are licences and the like, not descriptions.
+            Said::Nothing if is_docstring || ending != "py" => prose.extend(lines.iter().cloned()),
+            Said::Nothing => {}
+            Said::Fields(others) => {
+                found = true;
+                prose.extend(others);
+            }
+            Said::Broken => return Lowered::Broken,
+        }
+    }
+    let mut draft = Draft::new(map, Spelling::Embedded);
+    for extractor in extractors {
+        extractor.fill(source, &mut draft.node, &mut draft.elsewhere);
+    }
+    prose.retain(|line| !is_pragma(&line.text));
+    let claims = canonical::CLAIMS.iter().any(|key| draft.node.find_entry(key).is_some());
+    let speaks = draft.node.entries().is_some_and(|entries| !entries.is_empty());
+    if around.in_lib && !claims {
+        return Lowered::Nothing;
+    }
+    if around.root == Root::Scripts && draft.node.find("tool_type").is_none() {
+        if !assume_legacy(&mut draft, &ending) {
+            missing_metadata(stem, &ending, findings);
+            return Lowered::Broken;
+        }
+    } else if !speaks {
+        if let Some(place) = module.broken {
+            findings.add(Code::SyntaxError, place, "", "the file cannot be parsed as Python");
+        }
+        missing_metadata(stem, &ending, findings);
+        return Lowered::Broken;
+    }
+    complete(&mut draft, &module, &prose, stem, name);
+    Lowered::Draft(Box::new(draft))
+}
+
+/// Whether a comment speaks to programs or lawyers, not to readers.
+fn is_pragma(text: &str) -> bool {
+    const BEGINNINGS: [&str; 11] = [
+        "-*-",
+        "vim:",
+        "coding:",
+        "encoding:",
+        "frozen_string_literal:",
+        "shellcheck ",
+        "eslint",
+        "@ts-",
+        "SPDX-",
+        "Copyright",
+        "copyright",
+    ];
+    BEGINNINGS.iter().any(|beginning| text.trim_start().starts_with(beginning))
+}
+
+/// What a header says.
+enum Said {
+    /// Nothing about a tool.
+    Nothing,
+    /// Fields, besides this prose.
+    Fields(Vec<Line>),
+    /// Something unreadable.
+    Broken,
+}
+
+/// Adds the fields among the lines of a header.
+fn fields(lines: &[Line], map: &mut Node, findings: &mut Findings) -> Said {
+    let Some(found) = comment::find_fields(lines) else { return Said::Nothing };
+    let Some(mut node) = yaml::parse(&found.yaml, found.place, findings) else { return Said::Broken };
+    block::lower(&mut node, findings);
+    if let Data::Map(entries) = node.data {
+        for entry in entries {
+            let written = entry.key.clone();
+            let key = if written == "executor_id" { "executor".to_owned() } else { entry.key };
+            offer(map, Entry { key, place: entry.place, value: entry.value }, &written, findings);
+        }
+    }
+    Said::Fields(found.prose)
+}
+
+/// Completes a script of `.ai/scripts/`; false when nothing is known about its language.
+fn assume_legacy(draft: &mut Draft, ending: &str) -> bool {
+    let (tool_type, runtime) = match ending {
+        "py" => ("python", "python_runtime"),
+        "sh" | "bash" => ("bash", "bash_runtime"),
+        _ => return false,
+    };
+    draft.spelling = Spelling::LegacyScript;
+    for (key, value) in [("tool_type", tool_type), ("executor", runtime), ("version", "0.0.0")] {
+        if draft.node.find(key).is_none() {
+            draft.node.set(key, Place::START, Node::text(value, Place::START));
+        }
+    }
+    true
+}
+
+/// Adds what follows from the script itself.
+fn complete(draft: &mut Draft, module: &Module, prose: &[Line], stem: &str, name: &str) {
+    let map = &mut draft.node;
+    if map.find("tool_id").is_none() {
+        map.set("tool_id", Place::START, Node::text(stem, Place::START));
+    }
+    if map.find("description").is_none()
+        && let Some(description) = comment::first_paragraph(prose)
+    {
+        map.set("description", description.place, description);
+    }
+    if map.find("parameters").is_none()
+        && map.find("inputs").is_none()
+        && let Some(main) = &module.main
+    {
+        map.set("inputs", main.place, main.clone());
+    }
+    let written = map.find("tool_type").and_then(Node::as_text).unwrap_or_default();
+    let is_script = kind::of(written).or(kind::in_the_wild(written).map(|(kind, _)| kind)) == Some(ToolKind::Script);
+    if is_script {
+        let mut config = section(map, "config");
+        if config.find("entrypoint").is_none() && config.find("entry_point").is_none() {
+            config.set("entrypoint", Place::START, Node::text(name, Place::START));
+        }
+        put_section(map, "config", config);
+    }
+}
+
+fn missing_metadata(stem: &str, ending: &str, findings: &mut Findings) {
+    let suggestion = if ending == "py" {
+        "add to the top of the file: `__version__ = \"1.0.0\"`, `__tool_type__ = \"python\"`, \
+         `__executor_id__ = \"python_runtime\"`, `__category__ = \"…\"`; helpers belong below `lib/`"
+            .to_owned()
+    } else {
+        let mark = match ending {
+            "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "go" | "rs" | "php" | "swift" | "kt" | "kts" | "scala" => {
+                "//"
+            }
+            "lua" => "--",
+            _ => "#",
+        };
+        let runtime = match ending {
+            "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => "node_runtime",
+            _ => "bash_runtime",
+        };
+        format!(
+            "add to the top of the file: `{mark} tool_id: {}`, `{mark} tool_type: script`, \
+             `{mark} version: 1.0.0`, `{mark} executor: {runtime}`; helpers belong below `lib/`",
+            stem.escape_debug()
+        )
+    };
+    findings
+        .add(Code::MissingMetadata, Place::START, "", "Invalid metadata: the script says nothing about itself")
+        .suggest(suggestion);
+}

@@ -1,0 +1,404 @@
+//! From the canonical map to the manifest, with the checks every tool must pass.
+//!
+//! This is the first of the three layers of validation: it looks at the manifest alone, never at
+//! files or other tools. Read [`build`]; each field has one function that reports and recovers.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::item::code::Code;
+use crate::item::finding::{Findings, Severity, Strength};
+use crate::item::id::ItemId;
+use crate::item::node::{Data, Node};
+use crate::item::place::Place;
+
+use super::canonical::{KEYS, settle};
+use super::demands;
+use super::draft::Draft;
+use super::fields::{flag, text, texts, wrong_type};
+use super::{Isolation, LoadedTool, Origin, Spelling, ToolKind, ToolManifest, kind, parameters, results};
+use crate::item::wording::nearest;
+
+/// The sections of schema 1.0 and 2.0, kept as they were written.
+const KNOWLEDGE: [&str; 6] =
+    ["schema_version", "knowledge_strategy", "executable_knowledge", "api_complexity", "anti_patterns", "examples"];
+
+/// Nesting below this has no origins of its own.
+const MAX_DEPTH: usize = 64;
+
+/// Builds the manifest; `None` when it has no usable id or type, which is then among the findings.
+pub(super) fn build(
+    mut draft: Draft,
+    file: &Path,
+    folder: Option<&Path>,
+    findings: &mut Findings,
+) -> Option<LoadedTool> {
+    settle(&mut draft.node, findings);
+    report_unknown(&draft, findings);
+    let tool_id = id(&draft, folder.unwrap_or(file), findings);
+    let (tool_type, kind) = tool_type(&draft, findings);
+    let version = version(&draft, findings);
+    let executor = executor(&draft, &tool_type, kind, findings);
+    let described = describe(&draft, findings);
+    let interface = parameters::read(&draft.node, |key| draft.path(key), findings);
+    let (outputs, output_schema) = results::outputs(&draft, findings);
+    let map = &draft.node;
+    let config = config(&draft, findings);
+    let mutates_state = flag(map, "mutates_state", &draft.path("mutates_state"), findings);
+    let isolation = isolation(&draft, findings);
+    let requires = demands::requires(&draft, findings);
+    let dependencies = texts(map, "dependencies", &draft.path("dependencies"), findings).unwrap_or_default();
+    let writes = demands::writes(&draft, findings);
+    let tags = texts(map, "tags", &draft.path("tags"), findings).unwrap_or_default();
+    let commands = results::commands(&draft, findings);
+    let knowledge = KNOWLEDGE
+        .iter()
+        .filter_map(|key| Some(((*key).to_owned(), map.find(key)?.to_json())))
+        .collect::<Map<String, Value>>();
+    let manifest = ToolManifest {
+        tool_id: tool_id?,
+        tool_type,
+        kind: kind?,
+        name: described.name,
+        version,
+        description: described.description,
+        category: described.category,
+        executor,
+        config,
+        parameters: interface.parameters,
+        input_schema: interface.input_schema,
+        output_schema,
+        outputs,
+        mutates_state,
+        isolation,
+        requires,
+        dependencies,
+        writes,
+        tags,
+        author: described.author,
+        commands,
+        knowledge,
+        legacy: draft.spelling == Spelling::LegacyScript,
+    };
+    let mut origins = BTreeMap::new();
+    collect_origins(map, "", 0, &mut |path, place| {
+        let key = path.split(['.', '[']).next().unwrap_or_default();
+        let origin = draft.elsewhere.get(key).cloned();
+        origins.insert(path, origin.unwrap_or_else(|| Origin::new(file.to_path_buf(), place)));
+    });
+    Some(LoadedTool {
+        manifest,
+        spelling: draft.spelling,
+        file: file.to_path_buf(),
+        folder: folder.map(Path::to_path_buf),
+        origins,
+        node: draft.node,
+    })
+}
+
+/// What people read.
+struct Words {
+    name: Option<String>,
+    description: String,
+    category: String,
+    author: Option<String>,
+}
+
+fn describe(draft: &Draft, findings: &mut Findings) -> Words {
+    let mut words = |key: &str| text(&draft.node, key, &draft.path(key), findings);
+    let described = Words {
+        name: words("name"),
+        description: words("description").unwrap_or_default(),
+        category: words("category").unwrap_or_default(),
+        author: words("author"),
+    };
+    let silent =
+        |key: &str| draft.node.find(key).is_none_or(|value| value.as_text().is_some_and(|t| t.trim().is_empty()));
+    if draft.spelling == Spelling::ToolRoot {
+        for key in ["name", "description"] {
+            if silent(key) {
+                required(draft, key, findings);
+            }
+        }
+    } else if silent("description") && draft.spelling != Spelling::LegacyScript {
+        findings
+            .add(
+                Code::MissingRecommendedField,
+                draft.node.place,
+                draft.path("description"),
+                "description is missing; search and readers rely on it",
+            )
+            .suggest("say in one sentence what the tool does");
+    }
+    described
+}
+
+fn report_unknown(draft: &Draft, findings: &mut Findings) {
+    for entry in draft.node.entries().unwrap_or_default() {
+        if KEYS.contains(&entry.key.as_str()) {
+            continue;
+        }
+        let finding =
+            findings.add(Code::UnknownField, entry.place, draft.path(&entry.key), unknown_message(&entry.key));
+        if let Some(meant) = nearest(&entry.key, KEYS) {
+            finding.suggest(format!("did you mean `{}`?", draft.label(meant)));
+        }
+    }
+}
+
+/// The message about a field no tool has.
+pub(super) fn unknown_message(key: &str) -> String {
+    format!("tools have no field `{}`", key.chars().take(64).collect::<String>().escape_debug())
+}
+
+fn required(draft: &Draft, key: &str, findings: &mut Findings) {
+    let label = draft.label(key);
+    findings
+        .add(Code::MissingRequiredField, draft.node.place, draft.path(key), format!("{label} is required"))
+        .suggest(format!("add `{label}:`"));
+}
+
+fn id(draft: &Draft, named: &Path, findings: &mut Findings) -> Option<ItemId> {
+    let path = draft.path("tool_id");
+    let Some(value) = draft.node.find("tool_id").filter(|value| value.as_text() != Some("")) else {
+        let label = draft.label("tool_id");
+        let finding = findings.add(Code::MissingRequiredField, draft.node.place, path, format!("{label} is required"));
+        // An id is never taken from the name of a manifest, but it is a good guess.
+        let guess = named.file_stem().and_then(|stem| stem.to_str()).filter(|stem| stem.parse::<ItemId>().is_ok());
+        finding.suggest(format!("add `{label}: {}`", guess.unwrap_or("…")));
+        return None;
+    };
+    let written = text(&draft.node, "tool_id", &path, findings)?;
+    let id = match written.parse::<ItemId>() {
+        Ok(id) => id,
+        Err(err) => {
+            findings
+                .add(Code::InvalidId, value.place, path, err.to_string())
+                .suggest("use lower case letters, digits and `_`, e.g. `fetch_weather`");
+            return None;
+        }
+    };
+    let (separator, convention) =
+        if draft.spelling == Spelling::ToolRoot { ('-', "kebab-case") } else { ('_', "snake_case") };
+    let follows =
+        id.as_str().chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == separator || c == '/');
+    if !follows {
+        let better: String =
+            id.as_str().chars().map(|c| if "_-.".contains(c) { separator } else { c.to_ascii_lowercase() }).collect();
+        findings
+            .add(Code::NamingConvention, value.place, path, format!("`{id}` is not {convention}"))
+            .suggest(format!("write `{better}`"));
+    }
+    Some(id)
+}
+
+fn version(draft: &Draft, findings: &mut Findings) -> String {
+    let path = draft.path("version");
+    let value = draft.node.find("version").filter(|value| value.as_text() != Some(""));
+    let Some(value) = value else {
+        if draft.spelling != Spelling::JsonSchema || findings.strength() == Strength::Strict {
+            required(draft, "version", findings);
+        }
+        return if draft.spelling == Spelling::JsonSchema { "1.0.0".to_owned() } else { String::new() };
+    };
+    let written = match &value.data {
+        Data::Text(text) => text.clone(),
+        Data::Int(_) | Data::Float(..) => {
+            let written = value.scalar().unwrap_or_default();
+            findings
+                .add(
+                    Code::UnquotedVersion,
+                    value.place,
+                    path.clone(),
+                    format!("version `{written}` is a number; a version is a string"),
+                )
+                .suggest(format!("write \"{}\"", complete_version(&written)));
+            written
+        }
+        _ => {
+            wrong_type(value, &path, "a string", findings);
+            return String::new();
+        }
+    };
+    if let Err(err) = semver::Version::parse(&written) {
+        let lenient = findings.strength() == Strength::Lenient;
+        let finding = findings.add(
+            Code::InvalidSemver,
+            value.place,
+            path,
+            format!("version `{}` is not MAJOR.MINOR.PATCH: {err}", written.escape_debug()),
+        );
+        finding.suggest(format!("write \"{}\"", complete_version(&written)));
+        // A script that was never meant to be a tool may number itself as it likes.
+        if lenient && draft.spelling == Spelling::LegacyScript {
+            finding.with_severity(Severity::Warning);
+        }
+    }
+    written
+}
+
+/// The nearest semantic version.
+fn complete_version(written: &str) -> String {
+    let numbers: Vec<&str> = written.trim_start_matches(['v', 'V']).split('.').collect();
+    let mut parts = [0_u64; 3];
+    for (part, number) in parts.iter_mut().zip(numbers) {
+        *part = number.trim().parse().unwrap_or(0);
+    }
+    let [major, minor, patch] = parts;
+    if (major, minor, patch) == (0, 0, 0) { "1.0.0".to_owned() } else { format!("{major}.{minor}.{patch}") }
+}
+
+/// The type as written, and what it means.
+fn tool_type(draft: &Draft, findings: &mut Findings) -> (String, Option<ToolKind>) {
+    let path = draft.path("tool_type");
+    let value = draft.node.find("tool_type").filter(|value| value.as_text() != Some(""));
+    let Some(value) = value else {
+        let derived = draft.spelling == Spelling::JsonSchema && draft.kind.is_some();
+        if !derived || findings.strength() == Strength::Strict {
+            required(draft, "tool_type", findings);
+        }
+        return (String::new(), draft.kind);
+    };
+    let Some(written) = text(&draft.node, "tool_type", &path, findings) else { return (String::new(), None) };
+    let names: &[&str] = if draft.spelling == Spelling::ToolRoot { &kind::ROOT_NAMES } else { &kind::NAMES };
+    if names.contains(&written.as_str()) {
+        let kind = if written == "mcp" { Some(mcp_kind(&draft.node)) } else { kind::of(&written) };
+        return (written, kind);
+    }
+    if let (Some((kind, documented)), false) = (kind::in_the_wild(&written), draft.spelling == Spelling::ToolRoot) {
+        findings
+            .add(Code::UnknownEnumValue, value.place, path, format!("tool_type `{written}` is not documented"))
+            .suggest(format!("write `{documented}`"));
+        return (written, Some(kind));
+    }
+    let finding = findings.add(
+        Code::InvalidEnumValue,
+        value.place,
+        path,
+        format!("Unknown tool_type: {} (known: {})", written.escape_debug(), names.join(", ")),
+    );
+    if let Some(meant) = nearest(&written, names.iter().copied()) {
+        finding.suggest(format!("did you mean `{meant}`?"));
+    }
+    (written, None)
+}
+
+/// `mcp` is a tool of a server when it names one, and a server otherwise.
+fn mcp_kind(map: &Node) -> ToolKind {
+    let names_tool = map.find("config").and_then(|config| config.find("mcp_tool_name")).is_some();
+    let has_server = map.find("executor").and_then(Node::as_text).is_some_and(|id| !kind::is_primitive(id));
+    if names_tool || has_server { ToolKind::McpTool } else { ToolKind::McpServer }
+}
+
+fn executor(draft: &Draft, tool_type: &str, kind: Option<ToolKind>, findings: &mut Findings) -> Option<ItemId> {
+    let path = draft.path("executor");
+    let Some(value) = draft.node.find("executor").filter(|value| value.as_text() != Some("")) else {
+        let optional = matches!(draft.spelling, Spelling::ExecutorBlock | Spelling::ToolRoot)
+            || kind.is_some_and(kind::executor_is_optional)
+            // Without a type there is nothing to say yet; that it is missing was reported.
+            || (kind.is_none() && tool_type.is_empty());
+        if !optional {
+            let named = if tool_type.is_empty() { "script" } else { tool_type };
+            findings
+                .add(
+                    Code::MissingRequiredField,
+                    draft.node.place,
+                    path,
+                    format!("Tool type '{}' requires executor field", named.escape_debug()),
+                )
+                .suggest(kind::usual_executor(kind));
+        }
+        return None;
+    };
+    let forbidden = match kind {
+        Some(ToolKind::Primitive) => Some("Primitives must have executor: null"),
+        Some(ToolKind::Knowledge) => Some("Knowledge entries must have executor: null"),
+        _ => None,
+    };
+    if let Some(message) = forbidden {
+        findings.add(Code::UnexpectedExecutor, value.place, path.clone(), message).suggest("remove the executor");
+    }
+    let written = text(&draft.node, "executor", &path, findings)?;
+    match written.parse() {
+        Ok(id) => Some(id),
+        Err(err) => {
+            findings.add(Code::InvalidId, value.place, path, format!("the executor is no id: {err}"));
+            None
+        }
+    }
+}
+
+fn config(draft: &Draft, findings: &mut Findings) -> Map<String, Value> {
+    let Some(value) = draft.node.find("config") else { return Map::new() };
+    let path = draft.path("config");
+    let Value::Object(config) = value.to_json() else {
+        wrong_type(value, &path, "a mapping", findings);
+        return Map::new();
+    };
+    if let Some(timeout) = value.find("timeout") {
+        let seconds = match timeout.data {
+            Data::Int(seconds) => seconds > 0,
+            Data::Float(seconds, _) => seconds > 0.0,
+            // `${VAR}` and `{parameter}` are filled in later.
+            Data::Text(ref text) => text.contains('{'),
+            _ => false,
+        };
+        if !seconds {
+            let path = format!("{path}.timeout");
+            wrong_type(timeout, &path, "a positive number of seconds", findings);
+        }
+    }
+    config
+}
+
+fn isolation(draft: &Draft, findings: &mut Findings) -> Option<Isolation> {
+    const LEVELS: [&str; 4] = ["trusted", "standard", "sandboxed", "restricted"];
+    let path = draft.path("isolation");
+    let written = text(&draft.node, "isolation", &path, findings)?;
+    let isolation = match written.as_str() {
+        "trusted" => Isolation::Trusted,
+        "standard" => Isolation::Standard,
+        "sandboxed" => Isolation::Sandboxed,
+        "restricted" => Isolation::Restricted,
+        other => {
+            let place = draft.node.find("isolation").map_or(draft.node.place, |value| value.place);
+            let finding = findings.add(
+                Code::InvalidEnumValue,
+                place,
+                path,
+                format!("isolation `{}` is not one of {}", other.escape_debug(), LEVELS.join(", ")),
+            );
+            if let Some(meant) = nearest(other, LEVELS) {
+                finding.suggest(format!("did you mean `{meant}`?"));
+            }
+            return None;
+        }
+    };
+    Some(isolation)
+}
+
+/// Tells the place of every field below a node, by dotted path.
+fn collect_origins(node: &Node, path: &str, depth: usize, tell: &mut impl FnMut(String, Place)) {
+    if depth >= MAX_DEPTH {
+        return;
+    }
+    match &node.data {
+        Data::Map(entries) => {
+            for entry in entries {
+                let path = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+                tell(path.clone(), entry.place);
+                collect_origins(&entry.value, &path, depth + 1, tell);
+            }
+        }
+        Data::List(elements) => {
+            for (at, element) in elements.iter().enumerate() {
+                let path = format!("{path}[{at}]");
+                tell(path.clone(), element.place);
+                collect_origins(element, &path, depth + 1, tell);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,285 @@
+//! What a Python file says about itself, read without running it.
+//!
+//! [`read`] parses the file and finds the module's docstring, its assignments of literals and the
+//! parameters of `main`. Nothing is ever evaluated: a value that is no literal is reported and left
+//! out. Work is bounded by a budget, so that hostile nesting costs neither time nor stack.
+
+mod annotation;
+mod literal;
+
+use std::ops::ControlFlow;
+
+use tree_sitter::{ParseOptions, Parser, Tree};
+
+use crate::item::code::Code;
+use crate::item::finding::Findings;
+use crate::item::node::{Data, Entry, Node};
+use crate::item::place::{LineIndex, Place};
+
+use super::comment::Line;
+
+/// How much of a file is searched: trees are many times larger than their text.
+const MAX_SEARCHED: usize = 128 * 1024;
+
+/// How often the parser may report progress before it is stopped; it does so every hundred steps.
+const PARSE_BUDGET: u32 = 10_000;
+
+/// A Python module, as far as it describes a tool.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Module {
+    /// The lines of the docstring.
+    pub(crate) docstring: Vec<Line>,
+    /// The names that were asked for, with their literal values; the last assignment of each.
+    pub(crate) assignments: Vec<Entry>,
+    /// The parameters of `main` as a JSON Schema.
+    pub(crate) main: Option<Node>,
+    /// Where the file is no Python.
+    pub(crate) broken: Option<Place>,
+}
+
+/// Reads a module; only names that `wanted` accepts are looked at.
+pub(crate) fn read(text: &str, wanted: impl Fn(&str) -> bool, findings: &mut Findings) -> Module {
+    let text = match text.get(..text.floor_char_boundary(MAX_SEARCHED)) {
+        Some(head) if head.len() < text.len() => {
+            findings.add(
+                Code::MissingRecommendedField,
+                Place::START,
+                "",
+                format!("only the first {} KiB are searched for metadata", MAX_SEARCHED / 1024),
+            );
+            head.rfind('\n').and_then(|end| head.get(..=end)).unwrap_or(head)
+        }
+        _ => text,
+    };
+    let Some(tree) = parse(text) else {
+        findings
+            .add(Code::SyntaxError, Place::START, "", "the file is too complicated to be read as Python")
+            .suggest("describe the tool in a `tool.yaml` beside it");
+        return Module::default();
+    };
+    let source = Source::new(text);
+    let root = tree.root_node();
+    let mut module = Module { broken: find_error(root).map(|offset| source.index.place(offset)), ..Module::default() };
+    let mut statements = Vec::new();
+    let mut cursor = tree.walk();
+    for statement in root.children(&mut cursor) {
+        // What could not be parsed as a whole may hold statements that could.
+        if statement.is_error() {
+            statements.extend(statement.children(&mut statement.walk()));
+        } else {
+            statements.push(statement);
+        }
+    }
+    let mut first = true;
+    for statement in statements {
+        match statement.kind() {
+            "comment" => continue,
+            "expression_statement" => {
+                let Some(expression) = statement.named_child(0) else { continue };
+                match expression.kind() {
+                    "string" | "concatenated_string" if first => module.docstring = docstring(expression, &source),
+                    "assignment" => assignment(expression, &source, &wanted, &mut module, findings),
+                    _ => {}
+                }
+            }
+            "function_definition" => read_main(statement, &source, &mut module, findings),
+            "decorated_definition" => {
+                if let Some(function) = statement.child_by_field_name("definition") {
+                    read_main(function, &source, &mut module, findings);
+                }
+            }
+            _ => {}
+        }
+        first = false;
+    }
+    module
+}
+
+/// Where the first error begins.
+fn find_error(root: tree_sitter::Node<'_>) -> Option<usize> {
+    let mut node = root;
+    while node.has_error() {
+        if node.is_error() || node.is_missing() {
+            return Some(node.start_byte());
+        }
+        let mut cursor = node.walk();
+        let below = node.children(&mut cursor).find(tree_sitter::Node::has_error);
+        node = below?;
+    }
+    None
+}
+
+fn parse(text: &str) -> Option<Tree> {
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_python::LANGUAGE.into()).ok()?;
+    let bytes = text.as_bytes();
+    let mut steps = 0;
+    let mut progress = |_: &tree_sitter::ParseState| {
+        steps += 1;
+        if steps > PARSE_BUDGET { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ParseOptions::new().progress_callback(&mut progress);
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options))
+}
+
+/// The text of a module with places in it.
+pub(super) struct Source<'t> {
+    text: &'t str,
+    index: LineIndex<'t>,
+    /// The last place that was asked for: counting on from there keeps long lines linear.
+    last: std::cell::Cell<(usize, Place)>,
+}
+
+impl<'t> Source<'t> {
+    fn new(text: &'t str) -> Self {
+        Self { text, index: LineIndex::new(text), last: std::cell::Cell::new((0, Place::START)) }
+    }
+
+    /// The text of a syntax node.
+    fn slice(&self, node: tree_sitter::Node<'_>) -> &'t str {
+        self.text.get(node.byte_range()).unwrap_or_default()
+    }
+
+    /// The place of a byte.
+    fn place(&self, offset: usize) -> Place {
+        let (known, place) = self.last.get();
+        let between = self.text.get(known..offset).filter(|between| !between.contains('\n'));
+        let place = match between {
+            Some(between) => {
+                let columns = u32::try_from(between.chars().count()).unwrap_or(u32::MAX);
+                Place { line: place.line, column: place.column.saturating_add(columns) }
+            }
+            None => self.index.place(offset),
+        };
+        self.last.set((offset, place));
+        place
+    }
+}
+
+fn docstring(expression: tree_sitter::Node<'_>, source: &Source<'_>) -> Vec<Line> {
+    let Some((start, end)) = literal::content(expression) else { return Vec::new() };
+    let place = source.place(start);
+    source
+        .text
+        .get(start..end)
+        .unwrap_or_default()
+        .lines()
+        .zip(place.line..)
+        .map(|(text, line)| Line {
+            place: Place { line, column: if line == place.line { place.column } else { 1 } },
+            text: text.to_owned(),
+        })
+        .collect()
+}
+
+fn assignment(
+    expression: tree_sitter::Node<'_>,
+    source: &Source<'_>,
+    wanted: &impl Fn(&str) -> bool,
+    module: &mut Module,
+    findings: &mut Findings,
+) {
+    let (Some(left), Some(right)) = (expression.child_by_field_name("left"), expression.child_by_field_name("right"))
+    else {
+        return;
+    };
+    // `a = b = 1` is an assignment of an assignment.
+    let (mut targets, mut right) = (vec![left], right);
+    while right.kind() == "assignment" {
+        let inner = (right.child_by_field_name("left"), right.child_by_field_name("right"));
+        let (Some(left), Some(value)) = inner else { return };
+        targets.push(left);
+        right = value;
+    }
+    for target in targets {
+        assign(target, right, source, wanted, module, findings);
+    }
+}
+
+fn assign(
+    left: tree_sitter::Node<'_>,
+    right: tree_sitter::Node<'_>,
+    source: &Source<'_>,
+    wanted: &impl Fn(&str) -> bool,
+    module: &mut Module,
+    findings: &mut Findings,
+) {
+    let name = source.slice(left);
+    if left.kind() != "identifier" || !wanted(name) {
+        return;
+    }
+    let place = source.place(left.start_byte());
+    let Some(value) = literal::read(right, source, name, findings) else { return };
+    if module.assignments.iter().any(|entry| entry.key == name) {
+        findings
+            .add(Code::ConflictingField, place, name, format!("`{name}` is assigned twice; the last value counts"))
+            .suggest("keep one of them");
+        module.assignments.retain(|entry| entry.key != name);
+    }
+    module.assignments.push(Entry { key: name.to_owned(), place, value });
+}
+
+/// Reads the signature of `main` into a JSON Schema.
+fn read_main(function: tree_sitter::Node<'_>, source: &Source<'_>, module: &mut Module, findings: &mut Findings) {
+    let is_main = function.child_by_field_name("name").is_some_and(|name| source.slice(name) == "main");
+    let (true, Some(list)) = (is_main, function.child_by_field_name("parameters")) else { return };
+    let place = source.place(function.start_byte());
+    let mut properties = Vec::new();
+    let mut required = Vec::new();
+    let mut open = false;
+    let mut cursor = list.walk();
+    for parameter in list.named_children(&mut cursor) {
+        let declared = parameter.child_by_field_name("type");
+        let default = parameter.child_by_field_name("value");
+        let name = match parameter.kind() {
+            "identifier" => parameter,
+            "default_parameter" | "typed_default_parameter" => match parameter.child_by_field_name("name") {
+                Some(name) => name,
+                None => continue,
+            },
+            "typed_parameter" => match parameter.named_child(0) {
+                Some(name) => name,
+                None => continue,
+            },
+            "dictionary_splat_pattern" => {
+                open = true;
+                continue;
+            }
+            _ => continue,
+        };
+        match name.kind() {
+            "identifier" => {}
+            "dictionary_splat_pattern" => {
+                open = true;
+                continue;
+            }
+            _ => continue,
+        }
+        let at = source.place(name.start_byte());
+        let name = source.slice(name);
+        let mut schema = declared.map_or_else(Vec::new, |declared| annotation::schema(declared, source));
+        match default {
+            None => required.push(Node::text(name, at)),
+            Some(default) => {
+                let path = format!("parameters.{name}.default");
+                if let Some(value) = literal::read(default, source, &path, findings) {
+                    schema.push(Entry { key: "default".to_owned(), place: value.place, value });
+                }
+            }
+        }
+        properties.push(Entry { key: name.to_owned(), place: at, value: Node::map(schema, at) });
+    }
+    let entry = |key: &str, value: Node| Entry { key: key.to_owned(), place, value };
+    let mut schema =
+        vec![entry("type", Node::text("object", place)), entry("properties", Node::map(properties, place))];
+    if !required.is_empty() {
+        schema.push(entry("required", Node::new(Data::List(required), place)));
+    }
+    if open {
+        schema.push(entry("additionalProperties", Node::new(Data::Bool(true), place)));
+    }
+    module.main = Some(Node::map(schema, place));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! What a tool gives back and offers: `outputs` and `commands`.
+
+use serde_json::Value;
+
+use crate::item::code::Code;
+use crate::item::finding::{Findings, Severity};
+use crate::item::node::Node;
+
+use super::Outputs;
+use super::draft::Draft;
+use super::fields::{text, wrong_type};
+use crate::item::wording::nearest;
+
+/// Reads `outputs`: how the result is read, or the JSON Schema of it.
+pub(super) fn outputs(draft: &Draft, findings: &mut Findings) -> (Outputs, Option<Value>) {
+    const FORMATS: [&str; 3] = ["json", "text", "file"];
+    const FIELDS: [&str; 3] = ["format", "schema", "parser"];
+    let path = draft.path("outputs");
+    let Some(value) = draft.node.find("outputs") else { return (Outputs::default(), None) };
+    let Some(entries) = value.entries() else {
+        wrong_type(value, &path, "a mapping with format, schema and parser, or a JSON Schema", findings);
+        return (Outputs::default(), None);
+    };
+    let schema_words =
+        ["type", "properties", "anyOf", "oneOf", "allOf", "$ref", "$schema", "items", "required", "enum"];
+    if entries.iter().any(|entry| schema_words.contains(&entry.key.as_str())) {
+        return (Outputs::default(), Some(value.to_json()));
+    }
+    for entry in entries.iter().filter(|entry| !FIELDS.contains(&entry.key.as_str())) {
+        let path = format!("{path}.{}", entry.key);
+        let finding =
+            findings.add(Code::UnknownField, entry.place, path, format!("outputs have no field `{}`", entry.key));
+        if let Some(meant) = nearest(&entry.key, FIELDS) {
+            finding.suggest(format!("did you mean `{meant}`?"));
+        }
+    }
+    let format = text(value, "format", &format!("{path}.format"), findings);
+    if let (Some(format), Some(node)) = (&format, value.find("format"))
+        && !FORMATS.contains(&format.as_str())
+    {
+        let message = format!("output format `{}` is not one of {}", format.escape_debug(), FORMATS.join(", "));
+        let finding = findings.add(Code::InvalidEnumValue, node.place, format!("{path}.format"), message);
+        if let Some(meant) = nearest(format, FORMATS) {
+            finding.suggest(format!("did you mean `{meant}`?"));
+        }
+    }
+    let inline = value.find("schema").filter(|schema| schema.entries().is_some()).map(Node::to_json);
+    let schema = match inline {
+        Some(_) => None,
+        None => text(value, "schema", &format!("{path}.schema"), findings),
+    };
+    let parser = text(value, "parser", &format!("{path}.parser"), findings);
+    (Outputs { format, parser, schema }, inline)
+}
+
+/// Reads `commands`: names, or mappings with a name.
+pub(super) fn commands(draft: &Draft, findings: &mut Findings) -> Vec<String> {
+    let path = draft.path("commands");
+    let Some(value) = draft.node.find("commands") else { return Vec::new() };
+    let Some(elements) = value.elements() else {
+        wrong_type(value, &path, "a list of strings", findings);
+        return Vec::new();
+    };
+    let mut names: Vec<String> = Vec::with_capacity(elements.len());
+    for (at, element) in elements.iter().enumerate() {
+        let name = element.as_text().or_else(|| element.find("name").and_then(Node::as_text));
+        match name {
+            Some(name) if names.iter().any(|known| known == name) => {
+                findings
+                    .add(
+                        Code::DuplicateName,
+                        element.place,
+                        format!("{path}[{at}]"),
+                        format!("the command `{name}` is listed twice"),
+                    )
+                    .with_severity(Severity::Warning);
+            }
+            Some(name) => names.push(name.to_owned()),
+            None => wrong_type(element, &format!("{path}[{at}]"), "a string", findings),
+        }
+    }
+    names
+}

@@ -1,0 +1,69 @@
+//! Tools read as a whole: equal manifests from every spelling, the seeds' examples, wrong input.
+
+mod equal;
+mod hostile;
+mod seeds;
+mod wrong;
+
+use std::path::Path;
+
+use super::*;
+use crate::item::extractor::{self, Extractor};
+use crate::item::finding::{Findings, Strength};
+use crate::item::source::SourceFile;
+
+/// Reads a text as the file of a name, and says what was found as `CODE line:column path`.
+struct Case {
+    reading: Reading,
+    findings: Findings,
+}
+
+impl Case {
+    fn tool(&self) -> &LoadedTool {
+        match &self.reading {
+            Reading::Tool(tool) => tool,
+            other => panic!("not a tool: {other:?} {:?}", self.findings.as_slice()),
+        }
+    }
+
+    fn told(&self) -> Vec<String> {
+        self.findings
+            .as_slice()
+            .iter()
+            .map(|finding| format!("{} {}:{} {}", finding.code, finding.line, finding.column, finding.path))
+            .collect()
+    }
+
+    fn messages(&self) -> Vec<&str> {
+        self.findings.as_slice().iter().map(|finding| finding.message.as_str()).collect()
+    }
+
+    fn suggestions(&self) -> Vec<&str> {
+        self.findings.as_slice().iter().filter_map(|finding| finding.suggestion.as_deref()).collect()
+    }
+}
+
+const TOOLS: Surroundings<'static> = Surroundings { folder: None, root: Root::Tools, in_lib: false, extractors: &[] };
+const SCRIPTS: Surroundings<'static> = Surroundings { root: Root::Scripts, ..TOOLS };
+const LIB: Surroundings<'static> = Surroundings { in_lib: true, ..TOOLS };
+
+fn read_in(around: &Surroundings<'_>, strength: Strength, name: &str, text: &str) -> Case {
+    let source = SourceFile { path: name.into(), text: text.to_owned(), marked: false };
+    let mut findings = Findings::new(Path::new(name), strength);
+    let reading = read(&source, around, &mut findings);
+    Case { reading, findings }
+}
+
+fn lenient(name: &str, text: &str) -> Case {
+    read_in(&TOOLS, Strength::Lenient, name, text)
+}
+
+fn strict(name: &str, text: &str) -> Case {
+    read_in(&TOOLS, Strength::Strict, name, text)
+}
+
+fn extractor(text: &str) -> (Option<Extractor>, Findings) {
+    let source = SourceFile { path: "rules.yaml".into(), text: text.to_owned(), marked: false };
+    let mut findings = Findings::new(Path::new("rules.yaml"), Strength::Lenient);
+    (extractor::parse(&source, &mut findings), findings)
+}

@@ -1,0 +1,215 @@
+//! The spelling with a `tool:` root, schema 1.0 and 2.0.
+//!
+//! `id` and `type` get their canonical names, the `*_specific` section of the tool's type becomes
+//! its config, and from that follows the executor. What the sections of schema 2.0 hold is kept and
+//! judged elsewhere.
+
+use crate::item::code::Code;
+use crate::item::finding::{Findings, Severity, Strength};
+use crate::item::node::{Data, Entry, Node};
+
+use super::Spelling;
+use super::draft::{Draft, offer, put_section, section};
+use super::fields::wrong_type;
+use super::words::split_words;
+
+const SECTIONS: [(&str, &str); 4] =
+    [("mcp", "mcp_specific"), ("cli", "cli_specific"), ("local", "local_specific"), ("meta", "meta_specific")];
+
+/// Whether a document is written in this spelling, with or without its root.
+pub(super) fn is_spelled(map: &Node) -> bool {
+    if map.find("tool_id").is_some() || map.find("tool_type").is_some() {
+        return false;
+    }
+    map.find_entry("tool").is_some() || (map.find("id").is_some() && map.find("type").is_some())
+}
+
+/// Lowers a document to the canonical map.
+pub(super) fn lower(mut document: Node, findings: &mut Findings) -> Draft {
+    let mut map = if let Some(root) = document.take("tool") {
+        for entry in document.entries().unwrap_or_default() {
+            findings
+                .add(
+                    Code::UnknownField,
+                    entry.place,
+                    entry.key.clone(),
+                    format!(
+                        "`{}` stands beside the `tool:` root, which must be the only one",
+                        entry.key.escape_debug()
+                    ),
+                )
+                .suggest("move it below `tool:`");
+        }
+        if root.value.entries().is_none() {
+            wrong_type(&root.value, "tool", "a mapping", findings);
+            Node::map(Vec::new(), root.place)
+        } else {
+            root.value
+        }
+    } else {
+        // The one resolver in the wild accepts a document without its root; the specification does not.
+        let severity = if findings.strength() == Strength::Strict { Severity::Error } else { Severity::Warning };
+        findings
+            .add(Code::MissingRequiredField, document.place, "tool", "the document has no `tool:` root")
+            .with_severity(severity)
+            .suggest("put everything below `tool:`");
+        document
+    };
+    for (written, key) in [("id", "tool_id"), ("type", "tool_type")] {
+        if let Some(entry) = map.take(written) {
+            map.set(key, entry.place, entry.value);
+        }
+    }
+    // Files in the wild describe the tools of a server where the specification only names commands.
+    if map.find("commands").is_none()
+        && let Some(mut tools) = map.take("tools")
+    {
+        if let Data::List(elements) = &mut tools.value.data {
+            for element in elements {
+                if let Some(name) = element.find("id").or_else(|| element.find("name")) {
+                    *element = name.clone();
+                }
+            }
+        }
+        map.set("commands", tools.place, tools.value);
+    }
+    lower_sections(&mut map, findings);
+    Draft::new(map, Spelling::ToolRoot)
+}
+
+fn lower_sections(map: &mut Node, findings: &mut Findings) {
+    let tool_type = map.find("tool_type").and_then(Node::as_text).unwrap_or_default().to_owned();
+    let mut config = section(map, "config");
+    if let Some(entry) = map.take("health_check") {
+        offer(&mut config, entry, "tool.health_check", findings);
+    }
+    for (owner, name) in SECTIONS {
+        let Some(entry) = map.take(name) else { continue };
+        let path = format!("tool.{name}");
+        if owner != tool_type && !tool_type.is_empty() {
+            findings
+                .add(
+                    Code::ConflictingField,
+                    entry.place,
+                    path,
+                    format!("{name} has no effect on a tool of type `{}`", tool_type.escape_debug()),
+                )
+                .suggest(format!("remove it, or write `type: {owner}`"));
+            continue;
+        }
+        let Data::Map(settings) = entry.value.data else {
+            if !entry.value.is_null() {
+                wrong_type(&entry.value, &path, "a mapping", findings);
+            }
+            continue;
+        };
+        if config.entries().is_some_and(<[Entry]>::is_empty) {
+            config.place = entry.place;
+        }
+        for setting in settings {
+            let path = format!("{path}.{}", setting.key);
+            offer(&mut config, setting, &path, findings);
+        }
+        match owner {
+            "mcp" => lower_mcp(map, &mut config, findings),
+            "cli" => set_executor(map, &config, "executable", "subprocess"),
+            "local" => lower_local(map, &mut config),
+            _ => {}
+        }
+    }
+    put_section(map, "config", config);
+}
+
+/// A server is started by a command, or reached at a URL.
+fn lower_mcp(map: &mut Node, config: &mut Node, findings: &mut Findings) {
+    if let Some(entry) = config.take("server_url") {
+        offer(config, Entry { key: "url".to_owned(), ..entry }, "tool.mcp_specific.server_url", findings);
+    }
+    if let Some(entry) = config.take("server_command") {
+        let path = "tool.mcp_specific.server_command";
+        let place = entry.value.place;
+        let words = match entry.value.as_text().map(split_words) {
+            Some(Ok(words)) => words,
+            Some(Err(err)) => {
+                findings.add(Code::InvalidType, place, path, format!("server_command is not a command: {err}"));
+                Vec::new()
+            }
+            None => {
+                wrong_type(&entry.value, path, "a string", findings);
+                Vec::new()
+            }
+        };
+        let mut words = words.into_iter().map(|word| Node::text(word, place));
+        if let Some(command) = words.next() {
+            offer(config, Entry { key: "command".to_owned(), place: entry.place, value: command }, path, findings);
+            let mut args: Vec<Node> = words.collect();
+            if let Some(more) = config.take("server_args") {
+                match more.value.data {
+                    Data::List(more) => args.extend(more),
+                    _ => wrong_type(&more.value, "tool.mcp_specific.server_args", "a list of strings", findings),
+                }
+            }
+            if !args.is_empty() {
+                let value = Node::new(Data::List(args), place);
+                offer(config, Entry { key: "args".to_owned(), place: entry.place, value }, path, findings);
+            }
+        }
+    }
+    lower_environment(map, config);
+    if config.find("transport").is_none()
+        && let Some(command) = config.find("command")
+    {
+        let place = command.place;
+        config.set("transport", place, Node::text("stdio", place));
+    }
+    match config.find("transport").and_then(Node::as_text) {
+        Some("stdio") => set_executor(map, config, "transport", "subprocess"),
+        Some(_) => set_executor(map, config, "transport", "http_client"),
+        None => set_executor(map, config, "url", "http_client"),
+    }
+}
+
+/// The variables a server cannot do without are requirements of the tool.
+fn lower_environment(map: &mut Node, config: &Node) {
+    let Some(variables) = config.find("environment_variables") else { return };
+    let names: Vec<Node> = variables
+        .elements()
+        .unwrap_or_default()
+        .iter()
+        .filter(|variable| variable.find("required").and_then(Node::as_bool) != Some(false))
+        .filter_map(|variable| match variable.data {
+            Data::Text(_) => Some(variable.clone()),
+            _ => variable.find("name").cloned(),
+        })
+        .collect();
+    let mut requires = section(map, "requires");
+    if !names.is_empty() && requires.find("environment").is_none() {
+        requires.set("environment", variables.place, Node::new(Data::List(names), variables.place));
+    }
+    put_section(map, "requires", requires);
+}
+
+fn lower_local(map: &mut Node, config: &mut Node) {
+    let runtime = match config.find("runtime").and_then(Node::as_text) {
+        Some("node" | "nodejs" | "javascript") => "node_runtime",
+        Some("python" | "python3") => "python_runtime",
+        Some("bash" | "sh" | "shell") => "bash_runtime",
+        Some(_) => return,
+        None => match config.find("entry_point").and_then(Node::as_text).and_then(|path| path.rsplit('.').next()) {
+            Some("js" | "mjs" | "cjs") => return set_executor(map, config, "entry_point", "node_runtime"),
+            Some("py") => return set_executor(map, config, "entry_point", "python_runtime"),
+            Some("sh" | "bash") => return set_executor(map, config, "entry_point", "bash_runtime"),
+            _ => return,
+        },
+    };
+    set_executor(map, config, "runtime", runtime);
+}
+
+/// Sets the executor that follows from a setting, at the place of that setting.
+fn set_executor(map: &mut Node, config: &Node, setting: &str, executor: &str) {
+    if let Some(reason) = config.find(setting)
+        && map.find("executor").is_none()
+    {
+        map.set("executor", reason.place, Node::text(executor, reason.place));
+    }
+}

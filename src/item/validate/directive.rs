@@ -1,0 +1,112 @@
+//! What a directive says about other items.
+
+use serde_json::{Map, Value};
+
+use crate::item::code::Code;
+use crate::item::directive::{Directive, Param, Step, StepAction};
+use crate::item::finding::Findings;
+use crate::item::params;
+use crate::item::place::Place;
+use crate::item::store::{Item, ItemKind, ItemStore, LookupError};
+use crate::item::template::Template;
+
+/// Checks that every item a directive names exists and takes what it is given.
+pub(super) fn check(directive: &Directive, store: &ItemStore, findings: &mut Findings) {
+    for (at, step) in directive.steps.iter().enumerate() {
+        let path = format!("process.step[{at}]");
+        match &step.action {
+            StepAction::Tool { item_id, params, .. } => {
+                if let Some(item) = named(store, ItemKind::Tool, item_id, step.place, &path, findings)
+                    && let Some(tool) = item.as_tool()
+                {
+                    arguments(&tool.manifest.input_schema, params, step, &path, findings);
+                }
+            }
+            StepAction::Directive { item_id, params } => {
+                if let Some(item) = named(store, ItemKind::Directive, item_id, step.place, &path, findings)
+                    && let Some(callee) = item.as_directive()
+                {
+                    arguments(&callee.input_schema, params, step, &path, findings);
+                }
+            }
+            StepAction::Checkpoint { .. }
+            | StepAction::Item { .. }
+            | StepAction::Human { .. }
+            | StepAction::Prose { .. } => {}
+        }
+    }
+    for id in &directive.relationships.requires {
+        named(store, ItemKind::Directive, id, Place::START, "metadata.relationships.requires", findings);
+    }
+    for hook in &directive.hooks {
+        named(store, ItemKind::Directive, &hook.directive, hook.place, "metadata.hooks.hook", findings);
+    }
+    for problem in params::check_schema(&directive.input_schema) {
+        let place = directive.inputs.first().map_or(Place::START, |input| input.place);
+        findings.add(problem.code, place, format!("inputs{}", problem.pointer.replace('/', ".")), problem.message);
+    }
+}
+
+fn named<'s>(
+    store: &'s ItemStore,
+    kind: ItemKind,
+    id: &str,
+    place: Place,
+    path: &str,
+    findings: &mut Findings,
+) -> Option<&'s Item> {
+    // An id that is itself a template is known when it runs.
+    if id.contains('{') {
+        return None;
+    }
+    match store.find(kind, id) {
+        Ok(item) => Some(item),
+        Err(err) => {
+            let code = match err {
+                LookupError::Invalid { .. } => Code::InvalidId,
+                _ => Code::UnknownItem,
+            };
+            let hint = err.hint();
+            let finding = findings.add(code, place, path, err.to_string());
+            if let Some(hint) = hint {
+                finding.suggest(hint);
+            }
+            None
+        }
+    }
+}
+
+/// Literal parameters are judged now; those with placeholders when the step runs.
+fn arguments(schema: &Value, given: &[Param], step: &Step, path: &str, findings: &mut Findings) {
+    let place_of = |name: &str| given.iter().find(|param| param.name == name).map_or(step.place, |param| param.place);
+    let mut values = Map::new();
+    let mut open: Vec<&str> = Vec::new();
+    for param in given {
+        let has_placeholder = Template::parse(&param.value).is_ok_and(|text| text.placeholders().next().is_some());
+        match params::convert(&param.value, declared_type(schema, &param.name)) {
+            _ if has_placeholder => open.push(&param.name),
+            Ok(value) => {
+                values.insert(param.name.clone(), value);
+            }
+            Err(err) => {
+                let message = format!("parameter `{}`: {err}", param.name);
+                findings.add(Code::InvalidParameter, param.place, path, message);
+                open.push(&param.name);
+            }
+        }
+    }
+    let problems = params::validate(schema, &Value::Object(values)).err().unwrap_or_default();
+    for problem in problems {
+        let name = problem.pointer.split('/').nth(1).unwrap_or_default();
+        if open.contains(&name) {
+            continue;
+        }
+        let finding = findings.add(Code::InvalidParameter, place_of(name), path, problem.message);
+        finding.suggestion = problem.suggestion;
+    }
+}
+
+fn declared_type<'s>(schema: &'s Value, name: &str) -> &'s str {
+    let property = schema.get("properties").and_then(|properties| properties.get(name));
+    property.and_then(|property| property.get("type")).and_then(Value::as_str).unwrap_or("string")
+}

@@ -1,0 +1,413 @@
+//! What each kind of tool must say, beyond what every tool must say.
+//!
+//! One function per kind, in the words of the design where it has them. Who runs whom is checked
+//! where chains are resolved, not here.
+
+use std::path::{Component, Path, PathBuf};
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::{place_of, required};
+use crate::item::code::Code;
+use crate::item::finding::Findings;
+use crate::item::node::{Data, Node};
+use crate::item::params;
+use crate::item::place::Place;
+use crate::item::tool::{LoadedTool, Spelling, ToolKind};
+
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+const TRANSPORTS: [&str; 5] = ["stdio", "sse", "websocket", "http", "streamable_http"];
+
+/// Checks what the kind of a tool asks for.
+pub(super) fn check(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
+    match tool.manifest.kind {
+        ToolKind::Script => script(tool, project, findings),
+        ToolKind::Api => api(tool, findings),
+        ToolKind::McpServer => mcp_server(tool, findings),
+        ToolKind::McpTool => mcp_tool(tool, findings),
+        ToolKind::Runtime => runtime(tool, findings),
+        ToolKind::Docker => docker(tool, project, findings),
+        ToolKind::Cli => cli(tool, findings),
+        ToolKind::Local => local(tool, findings),
+        ToolKind::Primitive | ToolKind::Meta | ToolKind::Directive | ToolKind::Knowledge => {}
+    }
+    requirements(tool, findings);
+    timeout(tool, findings);
+    schemas(tool, findings);
+}
+
+fn script(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
+    match tool.manifest.config.get("entrypoint") {
+        Some(Value::String(_)) => {
+            find_entrypoint(tool, "config.entrypoint", findings);
+        }
+        Some(_) => {
+            findings.add(
+                Code::InvalidType,
+                place_of(&tool.node, "config.entrypoint"),
+                "config.entrypoint",
+                "config.entrypoint must be a string",
+            );
+        }
+        None => {
+            findings
+                .add(
+                    Code::MissingRequiredField,
+                    place_of(&tool.node, "config"),
+                    "config.entrypoint",
+                    "Script tools must specify config.entrypoint",
+                )
+                .suggest("name the file to run: `config: {entrypoint: main.py}`");
+        }
+    }
+    lib_imports(tool, project, findings);
+}
+
+/// The file a tool starts with; what is wrong with it goes to `findings`.
+pub(super) fn find_entrypoint(tool: &LoadedTool, path: &str, findings: &mut Findings) -> Option<PathBuf> {
+    let place = place_of(&tool.node, path);
+    let entrypoint = tool.manifest.config.get("entrypoint")?.as_str()?;
+    let folder = tool.folder.as_deref().or_else(|| tool.file.parent())?;
+    if !is_inside(entrypoint) {
+        findings
+            .add(
+                Code::PathEscape,
+                place,
+                path,
+                format!("Entrypoint '{}' leaves the tool's folder", entrypoint.escape_debug()),
+            )
+            .suggest("keep the file beside the manifest and name it by a relative path");
+        return None;
+    }
+    let file = folder.join(entrypoint);
+    let Ok(target) = file.canonicalize() else {
+        findings.add(Code::MissingEntrypoint, place, path, format!("Entrypoint '{entrypoint}' not found")).suggest(
+            format!(
+                "create it in `{}`",
+                folder.file_name().map_or("the tool's folder".into(), |name| name.to_string_lossy())
+            ),
+        );
+        return None;
+    };
+    if !folder.canonicalize().is_ok_and(|folder| target.starts_with(folder)) {
+        findings
+            .add(
+                Code::PathEscape,
+                place,
+                path,
+                format!("Entrypoint '{entrypoint}' is a link that leaves the tool's folder"),
+            )
+            .suggest("copy the file into the tool's folder");
+        return None;
+    }
+    if !target.is_file() {
+        findings.add(Code::NotARegularFile, place, path, format!("Entrypoint '{entrypoint}' is not a regular file"));
+        return None;
+    }
+    Some(file)
+}
+
+fn lib_imports(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
+    let Some(list) = tool.node.find("config").and_then(|config| config.find("lib_imports")) else { return };
+    let (Some(names), Some(project)) = (list.elements(), project) else { return };
+    for (at, name) in names.iter().enumerate() {
+        let path = format!("config.lib_imports[{at}]");
+        let Some(module) = name.as_text() else {
+            findings.add(Code::InvalidType, name.place, path, "a module must be named by a string");
+            continue;
+        };
+        let lib = project.join(".ai/tools/lib");
+        let exists = is_inside(module) && (lib.join(format!("{module}.py")).is_file() || lib.join(module).is_dir());
+        if !exists {
+            findings
+                .add(
+                    Code::UnknownItem,
+                    name.place,
+                    path,
+                    format!("library module '{}' not found", module.escape_debug()),
+                )
+                .suggest(format!("create `.ai/tools/lib/{}.py`", module.escape_debug()));
+        }
+    }
+}
+
+fn api(tool: &LoadedTool, findings: &mut Findings) {
+    let config = &tool.manifest.config;
+    match config.get("method").and_then(Value::as_str) {
+        None => required(tool, "config.method", "API tools must specify config.method", findings),
+        Some(method) if METHODS.contains(&method) => {}
+        Some(method) => {
+            let place = place_of(&tool.node, "config.method");
+            findings
+                .add(Code::InvalidEnumValue, place, "config.method", format!("Invalid HTTP method: {method}"))
+                .suggest(format!("use one of {}", METHODS.join(", ")));
+        }
+    }
+    match config.get("url").and_then(Value::as_str) {
+        None => required(tool, "config.url", "API tools must specify config.url_template or config.url", findings),
+        Some(url) => url_template(tool, url, findings),
+    }
+    auth(tool, findings);
+}
+
+fn auth(tool: &LoadedTool, findings: &mut Findings) {
+    let Some(auth) = tool.node.find("config").and_then(|config| config.find("auth")) else { return };
+    match auth.find("type").and_then(Node::as_text) {
+        Some("bearer" | "basic" | "header" | "api_key") => {}
+        Some(other) => {
+            findings
+                .add(
+                    Code::InvalidEnumValue,
+                    auth.place,
+                    "config.auth.type",
+                    format!("unknown authentication '{other}'"),
+                )
+                .suggest("use one of bearer, basic, header");
+        }
+        None => {
+            findings.add(Code::MissingRequiredField, auth.place, "config.auth.type", "config.auth.type is required");
+        }
+    }
+    if auth.find("env_var").is_none() {
+        findings
+            .add(Code::MissingRequiredField, auth.place, "config.auth.env_var", "config.auth.env_var is required")
+            .suggest("name the environment variable that holds the secret");
+    }
+}
+
+/// A URL must be one once its placeholders are filled, and each placeholder must be a parameter.
+fn url_template(tool: &LoadedTool, url: &str, findings: &mut Findings) {
+    let place = place_of(&tool.node, "config.url");
+    let mut filled = String::with_capacity(url.len());
+    let mut rest = url;
+    while let Some(open) = rest.find('{') {
+        let (before, from_brace) = rest.split_at(open);
+        let Some(close) = from_brace.find('}') else { break };
+        let name = &from_brace[1..close];
+        let from_environment = before.ends_with('$');
+        filled.push_str(if from_environment { &before[..before.len() - 1] } else { before });
+        filled.push('1');
+        if !from_environment && !tool.manifest.parameters.iter().any(|parameter| parameter.name == name) {
+            findings
+                .add(
+                    Code::UnknownTemplateVariable,
+                    place,
+                    "config.url",
+                    format!("template variable '{}' is not a parameter", name.escape_debug()),
+                )
+                .suggest(format!(
+                    "add it to `parameters`, or use `${{{}}}` for an environment variable",
+                    name.escape_debug()
+                ));
+        }
+        rest = &from_brace[close + 1..];
+    }
+    filled.push_str(rest);
+    // A host that comes from the environment as a whole cannot be judged before it is known.
+    if url.starts_with("${") {
+        return;
+    }
+    let problem = match url::Url::parse(&filled) {
+        Err(err) => err.to_string(),
+        Ok(parsed) if !matches!(parsed.scheme(), "http" | "https") => {
+            format!("scheme '{}' is not http or https", parsed.scheme())
+        }
+        Ok(parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
+            "credentials do not belong in a URL".to_owned()
+        }
+        Ok(_) => return,
+    };
+    findings.add(Code::InvalidUrl, place, "config.url", format!("invalid URL: {problem}"));
+}
+
+fn mcp_server(tool: &LoadedTool, findings: &mut Findings) {
+    let config = &tool.manifest.config;
+    let text = |key: &str| config.get(key).and_then(Value::as_str);
+    match text("transport") {
+        // Schema 1.0 files often name no server at all; running one says so.
+        None if tool.spelling == Spelling::ToolRoot => {}
+        None => required(tool, "config.transport", "MCP servers must specify config.transport", findings),
+        Some("stdio") if text("command").is_none() => {
+            required(tool, "config.command", "stdio transport requires config.command", findings);
+        }
+        Some("stdio") => {}
+        Some(transport) if TRANSPORTS.contains(&transport) => {
+            if text("url").is_none() {
+                required(tool, "config.url", &format!("{transport} transport requires config.url"), findings);
+            }
+        }
+        Some(transport) => {
+            let place = place_of(&tool.node, "config.transport");
+            findings
+                .add(Code::InvalidEnumValue, place, "config.transport", format!("Invalid transport: {transport}"))
+                .suggest("use one of stdio, sse, websocket, http");
+        }
+    }
+}
+
+fn mcp_tool(tool: &LoadedTool, findings: &mut Findings) {
+    if tool.manifest.config.get("mcp_tool_name").and_then(Value::as_str).is_none_or(str::is_empty) {
+        required(tool, "config.mcp_tool_name", "MCP tools must specify config.mcp_tool_name", findings);
+    }
+}
+
+fn runtime(tool: &LoadedTool, findings: &mut Findings) {
+    let config = &tool.manifest.config;
+    if !config.contains_key("command") && !config.contains_key("url") {
+        required(tool, "config.command", "Runtimes must specify config.command or config.url", findings);
+    }
+}
+
+fn docker(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
+    let config = &tool.manifest.config;
+    if !config.contains_key("image") && !config.contains_key("build_context") {
+        required(tool, "config.image", "Docker tools must specify config.image or config.build_context", findings);
+    }
+    if let Some(context) = config.get("build_context").and_then(Value::as_str)
+        && !is_inside(context)
+    {
+        let place = place_of(&tool.node, "config.build_context");
+        findings.add(
+            Code::PathEscape,
+            place,
+            "config.build_context",
+            format!("build context '{context}' leaves the tool's folder"),
+        );
+    }
+    let volumes = tool.node.find("config").and_then(|config| config.find("volumes")).and_then(Node::elements);
+    for (at, volume) in volumes.unwrap_or_default().iter().enumerate() {
+        let path = format!("config.volumes[{at}]");
+        let source = match &volume.data {
+            Data::Text(text) => text.split(':').next().map(str::to_owned),
+            _ => volume.find("source").and_then(Node::as_text).map(str::to_owned),
+        };
+        let Some(source) = source else {
+            findings.add(Code::MissingRequiredField, volume.place, path, "a volume needs a source and a target");
+            continue;
+        };
+        let absolute_inside = project.is_some_and(|root| Path::new(&source).starts_with(root));
+        if !is_inside(&source) && !absolute_inside {
+            findings
+                .add(Code::PathEscape, volume.place, path, format!("volume '{source}' lies outside the project"))
+                .suggest("mount folders of the project only, by a relative path");
+        }
+    }
+}
+
+fn cli(tool: &LoadedTool, findings: &mut Findings) {
+    let config = &tool.manifest.config;
+    let named = config.contains_key("executable") || config.contains_key("command");
+    if !named && tool.spelling != Spelling::ToolRoot {
+        required(tool, "config.command", "CLI tools must specify config.executable or config.command", findings);
+    }
+}
+
+fn local(tool: &LoadedTool, findings: &mut Findings) {
+    if tool.manifest.config.contains_key("entrypoint") {
+        find_entrypoint(tool, "config.entrypoint", findings);
+    }
+}
+
+/// Dependencies are package requirements, wherever they were written.
+fn requirements(tool: &LoadedTool, findings: &mut Findings) {
+    let is_python = tool.manifest.executor.as_ref().is_none_or(|id| id.as_str() == "python_runtime");
+    for dependency in tool.manifest.dependencies.iter().filter(|text| is_python && !is_requirement(text)) {
+        let place = place_of(&tool.node, "dependencies");
+        bad_requirement(dependency, place, "dependencies", findings);
+    }
+    let Some(folder) = &tool.folder else { return };
+    let path = folder.join("requirements.txt");
+    let Ok(text) = std::fs::read_to_string(&path) else { return };
+    let mut own = Findings::new(&path, findings.strength());
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split(" #").next().unwrap_or_default().trim();
+        let ignored = line.is_empty() || line.starts_with('#') || line.starts_with('-') || line.ends_with('\\');
+        if !ignored && !is_requirement(line) {
+            bad_requirement(line, Place { line: number, column: 1 }, "", &mut own);
+        }
+    }
+    findings.extend(own.into_vec());
+}
+
+fn bad_requirement(text: &str, place: Place, path: &str, findings: &mut Findings) {
+    findings
+        .add(Code::InvalidRequirement, place, path, format!("'{}' is not a valid requirement", text.escape_debug()))
+        .suggest("write `name`, `name>=1.2` or `name[extra]==1.2`");
+}
+
+fn is_requirement(text: &str) -> bool {
+    static PATTERN: std::sync::LazyLock<Option<Regex>> = std::sync::LazyLock::new(|| {
+        let name = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?";
+        let version = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9._*+!-]+";
+        let versions = format!(r"(?:\(?\s*{version}(?:\s*,\s*{version})*\s*\)?)?");
+        Regex::new(&format!(r"^{name}(?:\s*\[[A-Za-z0-9._,\s-]*\])?\s*(?:{versions}|@\s*\S+)\s*(?:;.+)?$")).ok()
+    });
+    text.len() < 1024 && PATTERN.as_ref().is_some_and(|pattern| pattern.is_match(text.trim()))
+}
+
+fn timeout(tool: &LoadedTool, findings: &mut Findings) {
+    if let Some(value) = tool.manifest.config.get("timeout")
+        && !value.as_f64().is_some_and(|seconds| seconds > 0.0)
+    {
+        findings
+            .add(
+                Code::InvalidType,
+                place_of(&tool.node, "config.timeout"),
+                "config.timeout",
+                "timeout must be a positive number of seconds",
+            )
+            .suggest("e.g. `timeout: 60`");
+    }
+}
+
+fn schemas(tool: &LoadedTool, findings: &mut Findings) {
+    let input = if tool.node.find("inputs").is_some() { "inputs" } else { "parameters" };
+    let output = tool.manifest.output_schema.as_ref().map(|schema| ("outputs", schema));
+    for (path, schema) in [(input, &tool.manifest.input_schema)].into_iter().chain(output) {
+        for problem in params::check_schema(schema) {
+            let place = place_of(&tool.node, &format!("{path}{}", problem.pointer.replace('/', ".")));
+            findings.add(problem.code, place, format!("{path}{}", problem.pointer.replace('/', ".")), problem.message);
+        }
+    }
+}
+
+/// A relative path that stays in its folder, without characters that no path may hold.
+fn is_inside(path: &str) -> bool {
+    !path.is_empty()
+        && !path.chars().any(char::is_control)
+        && Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_are_names_with_versions() {
+        for good in [
+            "httpx",
+            "httpx>=0.24.0",
+            "pydantic>=2.0,<3",
+            "uvicorn[standard]==0.30",
+            "a @ https://x.example/a.whl",
+            "b; python_version<'3.9'",
+            "zope.interface ~= 5.0",
+        ] {
+            assert!(is_requirement(good), "{good}");
+        }
+        for bad in ["", "-", "http x", "a>>1", "a==", "../a", "a\nb", "$(x)"] {
+            assert!(!is_requirement(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn paths_inside_a_folder_are_relative_and_plain() {
+        for good in ["main.py", "./main.py", "lib/x.py"] {
+            assert!(is_inside(good), "{good}");
+        }
+        for bad in ["", "/etc/passwd", "../x", "a/../../x", "a\0b", "a\nb"] {
+            assert!(!is_inside(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Words in messages: what was probably meant, and text from files made safe to show.
+
+/// Longer words are no misspelling of anything known, and comparing them would only cost time.
+const MAX_WORD: usize = 64;
+/// How much of a text a message holds.
+const MAX_SHOWN: usize = 60;
+
+/// Finds the known word nearest to `word`, if one is near enough to be meant.
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    if word.len() > MAX_WORD {
+        return None;
+    }
+    let word = word.to_lowercase();
+    known
+        .into_iter()
+        .filter(|candidate| candidate.len() <= MAX_WORD)
+        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= tolerance(&word))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many slips a word of this length may hold.
+fn tolerance(word: &str) -> usize {
+    (word.chars().count() / 3).clamp(1, 4)
+}
+
+/// Shows text from a file in a message: short, and with invisible characters visible.
+pub fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.chars().take(MAX_SHOWN) {
+        if character.is_ascii_graphic() || character == ' ' || character.is_alphanumeric() {
+            shown.push(character);
+        } else {
+            shown.extend(character.escape_debug());
+        }
+    }
+    if text.chars().nth(MAX_SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelling_is_recognised_and_a_different_word_is_not() {
+        let known = ["mutates_state", "executor", "tags"];
+        assert_eq!(nearest("mutate_state", known), Some("mutates_state"));
+        assert_eq!(nearest("EXECUTOR", known), Some("executor"));
+        assert_eq!(nearest("exectuor", known), Some("executor"));
+        assert_eq!(nearest("tasg", known), Some("tags"));
+        assert_eq!(nearest("colour", known), None);
+        assert_eq!(nearest(&"x".repeat(100_000), known), None);
+    }
+
+    #[test]
+    fn invisible_characters_are_shown() {
+        assert_eq!(shown("größe ✓"), "größe ✓");
+        assert_eq!(shown("a\u{202e}b\n\0"), "a\\u{202e}b\\n\\0");
+        assert_eq!(shown(&"x".repeat(61)), format!("{}…", "x".repeat(60)));
+    }
+}

@@ -1,0 +1,183 @@
+//! Validating a project, or some of its files, in one pass.
+//!
+//! Joins what the layers below know: the findings of reading ([`ItemStore`]), the rules of each kind
+//! ([`validate`]), executor chains ([`chain`]) and the interpreters' own opinion of scripts
+//! ([`syntax`]). Every front door calls [`validate_items`] and renders the same [`Report`].
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::exec::chain::{self, ChainError, ExecutorChain};
+use crate::exec::syntax::{self, Interpreters, Language, Script};
+use crate::item::code::Code;
+use crate::item::finding::{Finding, Findings, Severity, Strength};
+use crate::item::place::Place;
+use crate::item::source::{MAX_TEXT, SourceFile};
+use crate::item::store::{Item, ItemKind, ItemStore, Layer};
+use crate::item::tool::{LoadedTool, ToolKind};
+use crate::item::validate::{self, Unsigned, place_of};
+
+/// How to validate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Lenient or strict.
+    pub strength: Strength,
+    /// What an unsigned item is.
+    pub unsigned: Unsigned,
+    /// What is wrong with the settings; they are items of a kind.
+    pub settings: Vec<Finding>,
+    /// The interpreters that are there.
+    pub interpreters: Interpreters,
+    /// Only files below these; everything in the project when empty.
+    pub paths: Vec<PathBuf>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Whether there is no error among the findings.
+    pub valid: bool,
+    /// All findings, sorted by file and line.
+    pub findings: Vec<Finding>,
+    /// How many items were looked at.
+    #[serde(skip)]
+    pub items: Counts,
+    /// Languages whose scripts were not, or not all, checked, and why.
+    #[serde(skip)]
+    pub unchecked: Vec<(Language, String)>,
+}
+
+/// How many items of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tools.
+    pub tools: usize,
+    /// Directives.
+    pub directives: usize,
+    /// Knowledge entries.
+    pub knowledge: usize,
+}
+
+/// Validates the project's items.
+pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
+    let wanted = |file: &Path| options.paths.is_empty() || options.paths.iter().any(|path| file.starts_with(path));
+    let items: Vec<&Item> =
+        store.items().iter().filter(|item| item.layer == Layer::Project && wanted(home(item))).collect();
+
+    let root = store.roots().project.clone().unwrap_or_default();
+    let mut findings: Vec<Finding> = store
+        .findings()
+        .iter()
+        .chain(&options.settings)
+        .filter(|finding| wanted(&root.join(&finding.file)))
+        .cloned()
+        .collect();
+    let (by_rule, scripts): (Vec<_>, Vec<_>) = items.par_iter().map(|item| judge(item, store, options)).unzip();
+    findings.extend(by_rule.into_iter().flatten());
+
+    let scripts: Vec<Script> = scripts.into_iter().flatten().collect();
+    let opinion = syntax::check(&scripts, &options.interpreters);
+    for problem in opinion.problems {
+        let mut found = Findings::new(&store.roots().display(&problem.path), options.strength);
+        found.add(Code::SyntaxError, Place { line: problem.line, column: problem.column }, "", problem.message);
+        findings.extend(found.into_vec());
+    }
+
+    findings.sort_by(|a, b| {
+        (&a.file, a.line, a.column, a.code, &a.message).cmp(&(&b.file, b.line, b.column, b.code, &b.message))
+    });
+    findings.dedup();
+    let valid = findings.iter().all(|finding| finding.severity == Severity::Warning);
+    Report { valid, findings, items: count(&items), unchecked: opinion.unchecked }
+}
+
+/// What a path given by a person must be below to mean this item: its folder for a folder tool.
+fn home(item: &Item) -> &Path {
+    item.as_tool().and_then(|tool| tool.folder.as_deref()).unwrap_or(&item.file)
+}
+
+fn judge(item: &Item, store: &ItemStore, options: &Options) -> (Vec<Finding>, Vec<Script>) {
+    let mut findings = Findings::new(&store.roots().display(&item.file), options.strength);
+    validate::check(item, store, options.unsigned, &mut findings);
+    let mut scripts = Vec::new();
+    if let Some(tool) = item.as_tool() {
+        match chain::resolve(store, tool) {
+            Ok(chain) => {
+                executor_kind(&chain, &mut findings);
+                scripts.extend(script(tool, &chain));
+            }
+            Err(err) => broken_chain(tool, &err, &mut findings),
+        }
+    }
+    (findings.into_vec(), scripts)
+}
+
+fn broken_chain(tool: &LoadedTool, err: &ChainError, findings: &mut Findings) {
+    let code = match err {
+        ChainError::UnknownExecutor { .. } => Code::UnknownExecutor,
+        ChainError::Cycle(_) => Code::ExecutorCycle,
+        ChainError::TooLong(_) => Code::ExecutorDepth,
+        ChainError::NoPrimitive { .. } => Code::UnexpectedExecutor,
+    };
+    let finding = findings.add(code, place_of(&tool.node, "executor"), "executor", err.to_string());
+    if let Some(hint) = err.hint() {
+        finding.suggest(hint);
+    }
+}
+
+/// Executor kinds are known by resolving them, never by a suffix of their name.
+fn executor_kind(chain: &ExecutorChain<'_>, findings: &mut Findings) {
+    let tool = &chain.tool.manifest;
+    let (Some(kind), Some(id)) = (chain.executor_kind(), tool.executor.as_ref()) else { return };
+    let ends_in = |primitive: &str| chain.executors.last().is_some_and(|item| item.id.as_str() == primitive);
+    let inline_server = tool.config.contains_key("transport") || tool.config.contains_key("command");
+    let message = match tool.kind {
+        ToolKind::Script if kind != ToolKind::Runtime => format!("Script executor must be a runtime, got: {id}"),
+        ToolKind::Api if !ends_in("http_client") => format!("API tools must use executor: http_client, got: {id}"),
+        ToolKind::McpTool if kind != ToolKind::McpServer && !(kind == ToolKind::Primitive && inline_server) => {
+            format!("MCP tools must reference an mcp_server, got: {id}")
+        }
+        ToolKind::McpServer if kind != ToolKind::Primitive => {
+            format!("MCP servers must use subprocess or http_client, got: {id}")
+        }
+        ToolKind::Runtime if kind != ToolKind::Primitive => {
+            format!("Runtimes must use a primitive executor, got: {id}")
+        }
+        ToolKind::Docker if kind != ToolKind::Runtime => {
+            format!("Docker tools must use executor: docker_runtime, got: {id}")
+        }
+        ToolKind::Cli if !ends_in("subprocess") => format!("CLI tools must run through subprocess, got: {id}"),
+        _ => return,
+    };
+    findings.add(Code::UnexpectedExecutor, place_of(&chain.tool.node, "executor"), "executor", message);
+}
+
+/// The script of a tool, for its interpreter to look at.
+fn script(tool: &LoadedTool, chain: &ExecutorChain<'_>) -> Option<Script> {
+    let path = validate::entrypoint(tool)?;
+    let language = match chain.runtime().map(crate::item::id::ItemId::as_str) {
+        Some("python_runtime") => Language::Python,
+        Some("bash_runtime") => Language::Bash,
+        Some("node_runtime") => Language::JavaScript,
+        _ => match path.extension().and_then(OsStr::to_str)? {
+            "py" => Language::Python,
+            "sh" | "bash" => Language::Bash,
+            "js" | "mjs" | "cjs" => Language::JavaScript,
+            _ => return None,
+        },
+    };
+    let mut unread = Findings::new(&path, Strength::Lenient);
+    let source = SourceFile::load(&path, MAX_TEXT, &mut unread)?;
+    Some(Script { path, text: source.text, language })
+}
+
+fn count(items: &[&Item]) -> Counts {
+    let files: HashSet<&Path> = items.iter().map(|item| item.file.as_path()).collect();
+    debug_assert_eq!(files.len(), items.len(), "an item was counted twice");
+    let of = |kind: ItemKind| items.iter().filter(|item| item.kind() == kind).count();
+    Counts { tools: of(ItemKind::Tool), directives: of(ItemKind::Directive), knowledge: of(ItemKind::Knowledge) }
+}
