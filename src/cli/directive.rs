@@ -1,6 +1,6 @@
 //! `piton directive show`: a directive as piton understands it.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::{Directive, Step, StepAction};
-use crate::item::finding::Strength;
+use crate::item::finding::{Strength, serialize_path};
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 
@@ -43,7 +43,8 @@ struct Shown<'a> {
     #[serde(flatten)]
     directive: &'a Directive,
     source: Layer,
-    path: &'a PathBuf,
+    #[serde(serialize_with = "serialize_path")]
+    path: &'a Path,
     signature: &'a Integrity,
 }
 

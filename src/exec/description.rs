@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::chain;
+use crate::item::finding::serialize_path;
 use crate::item::id::ItemId;
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemStore, Layer};
@@ -73,6 +74,7 @@ pub struct ToolDescription {
     /// The layer it comes from.
     pub source: Layer,
     /// The file that describes it.
+    #[serde(serialize_with = "serialize_path")]
     pub path: PathBuf,
     /// Whether its content is what was stamped.
     pub signature: Integrity,
@@ -91,9 +93,10 @@ impl ToolDescription {
             Ok(chain) => (chain.ids(), None),
             Err(err) => (Vec::new(), Some(err.to_string())),
         };
-        let origins = tool.origins.iter().map(|(field, origin)| {
-            (field.clone(), Origin { file: store.roots().display(&origin.file), ..origin.clone() })
-        });
+        let origins = tool
+            .origins()
+            .into_iter()
+            .map(|(field, origin)| (field, Origin { file: store.roots().display(&origin.file), ..origin }));
         Self {
             tool_id: manifest.tool_id,
             tool_type: manifest.tool_type,

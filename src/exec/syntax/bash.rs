@@ -1,4 +1,8 @@
-//! Asking bash: `bash -n` for each file, a few at a time.
+//! Asking bash.
+//!
+//! One process looks at many files and says which it cannot parse; only those are asked about one
+//! by one with `bash -n`, for a message and a place. Starting bash for each of hundreds of good
+//! files would take longer than everything else.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,14 +14,81 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rayon::prelude::*;
+
 use super::{Answer, Problem, Script, TIME_LIMIT, interpreter, problem_in};
 
 /// How long one file may take; nested substitutions can take bash forever.
 const FILE_TIME_LIMIT: Duration = Duration::from_secs(2);
+/// How long one process may take for its share of the files.
+const SIEVE_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// The most that is read of its complaints.
 const MAX_COMPLAINT: u64 = 16 * 1024;
 
+/// Parses each text on standard input, ended by NUL, in a fork of its own; `set -n` keeps everything that follows it from running.
+const SIEVE: &str = r#"
+index=0
+while IFS= read -r -d '' text; do
+  (eval "set -n
+$text") 2>/dev/null || echo "$index"
+  index=$((index + 1))
+done
+echo done"#;
+/// Fewer files are asked about one by one.
+const SIEVE_FROM: usize = 4;
+
 pub(super) fn ask(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> Answer {
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let doubtful: Vec<(usize, &Script)> = if scripts.len() < SIEVE_FROM {
+        scripts.to_vec()
+    } else {
+        let shares = scripts.par_chunks(scripts.len().div_ceil(workers));
+        shares.flat_map_iter(|share| sift(share, program, search_path)).collect()
+    };
+    ask_each(&doubtful, program, search_path)
+}
+
+/// Returns the scripts that one process cannot parse; all when it did not get through them.
+fn sift<'s>(scripts: &[(usize, &'s Script)], program: &Path, search_path: &OsStr) -> Vec<(usize, &'s Script)> {
+    // Bash cannot hold a NUL; a text with one would be taken for two.
+    let whole = scripts.iter().all(|(_, script)| !script.text.contains('\0'));
+    let said = if whole { run_sieve(scripts, program, search_path).unwrap_or_default() } else { String::new() };
+    match said.strip_suffix("done\n") {
+        Some(numbers) => {
+            numbers.lines().filter_map(|number| scripts.get(number.parse::<usize>().ok()?).copied()).collect()
+        }
+        None => scripts.to_vec(),
+    }
+}
+
+fn run_sieve(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> std::io::Result<String> {
+    // From a file: bash reads a pipe byte by byte.
+    let mut texts = tempfile::tempfile()?;
+    for (_, script) in scripts {
+        texts.write_all(script.text.as_bytes())?;
+        texts.write_all(b"\0")?;
+    }
+    texts.rewind()?;
+    let mut child = interpreter(program, search_path)
+        .args(["--noprofile", "--norc", "-c", SIEVE])
+        .stdin(Stdio::from(texts))
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let stdout = child.stdout.take();
+    let child = Mutex::new(child);
+    Ok(thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut said = String::new();
+            stdout.map(|mut stdout| stdout.read_to_string(&mut said));
+            said
+        });
+        // Killed or not: what it said until then tells whether it got through.
+        let _ = wait(&child, Instant::now() + SIEVE_TIME_LIMIT);
+        reader.join().unwrap_or_default()
+    }))
+}
+
+fn ask_each(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> Answer {
     let deadline = Instant::now() + TIME_LIMIT;
     let next = AtomicUsize::new(0);
     let answer = Mutex::new(Answer::default());

@@ -93,24 +93,27 @@ pub fn check(scripts: &[Script], interpreters: &Interpreters) -> Checked {
     let of = |language: Language| -> Vec<(usize, &Script)> {
         scripts.iter().enumerate().filter(|(_, script)| script.language == language).collect()
     };
-    let mut found: Vec<(usize, Problem)> = Vec::new();
-    let mut unchecked = Vec::new();
-    let mut with = |language: Language, interpreter: Option<&Path>, ask: Ask| {
+    let with = |language: Language, interpreter: Option<&Path>, ask: Ask| {
         let scripts = of(language);
-        if scripts.is_empty() {
-            return;
-        }
         match interpreter {
-            None => unchecked.push((language, format!("{} is not on the search path", name_of(language)))),
-            Some(program) => {
-                let answer = ask(&scripts, program, &interpreters.search_path);
-                found.extend(answer.found);
-                unchecked.extend(answer.gave_up.map(|reason| (language, reason)));
+            _ if scripts.is_empty() => Answer::default(),
+            None => {
+                let gave_up = Some(format!("{} is not on the search path", name_of(language)));
+                Answer { gave_up, ..Answer::default() }
             }
+            Some(program) => ask(&scripts, program, &interpreters.search_path),
         }
     };
-    with(Language::Python, interpreters.python.as_deref(), python::ask);
-    with(Language::Bash, interpreters.bash.as_deref(), bash::ask);
+    let (python, bash) = rayon::join(
+        || with(Language::Python, interpreters.python.as_deref(), python::ask),
+        || with(Language::Bash, interpreters.bash.as_deref(), bash::ask),
+    );
+    let mut found: Vec<(usize, Problem)> = Vec::new();
+    let mut unchecked = Vec::new();
+    for (language, answer) in [(Language::Python, python), (Language::Bash, bash)] {
+        found.extend(answer.found);
+        unchecked.extend(answer.gave_up.map(|reason| (language, reason)));
+    }
     found.par_extend(of(Language::JavaScript).into_par_iter().filter_map(|(at, script)| {
         let problem = javascript::check_syntax(&script.text, dialect(&script.path))?;
         Some((at, problem_in(script, problem.line, problem.column, problem.message)))

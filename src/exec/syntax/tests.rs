@@ -121,3 +121,26 @@ fn large_and_hostile_scripts_are_answered() {
     );
     assert!(checked.problems.len() >= 8, "{:#?}", checked.problems);
 }
+
+#[test]
+fn many_shell_scripts_are_sifted_and_nothing_is_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("mark");
+    let shown = mark.display();
+    let mut scripts: Vec<Script> = (0..20)
+        .map(|at| script(&format!("{at}.sh"), &format!("touch {shown}\nset +n\ntouch {shown}\n"), Language::Bash))
+        .collect();
+    let broken = [
+        ("if true; then\n", 1, "syntax error: unexpected end of file"),
+        (&format!("fi; touch {shown}\n"), 1, "syntax error near unexpected token `fi'"),
+        ("echo a\n) touch x\n", 2, "syntax error near unexpected token `)'"),
+    ];
+    for (at, (text, ..)) in broken.iter().enumerate() {
+        scripts.insert(at * 5, script(&format!("bad{at}.sh"), text, Language::Bash));
+    }
+    scripts.push(script("nul.sh", "echo 'a\0b'\n", Language::Bash));
+    let expected: Vec<Problem> =
+        (0..).zip(broken).map(|(at, (_, line, message))| problem(&format!("bad{at}.sh"), line, 1, message)).collect();
+    assert_eq!(check(&scripts, &interpreters()), Checked { problems: expected, unchecked: Vec::new() });
+    assert!(!mark.exists());
+}

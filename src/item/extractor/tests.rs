@@ -54,7 +54,7 @@ fn settings_beside_the_script_are_searched() {
     assert_eq!(loaded.manifest.tool_id.as_str(), "deploy");
     assert_eq!(loaded.manifest.version, "1.0.0");
     assert_eq!(loaded.manifest.executor.as_ref().map(crate::item::id::ItemId::as_str), Some("ruby_runtime"));
-    let origin = &loaded.origins["executor"];
+    let origin = loaded.origins()["executor"].clone();
     assert_eq!(
         (origin.file.as_path(), origin.line, origin.column),
         (folder.path().join("deploy.json").as_path(), 2, 16)
@@ -69,7 +69,7 @@ fn without_settings_the_header_is_searched() {
         "#!/usr/bin/ruby\n# {\"executor\": \"ruby_runtime\"}\nputs 'executor\": \"x\"'\n",
     );
     assert_eq!(loaded.manifest.executor.as_ref().map(crate::item::id::ItemId::as_str), Some("ruby_runtime"));
-    let origin = &loaded.origins["executor"];
+    let origin = loaded.origins()["executor"].clone();
     assert_eq!((origin.file.as_path(), origin.line, origin.column), (Path::new("deploy.rb"), 2, 17));
 }
 
@@ -109,7 +109,7 @@ extraction_rules:
         ("hello", "1.2.3", "a/b", "Says hello.")
     );
     assert_eq!((manifest.tags.clone(), manifest.mutates_state), (vec!["one".to_owned(), "two".to_owned()], Some(true)));
-    assert_eq!(loaded.origins["version"].line, 5);
+    assert_eq!(loaded.origins()["version"].line, 5);
 }
 
 #[test]
@@ -133,7 +133,7 @@ extraction_rules:
         (manifest.name.as_deref(), manifest.version.as_str(), manifest.description.as_str()),
         (Some("x"), "1.2.3", "Says hello.")
     );
-    assert_eq!((loaded.origins["version"].line, loaded.origins["config.a[0]"].line), (3, 1));
+    assert_eq!((loaded.origins()["version"].line, loaded.origins()["config.a[0]"].line), (3, 1));
 }
 
 #[test]

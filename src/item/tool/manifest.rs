@@ -3,7 +3,6 @@
 //! This is the first of the three layers of validation: it looks at the manifest alone, never at
 //! files or other tools. Read [`build`]; each field has one function that reports and recovers.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -12,21 +11,17 @@ use crate::item::code::Code;
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::id::ItemId;
 use crate::item::node::{Data, Node};
-use crate::item::place::Place;
 
 use super::canonical::{KEYS, settle};
 use super::demands;
 use super::draft::Draft;
 use super::fields::{flag, text, texts, wrong_type};
-use super::{Isolation, LoadedTool, Origin, Spelling, ToolKind, ToolManifest, kind, parameters, results};
+use super::{Isolation, LoadedTool, Spelling, ToolKind, ToolManifest, kind, parameters, results};
 use crate::item::wording::nearest;
 
 /// The sections of schema 1.0 and 2.0, kept as they were written.
 const KNOWLEDGE: [&str; 6] =
     ["schema_version", "knowledge_strategy", "executable_knowledge", "api_complexity", "anti_patterns", "examples"];
-
-/// Nesting below this has no origins of its own.
-const MAX_DEPTH: usize = 64;
 
 /// Builds the manifest; `None` when it has no usable id or type, which is then among the findings.
 pub(super) fn build(
@@ -82,18 +77,12 @@ pub(super) fn build(
         knowledge,
         legacy: draft.spelling == Spelling::LegacyScript,
     };
-    let mut origins = BTreeMap::new();
-    collect_origins(map, "", 0, &mut |path, place| {
-        let key = path.split(['.', '[']).next().unwrap_or_default();
-        let origin = draft.elsewhere.get(key).cloned();
-        origins.insert(path, origin.unwrap_or_else(|| Origin::new(file.to_path_buf(), place)));
-    });
     Some(LoadedTool {
         manifest,
         spelling: draft.spelling,
         file: file.to_path_buf(),
         folder: folder.map(Path::to_path_buf),
-        origins,
+        elsewhere: draft.elsewhere,
         node: draft.node,
     })
 }
@@ -377,28 +366,4 @@ fn isolation(draft: &Draft, findings: &mut Findings) -> Option<Isolation> {
         }
     };
     Some(isolation)
-}
-
-/// Tells the place of every field below a node, by dotted path.
-fn collect_origins(node: &Node, path: &str, depth: usize, tell: &mut impl FnMut(String, Place)) {
-    if depth >= MAX_DEPTH {
-        return;
-    }
-    match &node.data {
-        Data::Map(entries) => {
-            for entry in entries {
-                let path = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
-                tell(path.clone(), entry.place);
-                collect_origins(&entry.value, &path, depth + 1, tell);
-            }
-        }
-        Data::List(elements) => {
-            for (at, element) in elements.iter().enumerate() {
-                let path = format!("{path}[{at}]");
-                tell(path.clone(), element.place);
-                collect_origins(element, &path, depth + 1, tell);
-            }
-        }
-        _ => {}
-    }
 }

@@ -14,6 +14,7 @@ mod fields;
 mod json_schema;
 mod kind;
 mod manifest;
+mod origin;
 mod parameters;
 pub(crate) mod python;
 mod reading;
@@ -28,8 +29,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::id::ItemId;
-use super::place::Place;
 
+pub use origin::Origin;
 pub use reading::{Reading, Root, Surroundings, may_be_tool, read};
 
 /// A tool, whatever it was written as.
@@ -94,28 +95,10 @@ pub struct LoadedTool {
     pub file: PathBuf,
     /// The folder of a folder tool.
     pub folder: Option<PathBuf>,
-    /// Where each field came from, by dotted path (`config.method`).
-    pub origins: BTreeMap<String, Origin>,
+    /// The keys whose values stand in another file.
+    elsewhere: BTreeMap<String, Origin>,
     /// The canonical map behind the manifest; rules that need places look here.
     pub node: super::node::Node,
-}
-
-/// Where a field came from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Origin {
-    /// The file.
-    pub file: PathBuf,
-    /// The line, starting at 1.
-    pub line: u32,
-    /// The column, starting at 1.
-    pub column: u32,
-}
-
-impl Origin {
-    /// Makes an origin.
-    pub fn new(file: PathBuf, place: Place) -> Self {
-        Self { file, line: place.line, column: place.column }
-    }
 }
 
 /// What a tool is; decides how it is validated and run.

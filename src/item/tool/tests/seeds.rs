@@ -67,7 +67,7 @@ parameters:
         }
     );
     assert_eq!(tool.spelling, Spelling::Manifest);
-    let origin = |path: &str| tool.origins.get(path).map(|origin| (origin.line, origin.column));
+    let origin = |path: &str| tool.origins().get(path).map(|origin| (origin.line, origin.column));
     assert_eq!(origin("tool_id"), Some((1, 1)));
     assert_eq!(origin("config.entrypoint"), Some((7, 3)));
     assert_eq!(origin("dependencies"), Some((8, 3)));
@@ -115,7 +115,7 @@ fn metadata_in_a_docstring() {
     let tool = case.tool();
     assert_eq!((tool.spelling, tool.manifest.kind), (Spelling::Embedded, ToolKind::Script));
     assert_eq!(tool.manifest.config, json!({"entrypoint": "my_script.py"}).as_object().unwrap().clone());
-    assert_eq!(tool.origins.get("version").map(|origin| (origin.line, origin.column)), Some((5, 1)));
+    assert_eq!(tool.origins().get("version").map(|origin| (origin.line, origin.column)), Some((5, 1)));
 }
 
 #[test]
@@ -415,8 +415,8 @@ created_at: 2026-01-15
     );
     assert_eq!(manifest.mutates_state, Some(false));
     // A lifted field still knows where it was written.
-    assert_eq!(tool.origins.get("dependencies").map(|origin| origin.line), Some(14));
-    assert_eq!(tool.origins.get("executor").map(|origin| (origin.line, origin.column)), Some((11, 9)));
+    assert_eq!(tool.origins().get("dependencies").map(|origin| origin.line), Some(14));
+    assert_eq!(tool.origins().get("executor").map(|origin| (origin.line, origin.column)), Some((11, 9)));
 }
 
 #[test]
@@ -509,7 +509,7 @@ fn fields_and_prose_may_alternate() {
     assert_eq!(tool.manifest.config, json!({"a": 1, "entrypoint": "a.rb"}).as_object().unwrap().clone());
     assert_eq!((tool.manifest.name.as_deref(), tool.manifest.executor.clone()), (None, id("ruby_runtime")));
     assert_eq!(tool.manifest.description, "Does it. Deploys: everything");
-    assert_eq!(tool.origins.get("config.a").map(|origin| (origin.line, origin.column)), Some((9, 5)));
-    assert_eq!(tool.origins.get("executor").map(|origin| (origin.line, origin.column)), Some((13, 3)));
-    assert_eq!(tool.origins.get("description").map(|origin| (origin.line, origin.column)), Some((4, 3)));
+    assert_eq!(tool.origins().get("config.a").map(|origin| (origin.line, origin.column)), Some((9, 5)));
+    assert_eq!(tool.origins().get("executor").map(|origin| (origin.line, origin.column)), Some((13, 3)));
+    assert_eq!(tool.origins().get("description").map(|origin| (origin.line, origin.column)), Some((4, 3)));
 }

@@ -1,0 +1,71 @@
+//! Where each field of a tool came from.
+//!
+//! Origins are read off the canonical map when somebody asks, not kept: validating thousands of
+//! tools never needs them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::LoadedTool;
+use crate::item::document::MAX_DEPTH;
+use crate::item::finding::serialize_path;
+use crate::item::node::{Data, Node};
+use crate::item::place::Place;
+
+impl LoadedTool {
+    /// Where each field came from, by dotted path (`config.method`, `parameters[0].type`).
+    pub fn origins(&self) -> BTreeMap<String, Origin> {
+        let mut origins = BTreeMap::new();
+        collect_origins(&self.node, "", 0, &mut |path, place| {
+            let key = path.split(['.', '[']).next().unwrap_or_default();
+            let origin = self.elsewhere.get(key).cloned();
+            origins.insert(path, origin.unwrap_or_else(|| Origin::new(self.file.clone(), place)));
+        });
+        origins
+    }
+}
+
+/// Tells the place of every field below a node, by dotted path.
+fn collect_origins(node: &Node, path: &str, depth: usize, tell: &mut impl FnMut(String, Place)) {
+    if depth >= MAX_DEPTH {
+        return;
+    }
+    match &node.data {
+        Data::Map(entries) => {
+            for entry in entries {
+                let path = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+                tell(path.clone(), entry.place);
+                collect_origins(&entry.value, &path, depth + 1, tell);
+            }
+        }
+        Data::List(elements) => {
+            for (at, element) in elements.iter().enumerate() {
+                let path = format!("{path}[{at}]");
+                tell(path.clone(), element.place);
+                collect_origins(element, &path, depth + 1, tell);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Where a field came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// The file.
+    #[serde(serialize_with = "serialize_path")]
+    pub file: PathBuf,
+    /// The line, starting at 1.
+    pub line: u32,
+    /// The column, starting at 1.
+    pub column: u32,
+}
+
+impl Origin {
+    /// Makes an origin.
+    pub fn new(file: PathBuf, place: Place) -> Self {
+        Self { file, line: place.line, column: place.column }
+    }
+}
