@@ -73,8 +73,9 @@ pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
         .findings()
         .iter()
         .chain(&options.settings)
-        .filter(|finding| wanted(&root.join(&finding.file)))
         .cloned()
+        .chain(validate::schema::check_files(store.roots(), options.strength))
+        .filter(|finding| wanted(&root.join(&finding.file)))
         .collect();
     let (by_rule, scripts): (Vec<_>, Vec<_>) = items.par_iter().map(|item| judge(item, store, options)).unzip();
     findings.extend(by_rule.into_iter().flatten());
@@ -83,7 +84,9 @@ pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
     let opinion = syntax::check(&scripts, &options.interpreters);
     for problem in opinion.problems {
         let mut found = Findings::new(&store.roots().display(&problem.path), options.strength);
-        found.add(Code::SyntaxError, Place { line: problem.line, column: problem.column }, "", problem.message);
+        found
+            .add(Code::SyntaxError, Place { line: problem.line, column: problem.column }, "", problem.message)
+            .suggest("mend the script here, or just above");
         findings.extend(found.into_vec());
     }
 
@@ -135,25 +138,37 @@ fn executor_kind(chain: &ExecutorChain<'_>, findings: &mut Findings) {
     let (Some(kind), Some(id)) = (chain.executor_kind(), tool.executor.as_ref()) else { return };
     let ends_in = |primitive: &str| chain.executors.last().is_some_and(|item| item.id.as_str() == primitive);
     let inline_server = tool.config.contains_key("transport") || tool.config.contains_key("command");
-    let message = match tool.kind {
-        ToolKind::Script if kind != ToolKind::Runtime => format!("Script executor must be a runtime, got: {id}"),
-        ToolKind::Api if !ends_in("http_client") => format!("API tools must use executor: http_client, got: {id}"),
-        ToolKind::McpTool if kind != ToolKind::McpServer && !(kind == ToolKind::Primitive && inline_server) => {
-            format!("MCP tools must reference an mcp_server, got: {id}")
+    let (message, suggestion) = match tool.kind {
+        ToolKind::Script if kind != ToolKind::Runtime => (
+            format!("Script executor must be a runtime, got: {id}"),
+            "use `python_runtime`, `bash_runtime` or `node_runtime`; a tool of type `cli` needs no runtime",
+        ),
+        ToolKind::Api if !ends_in("http_client") => {
+            (format!("API tools must use executor: http_client, got: {id}"), "write `executor: http_client`")
         }
-        ToolKind::McpServer if kind != ToolKind::Primitive => {
-            format!("MCP servers must use subprocess or http_client, got: {id}")
-        }
-        ToolKind::Runtime if kind != ToolKind::Primitive => {
-            format!("Runtimes must use a primitive executor, got: {id}")
-        }
+        ToolKind::McpTool if kind != ToolKind::McpServer && !(kind == ToolKind::Primitive && inline_server) => (
+            format!("MCP tools must reference an mcp_server, got: {id}"),
+            "name a tool of type `mcp_server`, or give `config.transport`",
+        ),
+        ToolKind::McpServer if kind != ToolKind::Primitive => (
+            format!("MCP servers must use subprocess or http_client, got: {id}"),
+            "write `executor: subprocess` (stdio) or `executor: http_client` (url)",
+        ),
+        ToolKind::Runtime if kind != ToolKind::Primitive => (
+            format!("Runtimes must use a primitive executor, got: {id}"),
+            "write `executor: subprocess` or `executor: http_client`",
+        ),
         ToolKind::Docker if kind != ToolKind::Runtime => {
-            format!("Docker tools must use executor: docker_runtime, got: {id}")
+            (format!("Docker tools must use executor: docker_runtime, got: {id}"), "write `executor: docker_runtime`")
         }
-        ToolKind::Cli if !ends_in("subprocess") => format!("CLI tools must run through subprocess, got: {id}"),
+        ToolKind::Cli if !ends_in("subprocess") => {
+            (format!("CLI tools must run through subprocess, got: {id}"), "write `executor: subprocess`")
+        }
         _ => return,
     };
-    findings.add(Code::UnexpectedExecutor, place_of(&chain.tool.node, "executor"), "executor", message);
+    findings
+        .add(Code::UnexpectedExecutor, place_of(&chain.tool.node, "executor"), "executor", message)
+        .suggest(suggestion);
 }
 
 /// The script of a tool, for its interpreter to look at.

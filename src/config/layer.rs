@@ -13,7 +13,7 @@ use crate::item::finding::{Findings, Strength};
 use crate::item::node::{Data, Entry, Node};
 use crate::item::place::Place;
 use crate::item::source::{MAX_DOCUMENT, SourceFile};
-use crate::item::wording::nearest;
+use crate::item::wording::{did_you_mean, nearest};
 use crate::item::yaml;
 
 /// Whose file it is.
@@ -64,7 +64,9 @@ impl Layer<'_> {
                 "" => format!("settings must be a mapping, not a {}", map.type_name()),
                 _ => format!("`{prefix}` must be a mapping of settings, not a {}", map.type_name()),
             };
-            self.findings.add(Code::InvalidType, map.place, prefix, message);
+            self.findings
+                .add(Code::InvalidType, map.place, prefix, message)
+                .suggest("write one setting per line below it, each as `name: value`");
             return;
         };
         for entry in entries {
@@ -89,7 +91,9 @@ impl Layer<'_> {
             Data::Null | Data::List(_) | Data::Map(_) => {
                 let given = if node.is_null() { "nothing".to_owned() } else { format!("a {}", node.type_name()) };
                 let message = format!("`{}` must be {}, not {given}", key.name(), key.expected());
-                self.findings.add(Code::InvalidType, node.place, key.name(), message);
+                self.findings
+                    .add(Code::InvalidType, node.place, key.name(), message)
+                    .suggest(format!("write {}", key.expected()));
                 return;
             }
             _ => node.scalar().unwrap_or_default(),
@@ -97,9 +101,8 @@ impl Layer<'_> {
         let Some(value) = key.parse(&text) else {
             let message = format!("`{}` must be {}, not `{text}`", key.name(), key.expected());
             let finding = self.findings.add(Code::InvalidEnumValue, node.place, key.name(), message);
-            if let Some(similar) = nearest(&text, key.values().iter().copied()) {
-                finding.suggest(format!("did you mean `{similar}`?"));
-            }
+            let similar = nearest(&text, key.values().iter().copied());
+            finding.suggest(did_you_mean(similar, &format!("write {}", key.expected())));
             return;
         };
         let current = self.config.get(key).value;

@@ -79,7 +79,7 @@ impl ChainError {
             ),
             Self::UnknownExecutor { lookup, .. } => lookup.hint(),
             Self::Cycle(_) => Some("let one of them name a primitive: `subprocess` or `http_client`".to_owned()),
-            Self::TooLong(_) => None,
+            Self::TooLong(_) => Some("let the tool name a runtime or a primitive directly".to_owned()),
             Self::NoPrimitive { last, .. } => Some(format!("give `{last}` an executor")),
         }
     }

@@ -126,7 +126,7 @@ codes! {
     // Tool schema 1.0 and 2.0.
     InvalidFunctionSyntax "INVALID_FUNCTION_SYNTAX" Error "a JavaScript function cannot be parsed"
     ForbiddenCall "FORBIDDEN_CALL" Error "a JavaScript function uses something outside its sandbox"
-    MissingScenario "MISSING_SCENARIO" Warning "a required example scenario is missing"
+    MissingScenario "MISSING_SCENARIO" ErrorWhenStrict "a required example scenario is missing"
     IgnoredSection "IGNORED_SECTION" Warning "a section is ignored by the schema version"
     UncheckableDetection "UNCHECKABLE_DETECTION" Warning "a payload detection cannot be evaluated"
     // Knowledge.

@@ -104,7 +104,4 @@ mod tests {
         }
         assert_eq!(findings.as_slice().len(), MAX_FINDINGS);
     }
-
-    #[test]
-    fn long_texts_are_shortened_by_characters() {}
 }

@@ -13,7 +13,7 @@ use super::finding::Findings;
 use super::node::{Data, Entry, Node};
 use super::place::Place;
 use super::source::SourceFile;
-use super::wording::nearest;
+use super::wording::{did_you_mean, nearest};
 use super::{json, yaml};
 
 /// The most that one compiled pattern may take.
@@ -130,12 +130,10 @@ pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Extractor> 
         }
     };
     let Some(entries) = node.entries() else {
-        findings.add(
-            Code::InvalidType,
-            node.place,
-            "",
-            format!("an extractor must be a mapping, not a {}", node.type_name()),
-        );
+        let message = format!("an extractor must be a mapping, not a {}", node.type_name());
+        findings
+            .add(Code::InvalidType, node.place, "", message)
+            .suggest("write rules: `field: {pattern: …, source: content}`");
         return None;
     };
     let nested = ["extraction_rules", "rules"].into_iter().find_map(|key| node.find_entry(key));
@@ -146,12 +144,10 @@ pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Extractor> 
                 report_unknown(entry, &entry.key, &SETTINGS, findings);
             }
             let Some(rules) = nested.value.entries() else {
-                findings.add(
-                    Code::InvalidType,
-                    nested.value.place,
-                    nested.key.clone(),
-                    format!("{} must be a mapping", nested.key),
-                );
+                let message = format!("{} must be a mapping", nested.key);
+                findings
+                    .add(Code::InvalidType, nested.value.place, nested.key.clone(), message)
+                    .suggest("write rules: `field: {pattern: …, source: content}`");
                 return None;
             };
             (format!("{}.", nested.key), rules)
@@ -190,9 +186,7 @@ fn extensions(node: &Node, findings: &mut Findings) -> Vec<String> {
 fn report_unknown(entry: &Entry, path: &str, known: &[&str], findings: &mut Findings) {
     let message = format!("extractors have no field `{}`", entry.key.escape_debug());
     let finding = findings.add(Code::UnknownField, entry.place, path, message);
-    if let Some(meant) = nearest(&entry.key, known.iter().copied()) {
-        finding.suggest(format!("did you mean `{meant}`?"));
-    }
+    finding.suggest(did_you_mean(nearest(&entry.key, known.iter().copied()), "remove it"));
 }
 
 fn rule(entry: &Entry, parser: Option<&str>, path: &str, findings: &mut Findings) -> Option<Rule> {
@@ -307,9 +301,8 @@ fn method(spec: &Node, parser: Option<&str>, path: &str, findings: &mut Findings
                 format!("{path}.type"),
                 format!("type must be one of {}", TYPES.join(", ")),
             );
-            if let Some(meant) = written.and_then(|written| nearest(written, TYPES)) {
-                finding.suggest(format!("did you mean `{meant}`?"));
-            }
+            let meant = written.and_then(|written| nearest(written, TYPES));
+            finding.suggest(did_you_mean(meant, "use `type: regex` with a pattern"));
             None
         }
     }
@@ -318,11 +311,15 @@ fn method(spec: &Node, parser: Option<&str>, path: &str, findings: &mut Findings
 fn search(spec: &Node, subject: Subject, path: &str, findings: &mut Findings) -> Option<Search> {
     let path = format!("{path}.pattern");
     let Some(value) = spec.find("pattern") else {
-        findings.add(Code::MissingRequiredField, spec.place, path.clone(), format!("{path} is required"));
+        findings
+            .add(Code::MissingRequiredField, spec.place, path.clone(), format!("{path} is required"))
+            .suggest("add `pattern:` with a regular expression");
         return None;
     };
     let Some(written) = value.as_text() else {
-        findings.add(Code::InvalidType, value.place, path.clone(), format!("{path} must be a string"));
+        findings
+            .add(Code::InvalidType, value.place, path.clone(), format!("{path} must be a string"))
+            .suggest("write a regular expression in single quotes");
         return None;
     };
     let is_set = |key: &str| spec.find(key).and_then(Node::as_bool).unwrap_or(false);
@@ -352,12 +349,10 @@ fn search(spec: &Node, subject: Subject, path: &str, findings: &mut Findings) ->
             usize::try_from(*group).unwrap_or(0)
         }
         Some((group, _)) => {
-            findings.add(
-                Code::InvalidPattern,
-                group.place,
-                path.replace(".pattern", ".group"),
-                format!("the pattern has no such group, only {groups}"),
-            );
+            let message = format!("the pattern has no such group, only {groups}");
+            findings
+                .add(Code::InvalidPattern, group.place, path.replace(".pattern", ".group"), message)
+                .suggest("put parentheses around what is wanted; 0 is the whole match");
             return None;
         }
     };

@@ -83,7 +83,11 @@ impl Serialize for ItemId {
 
 /// Names a character so that an invisible one can be seen.
 fn describe(character: char) -> String {
-    if character.is_ascii_graphic() { format!("`{character}`") } else { format!("U+{:04X}", u32::from(character)) }
+    match character {
+        ' ' => "a space".to_owned(),
+        visible if visible.is_ascii_graphic() => format!("`{visible}`"),
+        hidden => format!("U+{:04X}", u32::from(hidden)),
+    }
 }
 
 #[cfg(test)]
@@ -124,6 +128,10 @@ mod tests {
         assert_eq!(
             "a\u{202e}".parse::<ItemId>().unwrap_err().to_string(),
             "an id may hold letters, digits, `_`, `-`, `.` and `/`, not U+202E"
+        );
+        assert_eq!(
+            "send mail".parse::<ItemId>().unwrap_err().to_string(),
+            "an id may hold letters, digits, `_`, `-`, `.` and `/`, not a space"
         );
     }
 }

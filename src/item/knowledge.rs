@@ -7,7 +7,6 @@
 #[cfg(test)]
 mod tests;
 
-use semver::Version;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,6 +17,7 @@ use super::node::{Data, Entry, Node};
 use super::place::{LineIndex, Place};
 use super::signature;
 use super::source::SourceFile;
+use super::version;
 use super::wording::shown;
 use super::yaml;
 
@@ -202,31 +202,7 @@ impl Reader<'_, '_> {
         let Some(value) = self.fields.find("version").filter(|value| !is_blank(value)) else {
             return self.missing("version", "\"1.0.0\"");
         };
-        let written = match &value.data {
-            Data::Text(text) => text.clone(),
-            Data::Int(_) | Data::Float(..) => {
-                let written = value.scalar().unwrap_or_default();
-                let completed = completed(&written);
-                let message = format!("version `{}` is a number; a version is a string", shown(&written));
-                let finding = self.findings.add(Code::UnquotedVersion, value.place, "version", message);
-                if let Some(version) = &completed {
-                    finding.suggest(format!("write \"{version}\""));
-                }
-                completed.map_or(written, |version| version.to_string())
-            }
-            _ => {
-                self.wrong_type(value, "version", "a string");
-                return String::new();
-            }
-        };
-        if let Err(err) = Version::parse(&written) {
-            let message = format!("version `{}` is not MAJOR.MINOR.PATCH: {err}", shown(&written).escape_debug());
-            let better = completed(&written).map_or_else(|| "1.0.0".to_owned(), |version| version.to_string());
-            self.findings
-                .add(Code::InvalidSemver, value.place, "version", message)
-                .suggest(format!("write \"{better}\""));
-        }
-        written
+        version::check(value, "version", self.findings).0
     }
 
     fn tags(&mut self) -> Vec<String> {
@@ -286,11 +262,4 @@ impl Reader<'_, '_> {
 /// Whether a value says nothing.
 fn is_blank(value: &Node) -> bool {
     value.is_null() || value.as_text().is_some_and(|text| text.trim().is_empty())
-}
-
-/// The full version that an abbreviated one stands for: `1.10` is `1.10.0`.
-fn completed(written: &str) -> Option<Version> {
-    let numbers = written.trim_start_matches(['v', 'V']);
-    let missing = 2_usize.saturating_sub(numbers.matches('.').count());
-    Version::parse(&format!("{numbers}{}", ".0".repeat(missing))).ok()
 }

@@ -23,5 +23,6 @@ pub mod store;
 pub mod template;
 pub mod tool;
 pub mod validate;
+pub mod version;
 pub mod wording;
 pub mod yaml;

@@ -43,7 +43,9 @@ impl SourceFile {
     /// Loads a file of at most `limit` bytes; what is wrong with it goes to `findings`.
     pub fn load(path: &Path, limit: u64, findings: &mut Findings) -> Option<Self> {
         let unreadable = |findings: &mut Findings, err: std::io::Error| {
-            findings.add(Code::UnreadableFile, Place::START, "", format!("cannot read the file: {err}"));
+            findings
+                .add(Code::UnreadableFile, Place::START, "", format!("cannot read the file: {err}"))
+                .suggest("check that it is there and its permissions");
         };
         let kind = match fs::metadata(path) {
             Ok(metadata) => metadata,

@@ -20,6 +20,28 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
+/// Asks whether the nearest word was meant, or says what else to do.
+pub fn did_you_mean(meant: Option<&str>, otherwise: &str) -> String {
+    meant.map_or_else(|| otherwise.to_owned(), |meant| format!("did you mean `{meant}`?"))
+}
+
+/// Writes a name in lower case with its words separated: `GitLog` and `git.log` are `git_log`.
+pub fn separated(name: &str, separator: char) -> String {
+    let mut written = String::with_capacity(name.len());
+    let mut before = '/';
+    for character in name.chars() {
+        if character.is_uppercase() && (before.is_lowercase() || before.is_ascii_digit()) {
+            written.push(separator);
+        }
+        written.extend(match character {
+            '_' | '-' | '.' | ' ' => separator.to_lowercase(),
+            other => other.to_lowercase(),
+        });
+        before = character;
+    }
+    written
+}
+
 /// How many slips a word of this length may hold.
 fn tolerance(word: &str) -> usize {
     (word.chars().count() / 3).clamp(1, 4)
@@ -54,6 +76,14 @@ mod tests {
         assert_eq!(nearest("tasg", known), Some("tags"));
         assert_eq!(nearest("colour", known), None);
         assert_eq!(nearest(&"x".repeat(100_000), known), None);
+    }
+
+    #[test]
+    fn names_are_brought_into_a_convention() {
+        assert_eq!(separated("GitLog", '_'), "git_log");
+        assert_eq!(separated("HTTPClient2Go", '_'), "httpclient2_go");
+        assert_eq!(separated("net/My-Tool.v2", '_'), "net/my_tool_v2");
+        assert_eq!(separated("my_tool", '-'), "my-tool");
     }
 
     #[test]

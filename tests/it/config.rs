@@ -124,6 +124,7 @@ fn every_mistake_in_a_file_is_reported_and_the_rest_still_counts() {
     ----- stderr -----
     error: `validate.strict` must be `true` or `false`, not `perhaps` [INVALID_ENUM_VALUE]
      --> .ai/config.yaml:2:11
+    hint: write `true` or `false`
     warning: `validate.strickt` is not a setting [UNKNOWN_SETTING]
      --> .ai/config.yaml:3:3
     hint: did you mean `validate.strict`?
@@ -132,6 +133,7 @@ fn every_mistake_in_a_file_is_reported_and_the_rest_still_counts() {
     hint: did you mean `never`?
     error: `signature` must be a mapping of settings, not a list [INVALID_TYPE]
      --> .ai/config.yaml:6:12
+    hint: write one setting per line below it, each as `name: value`
     warning: `validate.strict` is not a setting [UNKNOWN_SETTING]
      --> .ai/config.yaml:7:1
     hint: write `strict` on a line of its own below `validate:`
@@ -148,7 +150,7 @@ fn findings_are_part_of_the_json() {
     success: false
     exit_code: 2
     ----- stdout -----
-    {"settings":[{"key":"ui.color","value":"auto","source":{"layer":"default"}}],"findings":[{"code":"INVALID_TYPE","severity":"error","file":".ai/config.yaml","line":2,"column":10,"path":"ui.color","message":"`ui.color` must be `auto`, `always` or `never`, not nothing","suggestion":null}]}
+    {"settings":[{"key":"ui.color","value":"auto","source":{"layer":"default"}}],"findings":[{"code":"INVALID_TYPE","severity":"error","file":".ai/config.yaml","line":2,"column":10,"path":"ui.color","message":"`ui.color` must be `auto`, `always` or `never`, not nothing","suggestion":"write `auto`, `always` or `never`"}]}
     ----- stderr -----
     "#);
 }

@@ -167,6 +167,12 @@ impl TestProject {
         String::from_utf8(output.stdout).expect("git prints UTF-8")
     }
 
+    /// Runs commands with the real bash at the top of the project.
+    pub(crate) fn bash(&self, commands: &str) {
+        let output = self.hermetic("bash", &self.root()).args(["-euc", commands]).output().expect("bash starts");
+        assert!(output.status.success(), "{commands}\nfailed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
     #[expect(clippy::disallowed_methods, reason = "tests start the real binary and the real git")]
     fn hermetic(&self, program: &str, folder: &Path) -> Command {
         let mut command = Command::new(program);

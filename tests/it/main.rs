@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 
 mod architecture;
+mod codes;
 mod config;
 mod harness;
 mod init;

@@ -67,7 +67,7 @@ pub(super) fn find(text: &str, lines: &LineIndex<'_>, findings: &mut Findings) -
         if text.trim().is_empty() {
             findings
                 .add(Code::EmptyFile, lines.place(0), "", "the file is empty")
-                .suggest("create a directive with `piton new directive`");
+                .suggest("describe the directive, or remove the file");
         } else {
             findings
                 .add(Code::NoDirective, lines.place(0), "", "the file holds no directive")

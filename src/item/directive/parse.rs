@@ -15,7 +15,8 @@ use super::reading::{Reading, Scope};
 use super::scan::Scan;
 use super::xml::{self, Element, Text};
 use super::{Directive, Outputs, block, inputs, outputs, reference, steps};
-use crate::item::wording::shown;
+use crate::item::version;
+use crate::item::wording::{separated, shown};
 
 const ROOT_ELEMENTS: [&str; 8] =
     ["metadata", "context", "inputs", "process", "steps", "outputs", "success_criteria", "permissions"];
@@ -151,7 +152,7 @@ fn read_name(root: &Element, metadata: &Metadata, source: &SourceFile, reading: 
             if !is_conventional(name) {
                 reading
                     .report(Code::NamingConvention, offset, "name", format!("`{name}` is not in snake_case"))
-                    .suggest(format!("name it `{}`", snake_case(name)));
+                    .suggest(format!("name it `{}`", separated(name, '_')));
             }
             if id.name() != stem && !stem.is_empty() {
                 reading
@@ -179,15 +180,10 @@ fn read_version(root: &Element, metadata: &Metadata, reading: &mut Reading<'_>) 
         return String::new();
     };
     if semver::Version::parse(&written.value).is_err() {
-        let bare = written.value.trim_start_matches('v');
-        let mended = [bare.to_owned(), format!("{bare}.0"), format!("{bare}.0.0")]
-            .into_iter()
-            .find(|version| semver::Version::parse(version).is_ok())
-            .unwrap_or_else(|| "1.0.0".to_owned());
         let message = format!("`{}` is not a version of the form MAJOR.MINOR.PATCH", shown(&written.value));
         reading
             .report(Code::InvalidSemver, written.offset_at(0), "version", message)
-            .suggest(format!("write version=\"{mended}\""));
+            .suggest(format!("write version=\"{}\"", version::completed(&written.value)));
     }
     written.value
 }
@@ -212,8 +208,4 @@ fn pick(root: &Element, name: &str, repeated: Option<&Text>, reading: &mut Readi
 
 fn is_conventional(name: &str) -> bool {
     !name.starts_with('_') && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-}
-
-fn snake_case(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
 }

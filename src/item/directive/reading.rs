@@ -132,10 +132,11 @@ impl Reading<'_> {
     pub(super) fn keep_unknown(&mut self, element: &Element, path: &str, known: &[&str]) {
         let path = join(path, &shown(&element.name));
         let message = format!("`<{}>` is not known; it is kept and has no effect", shown(&element.name));
-        let finding = self.report(Code::UnknownElement, element.span.start, &path, message);
-        if let Some(meant) = nearest(&element.name, known.iter().copied()) {
-            finding.suggest(format!("did you mean `<{meant}>`?"));
-        }
+        let suggestion = match nearest(&element.name, known.iter().copied()) {
+            Some(meant) => format!("did you mean `<{meant}>`?"),
+            None => "remove it, or move it into the Markdown around the directive".to_owned(),
+        };
+        self.report(Code::UnknownElement, element.span.start, &path, message).suggest(suggestion);
         let extra = self.extra(element, &path);
         self.unknown.push(extra);
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::item::finding::{Severity, Strength};
+use crate::item::finding::Strength;
 
 type Complaint = (Code, u32, u32, String, String);
 
@@ -202,19 +202,11 @@ fn an_id_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_version_written_as_a_number_is_completed_with_a_warning() {
-    for (written, completed) in [("1.10", "1.10.0"), ("2", "2.0.0")] {
-        let (knowledge, complaints) = read(&entry(&format!("version: {written}\n")));
-        let message = format!("version `{written}` is a number; a version is a string");
-        assert_eq!(knowledge.map(|knowledge| knowledge.version).as_deref(), Some(completed));
-        assert_eq!(complaints, vec![complaint(Code::UnquotedVersion, 2, 10, "version", &message)]);
-    }
-    let severities = |strength| {
-        let findings = read_with(&entry("version: 1.0\n"), strength).1;
-        findings.as_slice().iter().map(|f| (f.severity, f.suggestion.clone())).collect::<Vec<_>>()
-    };
-    assert_eq!(severities(Strength::Lenient), vec![(Severity::Warning, Some("write \"1.0.0\"".into()))]);
-    assert_eq!(severities(Strength::Strict), vec![(Severity::Error, Some("write \"1.0.0\"".into()))]);
+fn a_version_written_as_a_number_is_an_error() {
+    let (knowledge, complaints) = read(&entry("version: 1.10\n"));
+    let message = "version `1.10` is a number; a version is a string";
+    assert_eq!(knowledge.map(|knowledge| knowledge.version).as_deref(), Some("1.10"));
+    assert_eq!(complaints, vec![complaint(Code::InvalidSemver, 2, 10, "version", message)]);
 }
 
 #[test]
@@ -223,7 +215,7 @@ fn a_version_must_have_three_numbers() {
     assert_eq!(read(&entry("version: '1.0'\n")).1, vec![complaint(Code::InvalidSemver, 2, 10, "version", message)]);
     assert_eq!(read(&entry("version: true\n")).1[0].0, Code::InvalidType);
     let codes: Vec<_> = read(&entry("version: 1e3\n")).1.iter().map(|c| c.0).collect();
-    assert_eq!(codes, vec![Code::UnquotedVersion, Code::InvalidSemver]);
+    assert_eq!(codes, vec![Code::InvalidSemver]);
 }
 
 #[test]

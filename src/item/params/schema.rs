@@ -5,6 +5,7 @@ use jsonschema::{Draft, PatternOptions, ValidationOptions, Validator};
 use serde_json::{Map, Value};
 
 use crate::item::code::Code;
+use crate::item::wording;
 
 use super::survey::Survey;
 use super::{bounded, plain};
@@ -116,7 +117,7 @@ fn meta_errors(draft: Draft, schema: &Value) -> Vec<SchemaProblem> {
     let validator = meta_validator(draft);
     let mut problems: Vec<SchemaProblem> = validator
         .iter_errors(schema)
-        .map(|error| SchemaProblem::new(Code::InvalidSchema, error.instance_path().as_str(), shown(&error)))
+        .map(|error| SchemaProblem::new(Code::InvalidSchema, error.instance_path().as_str(), told(&error)))
         .collect();
     problems.dedup();
     problems
@@ -157,6 +158,17 @@ fn any_refers(value: &Value) -> bool {
         Value::Object(map) => refers(map),
         Value::Array(list) => list.iter().any(any_refers),
         _ => false,
+    }
+}
+
+/// What the meta-schema says, in better words where its own only name its construction.
+fn told(error: &jsonschema::ValidationError<'_>) -> String {
+    let parent = error.instance_path().as_str().strip_suffix("/type").map(|parent| parent.rsplit('/').next());
+    // Below these, `type` is the name of something.
+    let is_keyword = parent.is_some_and(|name| !matches!(name, Some("properties" | "$defs" | "definitions")));
+    match error.instance().as_str() {
+        Some(word) if is_keyword => format!("`{}` is not a type", wording::shown(word)),
+        _ => shown(error),
     }
 }
 

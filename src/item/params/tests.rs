@@ -18,12 +18,10 @@ fn problem(pointer: &str, message: &str, suggestion: Option<&str>) -> ParamProbl
 fn schemas_that_are_wrong_say_where() {
     assert_eq!(
         check_schema(&json!({"type": "object", "properties": {"n": {"type": "integr"}}})),
-        [SchemaProblem::new(
-            Code::InvalidSchema,
-            "/properties/n/type",
-            "\"integr\" is not valid under any of the schemas listed in the 'anyOf' keyword"
-        )]
+        [SchemaProblem::new(Code::InvalidSchema, "/properties/n/type", "`integr` is not a type")]
     );
+    let named_type = check_schema(&json!({"properties": {"type": "integr"}}));
+    assert!(!named_type[0].message.contains("is not a type"), "{named_type:?}");
     let invalid = |pointer: &str| vec![(Code::InvalidSchema, pointer.to_owned())];
     assert_eq!(codes(&json!({"properties": 7})), invalid("/properties"));
     assert_eq!(codes(&json!({"required": "x"})), invalid("/required"));

@@ -187,7 +187,9 @@ fn shadows_primitive(tool: &LoadedTool, findings: &mut Findings) -> bool {
 fn tool_integrity(source: &SourceFile, candidate: &Candidate, findings: &mut Findings) -> Integrity {
     if let Some(folder) = &candidate.folder {
         return signature::check_folder(folder, &candidate.path, &source.raw()).unwrap_or_else(|err| {
-            findings.add(Code::UnreadableFile, Place::START, "", format!("cannot read every file of the tool: {err}"));
+            findings
+                .add(Code::UnreadableFile, Place::START, "", format!("cannot read every file of the tool: {err}"))
+                .suggest("check that they are there and their permissions");
             Integrity::Unsigned
         });
     }

@@ -114,6 +114,16 @@ impl Item {
         }
     }
 
+    /// Where the item says a field of its own, where that is known.
+    pub fn place_of(&self, field: &str) -> Place {
+        let node = match &self.content {
+            Content::Tool(tool) => Some(&tool.node),
+            Content::Knowledge(entry) => Some(&entry.fields),
+            Content::Directive(_) => None,
+        };
+        node.and_then(|node| node.find(field)).map_or(Place::START, |value| value.place)
+    }
+
     fn answers_to(&self, wanted: &ItemId) -> bool {
         self.id == *wanted || wanted.category() == Some(self.category.as_str()) && wanted.name() == self.id.as_str()
     }
@@ -176,7 +186,7 @@ impl LookupError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Invalid { .. } => None,
+            Self::Invalid { .. } => Some("use letters, digits, `_` and `-`; `/` after a category".to_owned()),
             Self::NotFound { similar: Some(id), .. } => Some(format!("did you mean `{id}`?")),
             Self::NotFound { kind, similar: None, .. } => {
                 Some(format!("{kind}s of a project live in `.ai/{}/`", kind.folder()))
@@ -300,11 +310,16 @@ impl ItemStore {
             let files: Vec<PathBuf> = items.iter().filter(same).map(|other| self.roots.display(&other.file)).collect();
             if files.len() > 1 {
                 let mut findings = Findings::new(&self.roots.display(&item.file), strength);
+                let field = match item.kind() {
+                    ItemKind::Tool => "tool_id",
+                    ItemKind::Directive => "name",
+                    ItemKind::Knowledge => "id",
+                };
                 findings
                     .add(
                         Code::DuplicateId,
-                        Place::START,
-                        "",
+                        item.place_of(field),
+                        field,
                         format!("{} `{}` is defined {} times: {}", item.kind(), item.id, files.len(), list(&files)),
                     )
                     .suggest("rename or remove all but one");

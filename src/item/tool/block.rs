@@ -10,7 +10,7 @@ use crate::item::node::{Data, Entry, Node};
 use super::ToolKind;
 use super::draft::{offer, put_section, section};
 use super::fields::wrong_type;
-use crate::item::wording::nearest;
+use crate::item::wording::{did_you_mean, nearest};
 
 const TYPES: [&str; 6] = ["python", "bash", "node", "api", "docker", "mcp"];
 
@@ -80,9 +80,8 @@ pub(super) fn lower(map: &mut Node, findings: &mut Findings) -> Option<ToolKind>
             format!("executor.{}", unknown.key),
             format!("an executor has no field `{}`", unknown.key.escape_debug()),
         );
-        if let Some(meant) = nearest(&unknown.key, SETTINGS.into_iter().chain(LIFTED)) {
-            finding.suggest(format!("did you mean `{meant}`?"));
-        }
+        let meant = nearest(&unknown.key, SETTINGS.into_iter().chain(LIFTED));
+        finding.suggest(did_you_mean(meant, "remove it"));
     }
     let kind = match written {
         None => {
@@ -137,9 +136,7 @@ fn executor(map: &mut Node, block: &mut Node, written: &Entry, findings: &mut Fi
                 "javascript" | "nodejs" | "js" => Some("node"),
                 _ => nearest(other, TYPES),
             };
-            if let Some(meant) = meant {
-                finding.suggest(format!("did you mean `{meant}`?"));
-            }
+            finding.suggest(did_you_mean(meant, "use one of these"));
             return None;
         }
     };

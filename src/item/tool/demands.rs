@@ -8,7 +8,7 @@ use crate::item::finding::Findings;
 use super::Requires;
 use super::draft::Draft;
 use super::fields::{texts, wrong_type};
-use crate::item::wording::nearest;
+use crate::item::wording::{did_you_mean, nearest, shown};
 
 /// Reads the mapping `requires: {commands, environment, mcp}`.
 pub(super) fn requires(draft: &Draft, findings: &mut Findings) -> Requires {
@@ -27,9 +27,7 @@ pub(super) fn requires(draft: &Draft, findings: &mut Findings) -> Requires {
             format!("requires has no field `{}`", entry.key.escape_debug()),
         );
         let meant = if entry.key == "env" { Some("environment") } else { nearest(&entry.key, FIELDS) };
-        if let Some(meant) = meant {
-            finding.suggest(format!("did you mean `{meant}`?"));
-        }
+        finding.suggest(did_you_mean(meant, "use commands, environment and mcp"));
     }
     let mut list = |key: &str| texts(value, key, &format!("{path}.{key}"), findings).unwrap_or_default();
     Requires { commands: list("commands"), environment: list("environment"), mcp: list("mcp") }
@@ -43,16 +41,23 @@ pub(super) fn writes(draft: &Draft, findings: &mut Findings) -> Option<Vec<Strin
     for (at, element) in elements.iter().enumerate() {
         let Some(glob) = element.as_text() else { continue };
         let path = format!("{path}[{at}]");
-        if glob.is_empty() || glob.contains(char::is_control) {
+        if glob.is_empty() {
             findings
-                .add(Code::InvalidPath, element.place, path, "a glob must be printable and not empty")
+                .add(Code::InvalidPath, element.place, path, "a glob must not be empty")
                 .suggest("name files below the project, e.g. `docs/**`");
+        } else if glob.contains(char::is_control) {
+            let message = format!("`{}` holds characters that no path may hold", shown(glob));
+            findings
+                .add(Code::InvalidPath, element.place, path, message)
+                .suggest("write `/` between folders; in double quotes `\\` begins an escape");
         } else if glob.starts_with(['/', '~', '\\']) || glob.split(['/', '\\']).any(|part| part == "..") {
             findings
                 .add(Code::PathEscape, element.place, path, format!("`{glob}` leaves the project"))
                 .suggest("write a glob relative to the project, e.g. `docs/**`");
         } else if let Err(err) = GlobBuilder::new(glob).literal_separator(true).build() {
-            findings.add(Code::InvalidPattern, element.place, path, format!("`{glob}` is not a glob: {}", err.kind()));
+            findings
+                .add(Code::InvalidPattern, element.place, path, format!("`{glob}` is not a glob: {}", err.kind()))
+                .suggest("use `*`, `**`, `?`, `[…]` and `{a,b}`; escape others with `\\`");
         }
     }
     Some(globs)

@@ -130,7 +130,9 @@ fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findin
         }
     } else if !speaks {
         if let Some(place) = module.broken {
-            findings.add(Code::SyntaxError, place, "", "the file cannot be parsed as Python");
+            findings
+                .add(Code::SyntaxError, place, "", "the file cannot be parsed as Python")
+                .suggest("mend the script here, or just above");
         }
         missing_metadata(stem, &ending, findings);
         return Lowered::Broken;

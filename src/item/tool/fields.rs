@@ -58,7 +58,12 @@ pub(super) fn wrong_type(value: &Node, path: &str, wanted: &str, findings: &mut 
         (Data::Text(text), "true or false") if matches!(text.as_str(), "yes" | "no" | "on" | "off") => {
             finding.suggest("only `true` and `false` are truth values");
         }
-        _ => {}
+        (_, "a positive number of seconds") => {
+            finding.suggest("e.g. `timeout: 60`");
+        }
+        _ => {
+            finding.suggest(format!("write {wanted}"));
+        }
     }
 }
 

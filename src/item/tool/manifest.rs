@@ -11,13 +11,14 @@ use crate::item::code::Code;
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::id::ItemId;
 use crate::item::node::{Data, Node};
+use crate::item::version;
 
 use super::canonical::{KEYS, settle};
 use super::demands;
 use super::draft::Draft;
 use super::fields::{flag, text, texts, wrong_type};
 use super::{Isolation, LoadedTool, Spelling, ToolKind, ToolManifest, kind, parameters, results};
-use crate::item::wording::nearest;
+use crate::item::wording::{did_you_mean, nearest, separated};
 
 /// The sections of schema 1.0 and 2.0, kept as they were written.
 const KNOWLEDGE: [&str; 6] =
@@ -131,9 +132,8 @@ fn report_unknown(draft: &Draft, findings: &mut Findings) {
         }
         let finding =
             findings.add(Code::UnknownField, entry.place, draft.path(&entry.key), unknown_message(&entry.key));
-        if let Some(meant) = nearest(&entry.key, KEYS) {
-            finding.suggest(format!("did you mean `{}`?", draft.label(meant)));
-        }
+        let meant = nearest(&entry.key, KEYS).map(|meant| draft.label(meant));
+        finding.suggest(did_you_mean(meant, "remove it; what only the tool itself reads belongs below `config`"));
     }
 }
 
@@ -174,8 +174,7 @@ fn id(draft: &Draft, named: &Path, findings: &mut Findings) -> Option<ItemId> {
     let follows =
         id.as_str().chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == separator || c == '/');
     if !follows {
-        let better: String =
-            id.as_str().chars().map(|c| if "_-.".contains(c) { separator } else { c.to_ascii_lowercase() }).collect();
+        let better = separated(id.as_str(), separator);
         findings
             .add(Code::NamingConvention, value.place, path, format!("`{id}` is not {convention}"))
             .suggest(format!("write `{better}`"));
@@ -192,51 +191,13 @@ fn version(draft: &Draft, findings: &mut Findings) -> String {
         }
         return if draft.spelling == Spelling::JsonSchema { "1.0.0".to_owned() } else { String::new() };
     };
-    let written = match &value.data {
-        Data::Text(text) => text.clone(),
-        Data::Int(_) | Data::Float(..) => {
-            let written = value.scalar().unwrap_or_default();
-            findings
-                .add(
-                    Code::UnquotedVersion,
-                    value.place,
-                    path.clone(),
-                    format!("version `{written}` is a number; a version is a string"),
-                )
-                .suggest(format!("write \"{}\"", complete_version(&written)));
-            written
-        }
-        _ => {
-            wrong_type(value, &path, "a string", findings);
-            return String::new();
-        }
-    };
-    if let Err(err) = semver::Version::parse(&written) {
-        let lenient = findings.strength() == Strength::Lenient;
-        let finding = findings.add(
-            Code::InvalidSemver,
-            value.place,
-            path,
-            format!("version `{}` is not MAJOR.MINOR.PATCH: {err}", written.escape_debug()),
-        );
-        finding.suggest(format!("write \"{}\"", complete_version(&written)));
-        // A script that was never meant to be a tool may number itself as it likes.
-        if lenient && draft.spelling == Spelling::LegacyScript {
-            finding.with_severity(Severity::Warning);
-        }
+    let lenient = findings.strength() == Strength::Lenient;
+    let (written, finding) = version::check(value, &path, findings);
+    // A script that was never meant to be a tool may number itself as it likes.
+    if let Some(finding) = finding.filter(|_| lenient && draft.spelling == Spelling::LegacyScript) {
+        finding.with_severity(Severity::Warning);
     }
     written
-}
-
-/// The nearest semantic version.
-fn complete_version(written: &str) -> String {
-    let numbers: Vec<&str> = written.trim_start_matches(['v', 'V']).split('.').collect();
-    let mut parts = [0_u64; 3];
-    for (part, number) in parts.iter_mut().zip(numbers) {
-        *part = number.trim().parse().unwrap_or(0);
-    }
-    let [major, minor, patch] = parts;
-    if (major, minor, patch) == (0, 0, 0) { "1.0.0".to_owned() } else { format!("{major}.{minor}.{patch}") }
 }
 
 /// The type as written, and what it means.
@@ -268,9 +229,7 @@ fn tool_type(draft: &Draft, findings: &mut Findings) -> (String, Option<ToolKind
         path,
         format!("Unknown tool_type: {} (known: {})", written.escape_debug(), names.join(", ")),
     );
-    if let Some(meant) = nearest(&written, names.iter().copied()) {
-        finding.suggest(format!("did you mean `{meant}`?"));
-    }
+    finding.suggest(did_you_mean(nearest(&written, names.iter().copied()), "use one of the known types"));
     (written, None)
 }
 
@@ -313,7 +272,9 @@ fn executor(draft: &Draft, tool_type: &str, kind: Option<ToolKind>, findings: &m
     match written.parse() {
         Ok(id) => Some(id),
         Err(err) => {
-            findings.add(Code::InvalidId, value.place, path, format!("the executor is no id: {err}"));
+            findings
+                .add(Code::InvalidId, value.place, path, format!("the executor is no id: {err}"))
+                .suggest(kind::usual_executor(kind));
             None
         }
     }
@@ -359,9 +320,7 @@ fn isolation(draft: &Draft, findings: &mut Findings) -> Option<Isolation> {
                 path,
                 format!("isolation `{}` is not one of {}", other.escape_debug(), LEVELS.join(", ")),
             );
-            if let Some(meant) = nearest(other, LEVELS) {
-                finding.suggest(format!("did you mean `{meant}`?"));
-            }
+            finding.suggest(did_you_mean(nearest(other, LEVELS), "`standard` is the usual one"));
             return None;
         }
     };

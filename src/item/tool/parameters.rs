@@ -11,7 +11,7 @@ use crate::item::node::Node;
 
 use super::Parameter;
 use super::fields::wrong_type;
-use crate::item::wording::nearest;
+use crate::item::wording::{did_you_mean, nearest};
 
 /// The types a parameter may have; `any` restricts nothing.
 const TYPES: [&str; 8] = ["string", "number", "integer", "boolean", "array", "object", "null", "any"];
@@ -217,9 +217,8 @@ fn property(element: &Node, path: &str, findings: &mut Findings) -> Map<String, 
                     format!("{path}.{key}"),
                     format!("parameters have no field `{key}`"),
                 );
-                if let Some(meant) = nearest(key, KEYWORDS.into_iter().chain(["name", "required"])) {
-                    finding.suggest(format!("did you mean `{meant}`?"));
-                }
+                let meant = nearest(key, KEYWORDS.into_iter().chain(["name", "required"]));
+                finding.suggest(did_you_mean(meant, "remove it, or say it in `description`"));
             }
         }
     }
@@ -256,9 +255,7 @@ fn check_type(value: &Node, path: &str, findings: &mut Findings) {
             path,
             format!("`{text}` is not a type; types are {}", TYPES.join(", ")),
         );
-        if let Some(meant) = meant {
-            finding.suggest(format!("did you mean `{meant}`?"));
-        }
+        finding.suggest(did_you_mean(meant, "use one of these"));
     }
 }
 

@@ -41,12 +41,10 @@ pub(crate) struct Module {
 pub(crate) fn read(text: &str, wanted: impl Fn(&str) -> bool, findings: &mut Findings) -> Module {
     let text = match text.get(..text.floor_char_boundary(MAX_SEARCHED)) {
         Some(head) if head.len() < text.len() => {
-            findings.add(
-                Code::MissingRecommendedField,
-                Place::START,
-                "",
-                format!("only the first {} KiB are searched for metadata", MAX_SEARCHED / 1024),
-            );
+            let message = format!("only the first {} KiB are searched for metadata", MAX_SEARCHED / 1024);
+            findings
+                .add(Code::MissingRecommendedField, Place::START, "", message)
+                .suggest("describe the tool at the top of the file, or in a `tool.yaml` beside it");
             head.rfind('\n').and_then(|end| head.get(..=end)).unwrap_or(head)
         }
         _ => text,

@@ -9,7 +9,7 @@ use crate::item::node::Node;
 use super::Outputs;
 use super::draft::Draft;
 use super::fields::{text, wrong_type};
-use crate::item::wording::nearest;
+use crate::item::wording::{did_you_mean, nearest};
 
 /// Reads `outputs`: how the result is read, or the JSON Schema of it.
 pub(super) fn outputs(draft: &Draft, findings: &mut Findings) -> (Outputs, Option<Value>) {
@@ -30,9 +30,7 @@ pub(super) fn outputs(draft: &Draft, findings: &mut Findings) -> (Outputs, Optio
         let path = format!("{path}.{}", entry.key);
         let finding =
             findings.add(Code::UnknownField, entry.place, path, format!("outputs have no field `{}`", entry.key));
-        if let Some(meant) = nearest(&entry.key, FIELDS) {
-            finding.suggest(format!("did you mean `{meant}`?"));
-        }
+        finding.suggest(did_you_mean(nearest(&entry.key, FIELDS), "use format, schema and parser"));
     }
     let format = text(value, "format", &format!("{path}.format"), findings);
     if let (Some(format), Some(node)) = (&format, value.find("format"))
@@ -40,9 +38,7 @@ pub(super) fn outputs(draft: &Draft, findings: &mut Findings) -> (Outputs, Optio
     {
         let message = format!("output format `{}` is not one of {}", format.escape_debug(), FORMATS.join(", "));
         let finding = findings.add(Code::InvalidEnumValue, node.place, format!("{path}.format"), message);
-        if let Some(meant) = nearest(format, FORMATS) {
-            finding.suggest(format!("did you mean `{meant}`?"));
-        }
+        finding.suggest(did_you_mean(nearest(format, FORMATS), "`text` is the most general"));
     }
     let inline = value.find("schema").filter(|schema| schema.entries().is_some()).map(Node::to_json);
     let schema = match inline {
@@ -73,7 +69,8 @@ pub(super) fn commands(draft: &Draft, findings: &mut Findings) -> Vec<String> {
                         format!("{path}[{at}]"),
                         format!("the command `{name}` is listed twice"),
                     )
-                    .with_severity(Severity::Warning);
+                    .with_severity(Severity::Warning)
+                    .suggest("remove one of them");
             }
             Some(name) => names.push(name.to_owned()),
             None => wrong_type(element, &format!("{path}[{at}]"), "a string", findings),

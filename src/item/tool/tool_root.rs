@@ -131,7 +131,9 @@ fn lower_mcp(map: &mut Node, config: &mut Node, findings: &mut Findings) {
         let words = match entry.value.as_text().map(split_words) {
             Some(Ok(words)) => words,
             Some(Err(err)) => {
-                findings.add(Code::InvalidType, place, path, format!("server_command is not a command: {err}"));
+                findings
+                    .add(Code::InvalidType, place, path, format!("server_command is not a command: {err}"))
+                    .suggest("close every quote, as in a shell");
                 Vec::new()
             }
             None => {

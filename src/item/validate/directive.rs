@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::schema;
 use crate::item::code::Code;
 use crate::item::directive::{Directive, Param, Step, StepAction};
 use crate::item::finding::Findings;
@@ -19,14 +20,16 @@ pub(super) fn check(directive: &Directive, store: &ItemStore, findings: &mut Fin
                 if let Some(item) = named(store, ItemKind::Tool, item_id, step.place, &path, findings)
                     && let Some(tool) = item.as_tool()
                 {
-                    arguments(&tool.manifest.input_schema, params, step, &path, findings);
+                    let hint = format!("see what it takes with `piton tool show {}`", item.id);
+                    arguments(&tool.manifest.input_schema, params, step, (&path, &hint), findings);
                 }
             }
             StepAction::Directive { item_id, params } => {
                 if let Some(item) = named(store, ItemKind::Directive, item_id, step.place, &path, findings)
                     && let Some(callee) = item.as_directive()
                 {
-                    arguments(&callee.input_schema, params, step, &path, findings);
+                    let hint = format!("see what it takes with `piton directive show {}`", item.id);
+                    arguments(&callee.input_schema, params, step, (&path, &hint), findings);
                 }
             }
             StepAction::Checkpoint { .. }
@@ -41,10 +44,9 @@ pub(super) fn check(directive: &Directive, store: &ItemStore, findings: &mut Fin
     for hook in &directive.hooks {
         named(store, ItemKind::Directive, &hook.directive, hook.place, "metadata.hooks.hook", findings);
     }
-    for problem in params::check_schema(&directive.input_schema) {
-        let place = directive.inputs.first().map_or(Place::START, |input| input.place);
-        findings.add(problem.code, place, format!("inputs{}", problem.pointer.replace('/', ".")), problem.message);
-    }
+    let place = directive.inputs.first().map_or(Place::START, |input| input.place);
+    let locate = |pointer: &str| (format!("inputs{}", pointer.replace('/', ".")), place);
+    schema::report(&directive.input_schema, locate, findings);
 }
 
 fn named<'s>(
@@ -77,7 +79,10 @@ fn named<'s>(
 }
 
 /// Literal parameters are judged now; those with placeholders when the step runs.
-fn arguments(schema: &Value, given: &[Param], step: &Step, path: &str, findings: &mut Findings) {
+///
+/// `callee` is the path of the step and the way to learn what is expected.
+fn arguments(schema: &Value, given: &[Param], step: &Step, callee: (&str, &str), findings: &mut Findings) {
+    let (path, hint) = callee;
     let place_of = |name: &str| given.iter().find(|param| param.name == name).map_or(step.place, |param| param.place);
     let mut values = Map::new();
     let mut open: Vec<&str> = Vec::new();
@@ -90,7 +95,7 @@ fn arguments(schema: &Value, given: &[Param], step: &Step, path: &str, findings:
             }
             Err(err) => {
                 let message = format!("parameter `{}`: {err}", param.name);
-                findings.add(Code::InvalidParameter, param.place, path, message);
+                findings.add(Code::InvalidParameter, param.place, path, message).suggest(hint);
                 open.push(&param.name);
             }
         }
@@ -102,7 +107,7 @@ fn arguments(schema: &Value, given: &[Param], step: &Step, path: &str, findings:
             continue;
         }
         let finding = findings.add(Code::InvalidParameter, place_of(name), path, problem.message);
-        finding.suggestion = problem.suggestion;
+        finding.suggest(problem.suggestion.unwrap_or_else(|| hint.to_owned()));
     }
 }
 

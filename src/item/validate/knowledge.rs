@@ -1,5 +1,6 @@
 //! What a knowledge entry says about itself.
 
+use super::{place_of, schema};
 use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::knowledge::Knowledge;
@@ -9,14 +10,17 @@ use crate::item::params;
 pub(super) fn check(entry: &Knowledge, findings: &mut Findings) {
     let Some(node) = entry.schema() else { return };
     let schema = node.to_json();
-    let problems = params::check_schema(&schema);
-    if problems.is_empty() {
-        let wrong = params::validate(&schema, &entry.front_matter).err().unwrap_or_default();
-        for problem in wrong {
-            findings.add(Code::InvalidType, node.place, problem.pointer.replace('/', "."), problem.message);
-        }
+    let before = findings.as_slice().len();
+    schema::report(&schema, |pointer| schema::locate(&entry.fields, "schema", pointer), findings);
+    if findings.as_slice().len() > before {
+        return;
     }
-    for problem in problems {
-        findings.add(problem.code, node.place, format!("schema{}", problem.pointer.replace('/', ".")), problem.message);
+    for problem in params::validate(&schema, &entry.front_matter).err().unwrap_or_default() {
+        let path = problem.pointer.trim_start_matches('/').replace('/', ".");
+        let place = if path.is_empty() { node.place } else { place_of(&entry.fields, &path) };
+        let message = problem.message.replacen("parameter", "field", 1);
+        findings
+            .add(Code::InvalidType, place, path, message)
+            .suggest("change the field, or the `schema` that the entry gives itself");
     }
 }

@@ -6,6 +6,7 @@
 
 mod directive;
 mod knowledge;
+pub mod schema;
 mod tool;
 pub mod tool_root;
 
@@ -79,7 +80,7 @@ fn category(item: &Item, findings: &mut Findings) {
         findings
             .add(
                 Code::CategoryMismatch,
-                Place::START,
+                item.place_of("category"),
                 "category",
                 format!("category '{}' differs from the folder '{}'", item.category, item.folder_category),
             )
@@ -97,7 +98,8 @@ fn integrity(item: &Item, unsigned: Unsigned, findings: &mut Findings) {
             };
             findings
                 .add(Code::Unsigned, Place::START, "", format!("{} `{}` is not signed", item.kind(), item.id))
-                .with_severity(severity);
+                .with_severity(severity)
+                .suggest("read it, then stamp it: a comment `kiwi-mcp:validated:<UTC time>Z:<sha256>` as first line");
         }
         Integrity::Mismatch { stamped, actual } => {
             findings
@@ -115,7 +117,9 @@ fn integrity(item: &Item, unsigned: Unsigned, findings: &mut Findings) {
                 .suggest("sign it again to have its whole content covered");
         }
         Integrity::Invalid { reason, line } => {
-            findings.add(Code::InvalidStamp, Place { line: *line, column: 1 }, "", *reason);
+            findings
+                .add(Code::InvalidStamp, Place { line: *line, column: 1 }, "", *reason)
+                .suggest("remove it, read the item, and stamp it again in the first line");
         }
     }
 }

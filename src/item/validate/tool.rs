@@ -8,13 +8,13 @@ use std::path::{Component, Path, PathBuf};
 use regex::Regex;
 use serde_json::Value;
 
-use super::{place_of, required};
+use super::{place_of, required, schema};
 use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Node};
-use crate::item::params;
 use crate::item::place::Place;
 use crate::item::tool::{LoadedTool, Spelling, ToolKind};
+use crate::item::wording::shown;
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 const TRANSPORTS: [&str; 5] = ["stdio", "sse", "websocket", "http", "streamable_http"];
@@ -32,9 +32,8 @@ pub(super) fn check(tool: &LoadedTool, project: Option<&Path>, findings: &mut Fi
         ToolKind::Local => local(tool, findings),
         ToolKind::Primitive | ToolKind::Meta | ToolKind::Directive | ToolKind::Knowledge => {}
     }
-    requirements(tool, findings);
-    timeout(tool, findings);
-    schemas(tool, findings);
+    requirements(tool, project, findings);
+    schemas(tool, project, findings);
 }
 
 fn script(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
@@ -43,12 +42,10 @@ fn script(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
             find_entrypoint(tool, "config.entrypoint", findings);
         }
         Some(_) => {
-            findings.add(
-                Code::InvalidType,
-                place_of(&tool.node, "config.entrypoint"),
-                "config.entrypoint",
-                "config.entrypoint must be a string",
-            );
+            let place = place_of(&tool.node, "config.entrypoint");
+            findings
+                .add(Code::InvalidType, place, "config.entrypoint", "config.entrypoint must be a string")
+                .suggest("name the file to run: `entrypoint: main.py`");
         }
         None => {
             findings
@@ -102,7 +99,9 @@ pub(super) fn find_entrypoint(tool: &LoadedTool, path: &str, findings: &mut Find
         return None;
     }
     if !target.is_file() {
-        findings.add(Code::NotARegularFile, place, path, format!("Entrypoint '{entrypoint}' is not a regular file"));
+        findings
+            .add(Code::NotARegularFile, place, path, format!("Entrypoint '{entrypoint}' is not a regular file"))
+            .suggest("name the file to run, not its folder");
         return None;
     }
     Some(file)
@@ -114,7 +113,9 @@ fn lib_imports(tool: &LoadedTool, project: Option<&Path>, findings: &mut Finding
     for (at, name) in names.iter().enumerate() {
         let path = format!("config.lib_imports[{at}]");
         let Some(module) = name.as_text() else {
-            findings.add(Code::InvalidType, name.place, path, "a module must be named by a string");
+            findings
+                .add(Code::InvalidType, name.place, path, "a module must be named by a string")
+                .suggest("name a file of `.ai/tools/lib/` without its ending");
             continue;
         };
         let lib = project.join(".ai/tools/lib");
@@ -163,10 +164,12 @@ fn auth(tool: &LoadedTool, findings: &mut Findings) {
                     "config.auth.type",
                     format!("unknown authentication '{other}'"),
                 )
-                .suggest("use one of bearer, basic, header");
+                .suggest("use one of bearer, basic, header, api_key");
         }
         None => {
-            findings.add(Code::MissingRequiredField, auth.place, "config.auth.type", "config.auth.type is required");
+            findings
+                .add(Code::MissingRequiredField, auth.place, "config.auth.type", "config.auth.type is required")
+                .suggest("add `type:` with one of bearer, basic, header, api_key");
         }
     }
     if auth.find("env_var").is_none() {
@@ -208,17 +211,19 @@ fn url_template(tool: &LoadedTool, url: &str, findings: &mut Findings) {
     if url.starts_with("${") {
         return;
     }
-    let problem = match url::Url::parse(&filled) {
-        Err(err) => err.to_string(),
+    let example = "write it as a whole, e.g. `https://api.example.com/v1/items`";
+    let (problem, suggestion) = match url::Url::parse(&filled) {
+        Err(err) => (err.to_string(), example),
         Ok(parsed) if !matches!(parsed.scheme(), "http" | "https") => {
-            format!("scheme '{}' is not http or https", parsed.scheme())
+            (format!("scheme '{}' is not http or https", parsed.scheme()), example)
         }
-        Ok(parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
-            "credentials do not belong in a URL".to_owned()
-        }
+        Ok(parsed) if !parsed.username().is_empty() || parsed.password().is_some() => (
+            "credentials do not belong in a URL".to_owned(),
+            "remove them; `config.auth` names the environment variable that holds the secret",
+        ),
         Ok(_) => return,
     };
-    findings.add(Code::InvalidUrl, place, "config.url", format!("invalid URL: {problem}"));
+    findings.add(Code::InvalidUrl, place, "config.url", format!("invalid URL: {problem}")).suggest(suggestion);
 }
 
 fn mcp_server(tool: &LoadedTool, findings: &mut Findings) {
@@ -268,12 +273,10 @@ fn docker(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
         && !is_inside(context)
     {
         let place = place_of(&tool.node, "config.build_context");
-        findings.add(
-            Code::PathEscape,
-            place,
-            "config.build_context",
-            format!("build context '{context}' leaves the tool's folder"),
-        );
+        let message = format!("build context '{context}' leaves the tool's folder");
+        findings
+            .add(Code::PathEscape, place, "config.build_context", message)
+            .suggest("keep what is built beside the manifest, e.g. `build_context: .`");
     }
     let volumes = tool.node.find("config").and_then(|config| config.find("volumes")).and_then(Node::elements);
     for (at, volume) in volumes.unwrap_or_default().iter().enumerate() {
@@ -283,7 +286,9 @@ fn docker(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
             _ => volume.find("source").and_then(Node::as_text).map(str::to_owned),
         };
         let Some(source) = source else {
-            findings.add(Code::MissingRequiredField, volume.place, path, "a volume needs a source and a target");
+            findings
+                .add(Code::MissingRequiredField, volume.place, path, "a volume needs a source and a target")
+                .suggest("write `data:/data`, or a mapping with `source` and `target`");
             continue;
         };
         let absolute_inside = project.is_some_and(|root| Path::new(&source).starts_with(root));
@@ -310,7 +315,7 @@ fn local(tool: &LoadedTool, findings: &mut Findings) {
 }
 
 /// Dependencies are package requirements, wherever they were written.
-fn requirements(tool: &LoadedTool, findings: &mut Findings) {
+fn requirements(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
     let is_python = tool.manifest.executor.as_ref().is_none_or(|id| id.as_str() == "python_runtime");
     for dependency in tool.manifest.dependencies.iter().filter(|text| is_python && !is_requirement(text)) {
         let place = place_of(&tool.node, "dependencies");
@@ -319,7 +324,8 @@ fn requirements(tool: &LoadedTool, findings: &mut Findings) {
     let Some(folder) = &tool.folder else { return };
     let path = folder.join("requirements.txt");
     let Ok(text) = std::fs::read_to_string(&path) else { return };
-    let mut own = Findings::new(&path, findings.strength());
+    let shown = project.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(&path);
+    let mut own = Findings::new(shown, findings.strength());
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split(" #").next().unwrap_or_default().trim();
         let ignored = line.is_empty() || line.starts_with('#') || line.starts_with('-') || line.ends_with('\\');
@@ -346,30 +352,36 @@ fn is_requirement(text: &str) -> bool {
     text.len() < 1024 && PATTERN.as_ref().is_some_and(|pattern| pattern.is_match(text.trim()))
 }
 
-fn timeout(tool: &LoadedTool, findings: &mut Findings) {
-    if let Some(value) = tool.manifest.config.get("timeout")
-        && !value.as_f64().is_some_and(|seconds| seconds > 0.0)
+fn schemas(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
+    let input = if tool.node.find("inputs").is_some() { "inputs" } else { "parameters" };
+    let list = tool.node.find(input).and_then(Node::elements);
+    let locate = |pointer: &str| match list.and_then(|list| in_list(list, input, pointer)) {
+        Some(found) => found,
+        None => schema::locate(&tool.node, input, pointer),
+    };
+    schema::report(&tool.manifest.input_schema, locate, findings);
+    if let Some(output) = &tool.manifest.output_schema {
+        let inline = tool.node.find("outputs").and_then(|outputs| outputs.find("schema")).and_then(Node::entries);
+        let base = if inline.is_some() { "outputs.schema" } else { "outputs" };
+        schema::report(output, |pointer| schema::locate(&tool.node, base, pointer), findings);
+    }
+    if let (Some(name), Some(project)) = (&tool.manifest.outputs.schema, project)
+        && !schema::exists(project, name)
     {
+        let place = place_of(&tool.node, "outputs.schema");
         findings
-            .add(
-                Code::InvalidType,
-                place_of(&tool.node, "config.timeout"),
-                "config.timeout",
-                "timeout must be a positive number of seconds",
-            )
-            .suggest("e.g. `timeout: 60`");
+            .add(Code::UnknownSchema, place, "outputs.schema", format!("schema '{}' does not exist", shown(name)))
+            .suggest(format!("create `.ai/schemas/{}.json`, or write the schema in its place", shown(name)));
     }
 }
 
-fn schemas(tool: &LoadedTool, findings: &mut Findings) {
-    let input = if tool.node.find("inputs").is_some() { "inputs" } else { "parameters" };
-    let output = tool.manifest.output_schema.as_ref().map(|schema| ("outputs", schema));
-    for (path, schema) in [(input, &tool.manifest.input_schema)].into_iter().chain(output) {
-        for problem in params::check_schema(schema) {
-            let place = place_of(&tool.node, &format!("{path}{}", problem.pointer.replace('/', ".")));
-            findings.add(problem.code, place, format!("{path}{}", problem.pointer.replace('/', ".")), problem.message);
-        }
-    }
+/// Parameters given as a list become properties of a schema; leads back from there.
+fn in_list(list: &[Node], base: &str, pointer: &str) -> Option<(String, Place)> {
+    let (name, rest) = pointer.strip_prefix("/properties/").map(|rest| rest.split_once('/').unwrap_or((rest, "")))?;
+    let at = list.iter().position(|element| element.find("name").and_then(Node::as_text) == Some(name))?;
+    let field = if rest.is_empty() { String::new() } else { format!(".{}", rest.replace('/', ".")) };
+    let place = place_of(list.get(at)?, &field);
+    Some((format!("{base}[{at}]{field}"), place))
 }
 
 /// A relative path that stays in its folder, without characters that no path may hold.

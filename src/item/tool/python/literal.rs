@@ -21,10 +21,13 @@ pub(super) fn read(
     let mut complaint = None;
     let node = value(expression, source, 0, &mut complaint);
     if let Some(Complaint { code, offset, message }) = complaint {
-        let finding = findings.add(code, source.place(offset), path, message);
-        if code == Code::CodeNotExecuted {
-            finding.suggest("write a literal value");
-        }
+        findings.add(code, source.place(offset), path, message).suggest(match code {
+            Code::NestingLimit => "flatten the structure",
+            Code::DuplicateKey => "keep one of the two",
+            Code::InvalidType => "write keys as strings",
+            Code::InvalidNumber => "use a finite number, at most 64 bits wide; put quotes around it if it is text",
+            _ => "write a literal value",
+        });
     }
     node
 }

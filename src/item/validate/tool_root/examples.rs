@@ -96,24 +96,23 @@ fn is_kind(scenario: &str, kind: &str) -> bool {
 
 fn report_missing(command: &Entry, scenarios: &[&str], path: &str, findings: &mut Findings) {
     let fails = scenarios.iter().any(|scenario| scenario.starts_with("failure_"));
-    let strict = findings.strength() == Strength::Strict;
-    let must = if strict { Severity::Error } else { Severity::Warning };
     for kind in SCENARIOS {
         if scenarios.iter().any(|scenario| is_kind(scenario, kind)) {
             continue;
         }
         // Without any failure, the first kind of failure stands for all.
-        let (wanted, severity) = match kind {
-            "success" => ("success", must),
-            "failure_invalid_param" if !fails => ("failure_*", must),
-            "edge_case" => ("edge_case_*", Severity::Warning),
-            _ => (kind, Severity::Warning),
+        let (wanted, required) = match kind {
+            "success" => ("success", true),
+            "failure_invalid_param" if !fails => ("failure_*", true),
+            "edge_case" => ("edge_case_*", false),
+            _ => (kind, false),
         };
         let message = format!("the examples of `{}` have no {wanted} scenario", shown(&command.key));
         let name = if wanted == "failure_*" { "failure_invalid_param" } else { kind };
-        findings
-            .add(Code::MissingScenario, command.place, path, message)
-            .with_severity(severity)
-            .suggest(format!("add an example with `scenario: {name}`"));
+        let finding = findings.add(Code::MissingScenario, command.place, path, message);
+        finding.suggest(format!("add an example with `scenario: {name}`"));
+        if !required {
+            finding.with_severity(Severity::Warning);
+        }
     }
 }

@@ -8,6 +8,8 @@ use crate::item::javascript::{self, Dialect};
 use crate::item::node::{Entry, Node};
 use crate::item::place::Place;
 
+use crate::item::wording::separated;
+
 use super::fields::{is_kebab_case, list_of, mappings_of, missing, report_unknown, require_texts, shown, wrong_type};
 use super::{Names, check_command_name, check_known_command};
 
@@ -73,17 +75,14 @@ fn check_id<'n>(function: &'n Node, path: &str, seen: &mut HashMap<&'n str, Plac
     let Some(id) = value.as_text().filter(|id| !id.trim().is_empty()) else { return };
     let path = format!("{path}.id");
     if !is_kebab_case(id) {
-        let better: String =
-            id.chars().take(60).map(|c| if "_. ".contains(c) { '-' } else { c.to_ascii_lowercase() }).collect();
-        let finding = findings.add(
-            Code::NamingConvention,
-            value.place,
-            path.clone(),
-            format!("`{}` is not kebab-case", shown(id)),
-        );
-        if is_kebab_case(&better) {
-            finding.suggest(format!("write `{better}`"));
-        }
+        let better = separated(&id.chars().take(60).collect::<String>(), '-');
+        let suggestion = if is_kebab_case(&better) {
+            format!("write `{better}`")
+        } else {
+            "use lower case letters and digits, separated by `-`".to_owned()
+        };
+        let message = format!("`{}` is not kebab-case", shown(id));
+        findings.add(Code::NamingConvention, value.place, path.clone(), message).suggest(suggestion);
     }
     if let Some(first) = seen.get(id) {
         let message = format!("id `{}` is given twice, first at line {}", shown(id), first.line);
