@@ -5,6 +5,7 @@
 mod architecture;
 mod codes;
 mod config;
+mod guide;
 mod harness;
 mod init;
 mod quickstart;
