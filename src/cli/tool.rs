@@ -70,9 +70,10 @@ pub(super) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, E
 }
 
 fn human(tool: &ToolDescription, ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
-    ui.line(&format!("{} {} ({}, {})", tool.tool_id, tool.version, text(&tool.kind), tool.source))?;
-    if !tool.description.is_empty() {
-        ui.line(tool.description.trim())?;
+    let manifest = &tool.manifest;
+    ui.line(&format!("{} {} ({}, {})", manifest.tool_id, manifest.version, text(&manifest.kind), tool.source))?;
+    if !manifest.description.is_empty() {
+        ui.line(manifest.description.trim())?;
     }
     ui.line("")?;
     ui.line(&format!("path       {}", ctx.shown_path(&tool.path).display()))?;
@@ -136,7 +137,8 @@ fn flatten(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
 }
 
 /// Documentation for readers of the project.
-fn markdown(tool: &ToolDescription) -> String {
+fn markdown(description: &ToolDescription) -> String {
+    let tool = &description.manifest;
     let mut page = format!("# {}\n\n", tool.name.as_deref().unwrap_or(tool.tool_id.as_str()));
     // Writing to a string cannot fail.
     let _ = writeln!(page, "`{}` {} ({})\n", tool.tool_id, tool.version, text(&tool.kind));
@@ -167,8 +169,8 @@ fn markdown(tool: &ToolDescription) -> String {
     if let Some(schema) = &tool.output_schema {
         let _ = writeln!(page, "## Result\n\n```json\n{schema:#}\n```\n");
     }
-    if !tool.chain.is_empty() {
-        let chain: Vec<_> = tool.chain.iter().map(|id| format!("`{id}`")).collect();
+    if !description.chain.is_empty() {
+        let chain: Vec<_> = description.chain.iter().map(|id| format!("`{id}`")).collect();
         let _ = writeln!(page, "## Runs through\n\n{}", chain.join(" → "));
     }
     page

@@ -34,7 +34,7 @@ pub use origin::Origin;
 pub use reading::{Reading, Root, Surroundings, may_be_tool, read};
 
 /// A tool, whatever it was written as.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolManifest {
     /// How items name it.
     pub tool_id: ItemId,
@@ -43,6 +43,7 @@ pub struct ToolManifest {
     /// What it is.
     pub kind: ToolKind,
     /// The name for people, where one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its version.
     pub version: String,
@@ -79,6 +80,7 @@ pub struct ToolManifest {
     /// The commands it offers (`tool:` spelling and MCP servers).
     pub commands: Vec<String>,
     /// Schema 2.0 sections (`executable_knowledge`, `api_complexity`, `anti_patterns`, `examples`, …) as written.
+    #[serde(skip_serializing_if = "Map::is_empty")]
     pub knowledge: Map<String, Value>,
     /// Whether it was found in `.ai/scripts/` without metadata of its own.
     pub legacy: bool,
