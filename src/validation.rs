@@ -65,13 +65,13 @@ pub struct Counts {
 /// Validates the project's items.
 pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
     let wanted = |file: &Path| options.paths.is_empty() || options.paths.iter().any(|path| file.starts_with(path));
+    let unusable = store.broken().filter(|(_, file)| wanted(file)).map(|(kind, file)| (kind, file.to_path_buf()));
     let items: Vec<&Item> =
         store.items().iter().filter(|item| item.layer == Layer::Project && wanted(home(item))).collect();
 
     let root = store.roots().project.clone().unwrap_or_default();
     let mut findings: Vec<Finding> = store
         .findings()
-        .iter()
         .chain(&options.settings)
         .cloned()
         .chain(validate::schema::check_files(store.roots(), options.strength))
@@ -95,7 +95,7 @@ pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
     });
     findings.dedup();
     let valid = findings.iter().all(|finding| finding.severity == Severity::Warning);
-    Report { valid, findings, items: count(&items), unchecked: opinion.unchecked }
+    Report { valid, findings, items: count(&items, unusable), unchecked: opinion.unchecked }
 }
 
 /// What a path given by a person must be below to mean this item: its folder for a folder tool.
@@ -166,6 +166,7 @@ fn executor_kind(chain: &ExecutorChain<'_>, findings: &mut Findings) {
         }
         _ => return,
     };
+    let message = format!("{message} ({})", chain::arrows(&chain.ids()));
     findings
         .add(Code::UnexpectedExecutor, place_of(&chain.tool.node, "executor"), "executor", message)
         .suggest(suggestion);
@@ -190,9 +191,10 @@ fn script(tool: &LoadedTool, chain: &ExecutorChain<'_>) -> Option<Script> {
     Some(Script { path, text: source.text, language })
 }
 
-fn count(items: &[&Item]) -> Counts {
-    let files: HashSet<&Path> = items.iter().map(|item| item.file.as_path()).collect();
-    debug_assert_eq!(files.len(), items.len(), "an item was counted twice");
-    let of = |kind: ItemKind| items.iter().filter(|item| item.kind() == kind).count();
+/// Counts what was looked at, files that hold no usable item included.
+fn count(items: &[&Item], unusable: impl Iterator<Item = (ItemKind, PathBuf)>) -> Counts {
+    let usable = items.iter().map(|item| (item.kind(), home(item).to_path_buf()));
+    let seen: HashSet<(ItemKind, PathBuf)> = usable.chain(unusable).collect();
+    let of = |wanted: ItemKind| seen.iter().filter(|(kind, _)| *kind == wanted).count();
     Counts { tools: of(ItemKind::Tool), directives: of(ItemKind::Directive), knowledge: of(ItemKind::Knowledge) }
 }

@@ -19,6 +19,12 @@ Examples:
   piton quickstart            Make the example and look at it")]
 pub(super) struct QuickstartArguments {}
 
+const FILES: [(&str, &str); 3] = [
+    (".ai/directives/examples/hello.md", "a directive: a workflow, step by step"),
+    (".ai/tools/examples/greet/", "the tool it calls: a manifest and a script"),
+    (".ai/knowledge/examples/how_items_work.md", "knowledge: what is worth remembering"),
+];
+
 pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let options = validate::options(ctx);
     let store = ItemStore::open(ctx.roots(), options.strength);
@@ -27,15 +33,22 @@ pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
         ui.json(&json!({"project": ctx.root.to_string_lossy(), "validation": report}))?;
         return Ok(ExitStatus::Success);
     }
-    ui.note(&format!("An example project, in `{}`\n", ctx.root.display()));
-    ui.note("$ piton validate");
+    ui.talk_on_stdout();
+    ui.line(&format!("A project with one item of each kind, in `{}`\n", ctx.root.display()))?;
+    for (file, meaning) in FILES {
+        ui.line(&format!("  {file:<42}{meaning}"))?;
+    }
+    ui.line("\nEvery mistake in them is found at once; here is none, they are just not signed yet:\n")?;
+    ui.line("$ piton validate")?;
     validate::human(&report, ctx, ui)?;
-    ui.note("\n$ piton directive show hello");
+    ui.line("\nA directive says what it needs, what it may do and in which steps:\n")?;
+    ui.line("$ piton directive show hello")?;
     directive::show("hello", ctx, ui)?;
-    ui.note("\n$ piton tool show greet");
+    ui.line("\nA tool may be written in five ways; piton understands it as one, and says where each field stands:\n")?;
+    ui.line("$ piton tool show greet")?;
     tool::show("greet", ctx, ui)?;
-    ui.note("");
-    ui.hint(&format!("look around in `{}`, or make your own with `piton init`", ctx.root.display()));
+    ui.line(&format!("\nLook around with `cd {}`, or make your own project with `piton init`", ctx.root.display()))?;
+    ui.line("Nothing is executed yet: this version reads, checks and shows")?;
     Ok(ExitStatus::Success)
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Format, Ui};
+use super::{Format, Ui, clean};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::exec::description::ToolDescription;
@@ -60,7 +60,7 @@ pub(super) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, E
     let description = ToolDescription::of(item, tool, &store);
     match ui.format() {
         Format::Json => ui.json(&description)?,
-        Format::Markdown => ui.rendered(&markdown(&description))?,
+        Format::Markdown => ui.rendered(&clean(&markdown(&description)))?,
         Format::Human | Format::Sarif => human(&description, ctx, ui)?,
     }
     if let Some(problem) = &description.chain_error {
@@ -115,8 +115,9 @@ fn fields(tool: &ToolDescription) -> Vec<(String, String)> {
 
 fn flatten(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
     match value {
-        Value::Null => {}
-        Value::Object(entries) if path == "output_schema" || path.starts_with("parameters") => {
+        Value::Null if !is_value(path) => {}
+        Value::String(_) if is_value(path) => fields.push((path.to_owned(), value.to_string())),
+        Value::Object(entries) if path == "output_schema" || is_value(path) => {
             fields.push((path.to_owned(), Value::Object(entries.clone()).to_string()));
         }
         Value::Object(entries) => {
@@ -129,11 +130,21 @@ fn flatten(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
                 flatten(&format!("parameters[{at}]"), element, fields);
             }
         }
+        Value::Array(elements) if path == "dependencies" => {
+            for (at, element) in elements.iter().enumerate() {
+                flatten(&format!("dependencies[{at}]"), element, fields);
+            }
+        }
         Value::Array(elements) if elements.is_empty() => {}
         Value::String(text) if text.is_empty() => {}
         Value::String(text) => fields.push((path.to_owned(), text.trim_end().replace('\n', "\n    "))),
         other => fields.push((path.to_owned(), other.to_string())),
     }
+}
+
+/// Whether a field of a parameter is shown as it is: a default may be anything, `null` too.
+fn is_value(path: &str) -> bool {
+    path.starts_with("parameters[") && path.ends_with(".default")
 }
 
 /// Documentation for readers of the project.

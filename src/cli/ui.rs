@@ -51,10 +51,18 @@ pub enum Verbosity {
     Verbose,
 }
 
+/// Where talk goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
 /// The terminal.
 pub struct Ui {
     format: Format,
     verbosity: Verbosity,
+    talk_to: Stream,
     out: BufWriter<AutoStream<io::Stdout>>,
     talk: AutoStream<io::Stderr>,
 }
@@ -80,6 +88,7 @@ impl Ui {
         Self {
             format,
             verbosity,
+            talk_to: Stream::Stderr,
             out: BufWriter::new(AutoStream::new(out, out_choice)),
             talk: AutoStream::new(talk, talk_choice),
         }
@@ -88,6 +97,11 @@ impl Ui {
     /// Changes when to colour, once the settings are known.
     pub fn set_color(&mut self, color: ColorSetting, environment: &Environment) {
         *self = Self::new(self.format, self.verbosity, color, environment);
+    }
+
+    /// Makes talk a part of the result: a tour must stay in one piece when it is piped.
+    pub(super) fn talk_on_stdout(&mut self) {
+        self.talk_to = Stream::Stdout;
     }
 
     /// The format that was asked for.
@@ -223,6 +237,10 @@ impl Ui {
     fn say_raw(&mut self, text: &str) {
         // On a terminal both streams end in the same place: keep them in order. Talk that cannot be
         // written has nobody to be told to.
+        if self.talk_to == Stream::Stdout {
+            let _ = self.out.write_all(text.as_bytes());
+            return;
+        }
         let _ = self.out.flush();
         let _ = self.talk.write_all(text.as_bytes());
     }

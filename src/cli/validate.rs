@@ -1,6 +1,6 @@
 //! `piton validate`: every finding in one pass.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::diagnostic::Diagnostics;
 use super::{Format, Ui, sarif};
@@ -73,12 +73,22 @@ fn selected(
         let absolute =
             ctx.cwd.join(path).canonicalize().map_err(|source| Error::Read { file: path.clone(), source })?;
         let is_item_folder = absolute.starts_with(ctx.project_items()) || ctx.root.starts_with(&absolute);
-        if !is_item_folder && !store.adopt(&absolute, strength) {
+        // A part of a folder tool means the tool.
+        let absolute = store.tool_folder(&absolute).map(Path::to_path_buf).unwrap_or(absolute);
+        let is_known =
+            is_item_folder && (absolute.is_dir() || store.knows(&absolute) || is_beside_items(&absolute, ctx));
+        if !is_known && (is_item_folder || !store.adopt(&absolute, strength)) {
             return Err(Error::NotAnItem(path.clone()));
         }
         paths.push(absolute);
     }
     Ok(paths)
+}
+
+/// Files of `.ai/` that are no items and yet are looked at, or belong to items.
+fn is_beside_items(path: &Path, ctx: &Context) -> bool {
+    let folders = ["config.yaml", "extractors", "parsers", "schemas", "tools/lib"];
+    folders.iter().any(|name| path.starts_with(ctx.project_items().join(name)))
 }
 
 /// Prints a report for people: findings as data, the summary as talk.

@@ -123,6 +123,7 @@ pub fn resolve<'s>(store: &'s ItemStore, tool: &'s LoadedTool) -> Result<Executo
     }
 }
 
-fn arrows(ids: &[ItemId]) -> String {
+/// The ids of a chain, as people read them.
+pub(crate) fn arrows(ids: &[ItemId]) -> String {
     ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(" → ")
 }

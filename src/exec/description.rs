@@ -10,7 +10,7 @@ use crate::item::finding::serialize_path;
 use crate::item::id::ItemId;
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemStore, Layer};
-use crate::item::tool::{Isolation, LoadedTool, Origin, Spelling, ToolKind, ToolManifest};
+use crate::item::tool::{Isolation, LoadedTool, Origin, Parameter, Spelling, ToolKind, ToolManifest};
 
 /// Everything there is to know about a tool before it runs.
 #[derive(Clone, Debug, Serialize)]
@@ -51,6 +51,8 @@ impl ToolDescription {
             .origins()
             .into_iter()
             .map(|(field, origin)| (field, Origin { file: store.roots().display(&origin.file), ..origin }));
+        let mut origins: BTreeMap<String, Origin> = origins.collect();
+        schema_origins(&tool.manifest.parameters, &mut origins);
         Self {
             manifest: ToolManifest { category: item.category.clone(), isolation, ..tool.manifest.clone() },
             chain,
@@ -59,7 +61,30 @@ impl ToolDescription {
             source: item.layer,
             path: item.file.clone(),
             signature: item.integrity.clone(),
-            origins: origins.collect(),
+            origins,
+        }
+    }
+}
+
+/// Gives parameters that were written as a schema the origins of its properties.
+fn schema_origins(parameters: &[Parameter], origins: &mut BTreeMap<String, Origin>) {
+    for (at, parameter) in parameters.iter().enumerate() {
+        for section in ["parameters", "inputs"] {
+            let property = format!("{section}.properties.{}", parameter.name);
+            let found = [
+                ("", origins.get(&property)),
+                (".name", origins.get(&property)),
+                (".type", origins.get(&format!("{property}.type"))),
+                (".default", origins.get(&format!("{property}.default"))),
+                (".description", origins.get(&format!("{property}.description"))),
+                (".required", origins.get(&format!("{section}.required")).filter(|_| parameter.required)),
+            ];
+            let found = found.map(|(field, origin)| (format!("parameters[{at}]{field}"), origin.cloned()));
+            for (field, origin) in found {
+                if let Some(origin) = origin {
+                    origins.entry(field).or_insert(origin);
+                }
+            }
         }
     }
 }

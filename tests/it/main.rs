@@ -5,8 +5,13 @@
 mod architecture;
 mod codes;
 mod config;
+mod directive;
+mod forest;
 mod guide;
 mod harness;
 mod init;
 mod quickstart;
+mod resolution;
+mod tool;
 mod usage;
+mod validate;

@@ -12,6 +12,21 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     success: true
     exit_code: 0
     ----- stdout -----
+    A project with one item of each kind, in `[TMP]/piton-quickstart-[ID]`
+
+      .ai/directives/examples/hello.md          a directive: a workflow, step by step
+      .ai/tools/examples/greet/                 the tool it calls: a manifest and a script
+      .ai/knowledge/examples/how_items_work.md  knowledge: what is worth remembering
+
+    Every mistake in them is found at once; here is none, they are just not signed yet:
+
+    $ piton validate
+    warning: 3 items are not signed; `--format json` lists them
+    ✓ 1 tool, 1 directive, 1 knowledge entry: 0 errors, 3 warnings
+
+    A directive says what it needs, what it may do and in which steps:
+
+    $ piton directive show hello
     hello 1.0.0 (directive, project)
     Write a greeting into hello.txt
     .ai/directives/examples/hello.md
@@ -25,6 +40,10 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
 
     Steps
       1. greet  tool `greet`: Write the greeting
+
+    A tool may be written in five ways; piton understands it as one, and says where each field stands:
+
+    $ piton tool show greet
     greet 1.0.0 (script, project)
     Writes a greeting into hello.txt
 
@@ -41,22 +60,18 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     category: examples  # .ai/tools/examples/greet/tool.yaml:5
     executor: bash_runtime  # .ai/tools/examples/greet/tool.yaml:6
     config.entrypoint: greet.sh  # .ai/tools/examples/greet/tool.yaml:11
-    parameters[0]: {"name":"who","type":"string","required":false,"default":"world","description":"Who is greeted"}  # .ai/tools/examples/greet/tool.yaml:13
+    parameters[0].name: who  # .ai/tools/examples/greet/tool.yaml:13
+    parameters[0].type: string  # .ai/tools/examples/greet/tool.yaml:14
+    parameters[0].required: false  # .ai/tools/examples/greet/tool.yaml:15
+    parameters[0].default: "world"  # .ai/tools/examples/greet/tool.yaml:16
+    parameters[0].description: Who is greeted  # .ai/tools/examples/greet/tool.yaml:17
     mutates_state: true  # .ai/tools/examples/greet/tool.yaml:7
     isolation: standard
     writes: ["hello.txt"]  # .ai/tools/examples/greet/tool.yaml:8
+
+    Look around with `cd [TMP]/piton-quickstart-[ID]`, or make your own project with `piton init`
+    Nothing is executed yet: this version reads, checks and shows
     ----- stderr -----
-    An example project, in `[TMP]/piton-quickstart-[ID]`
-
-    $ piton validate
-    warning: 3 items are not signed; `--format json` lists them
-    ✓ 1 tool, 1 directive, 1 knowledge entry: 0 errors, 3 warnings
-
-    $ piton directive show hello
-
-    $ piton tool show greet
-
-    hint: look around in `[TMP]/piton-quickstart-[ID]`, or make your own with `piton init`
     "#);
     assert_eq!(project.files(), Vec::<String>::new());
 }

@@ -77,6 +77,9 @@ pub struct Directive {
     pub notes: Vec<Extra>,
     /// Elements that are not known, as written.
     pub unknown: Vec<Extra>,
+    /// Where its element begins.
+    #[serde(skip)]
+    pub place: Place,
 }
 
 /// The model a directive asks for.

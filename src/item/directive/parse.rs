@@ -135,6 +135,7 @@ fn read_root(
         tags: metadata.tags,
         notes: mem::take(&mut reading.notes),
         unknown: mem::take(&mut reading.unknown),
+        place: reading.place(root.span.start),
     })
 }
 

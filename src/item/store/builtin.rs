@@ -55,6 +55,7 @@ fn item(id: crate::item::id::ItemId, category: String, file: PathBuf, content: C
         integrity: Integrity::Unsigned,
         content,
         legacy_root: false,
+        named: true,
     }
 }
 

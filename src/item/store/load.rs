@@ -1,12 +1,13 @@
 //! Turning candidate files into items, in parallel.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
 use super::walk::{self, Candidate, ItemKind};
-use super::{Content, Item, ItemStore, Layer};
+use super::{BrokenItem, Content, Item, ItemStore, Layer, Roots};
 use crate::item::code::Code;
 use crate::item::extractor::{self, Extractor};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
@@ -14,8 +15,8 @@ use crate::item::id::ItemId;
 use crate::item::place::Place;
 use crate::item::signature::{self, Integrity};
 use crate::item::source::{MAX_DOCUMENT, MAX_TEXT, SourceFile};
-use crate::item::tool::{self, LoadedTool, Reading, Root, Surroundings};
-use crate::item::{directive, knowledge};
+use crate::item::tool::{self, LoadedTool, Origin, Reading, Root, Surroundings};
+use crate::item::{directive, knowledge, validate};
 
 /// The ids of the primitives, which no file may describe.
 pub(crate) const PRIMITIVES: [&str; 2] = ["subprocess", "http_client"];
@@ -36,18 +37,40 @@ pub(super) fn layer(store: &mut ItemStore, layer: Layer, strength: Strength) {
     let loaded: Vec<(Option<Item>, Vec<Finding>)> =
         candidates.par_iter().map(|candidate| load(store, layer, candidate, strength)).collect();
     for (candidate, (item, found)) in candidates.iter().zip(loaded) {
-        if item.is_none()
-            && let Some(first) = found.iter().find(|finding| finding.severity == Severity::Error)
-        {
-            store.broken.push((candidate.kind, suggested_name(candidate), first.clone()));
-        }
-        store.items.extend(item);
+        keep(store, layer, candidate, item, &found);
         findings.extend(found);
     }
+    forgive_entrypoints(store, layer, &mut findings);
     // Other people's mistakes in the user's layer are not findings of this project.
     if layer == Layer::Project {
         store.findings.extend(findings);
     }
+}
+
+/// A script that a manifest beside it starts with needs no metadata of its own.
+fn forgive_entrypoints(store: &mut ItemStore, layer: Layer, findings: &mut Vec<Finding>) {
+    let tools = store.items.iter().filter(|item| item.layer == layer).filter_map(Item::as_tool);
+    let single = tools.filter(|tool| tool.folder.is_none());
+    let started: HashSet<PathBuf> = single.filter_map(validate::entrypoint).collect();
+    store.broken.retain(|broken| broken.finding.code != Code::MissingMetadata || !started.contains(&broken.file));
+    let shown: HashSet<PathBuf> = started.iter().map(|path| store.roots.display(path)).collect();
+    findings.retain(|finding| finding.code != Code::MissingMetadata || !shown.contains(&finding.file));
+}
+
+/// Keeps an item, or that a file should have been one.
+fn keep(store: &mut ItemStore, layer: Layer, candidate: &Candidate, item: Option<Item>, found: &[Finding]) {
+    if item.as_ref().is_none_or(|item| !item.named)
+        && let Some(first) = found.iter().find(|finding| finding.severity == Severity::Error)
+    {
+        store.broken.push(BrokenItem {
+            layer,
+            kind: candidate.kind,
+            name: suggested_name(candidate),
+            file: candidate.folder.clone().unwrap_or_else(|| candidate.path.clone()),
+            finding: first.clone(),
+        });
+    }
+    store.items.extend(item);
 }
 
 /// Reads a file, a tool folder or a folder of such that lies outside the folders of items.
@@ -60,14 +83,52 @@ pub(super) fn adopt(store: &mut ItemStore, path: &Path, strength: Strength, dept
     let kind = guess_kind(&file);
     let candidate = Candidate { kind, root: Root::Tools, path: file, folder, in_lib: false, category: String::new() };
     let (item, findings) = load(store, Layer::Project, &candidate, strength);
-    let adopted = item.is_some() || !findings.is_empty();
-    store.items.extend(item);
+    // In a folder of anything, a file that shows no sign of an item is not meant to be one.
+    if item.is_none() && (findings.is_empty() || depth > 0 && shows_no_sign(&findings)) {
+        return false;
+    }
+    keep(store, Layer::Project, &candidate, item, &findings);
     store.findings.extend(findings);
+    true
+}
+
+fn shows_no_sign(findings: &[Finding]) -> bool {
+    let lacks = |field: &str| findings.iter().any(|f| f.code == Code::MissingRequiredField && f.path == field);
+    findings.iter().any(|finding| matches!(finding.code, Code::NoDirective | Code::MissingMetadata))
+        || lacks("tool_id") && lacks("tool_type")
+}
+
+/// Reads a project inside the project: a folder `.ai/` with its own layout.
+fn adopt_items(store: &mut ItemStore, ai: &Path, strength: Strength) -> bool {
+    let root = ai.parent().unwrap_or(ai);
+    let (candidates, findings) = walk::candidates(ai, root, strength);
+    let mut adopted = !findings.is_empty();
+    for mut finding in findings {
+        finding.file = store.roots.display(&root.join(&finding.file));
+        store.findings.push(finding);
+    }
+    for candidate in &candidates {
+        let (item, found) = load(store, Layer::Project, candidate, strength);
+        adopted |= item.is_some() || !found.is_empty();
+        keep(store, Layer::Project, candidate, item, &found);
+        store.findings.extend(found);
+    }
     adopted
 }
 
 fn adopt_each(store: &mut ItemStore, folder: &Path, strength: Strength, depth: usize) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    if folder.file_name() == Some(OsStr::new(".ai")) {
+        return adopt_items(store, folder, strength);
+    }
+    if folder.file_name() == Some(OsStr::new(".git")) {
+        return false;
+    }
+    let wanted = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        name == ".ai" || !name.starts_with('.') && !signature::UNSTAMPED_FOLDERS.contains(&name.as_ref())
+    };
+    let entries = entries.filter(|entry| wanted(&entry.file_name()));
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(|path| !path.is_symlink()).collect();
     paths.sort();
     let mut adopted = false;
@@ -129,6 +190,7 @@ fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut F
         return None;
     }
     let source = SourceFile::load(&candidate.path, limit, findings)?;
+    let mut named = true;
     let (id, category, content, integrity) = match candidate.kind {
         ItemKind::Directive => {
             let directive = directive::parse(&source, findings)?;
@@ -151,10 +213,19 @@ fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut F
                 in_lib: candidate.in_lib,
                 extractors: &store.extractors,
             };
-            let Reading::Tool(tool) = tool::read(&source, &around, findings) else { return None };
-            if shadows_primitive(&tool, findings) {
+            let mut tool = match tool::read(&source, &around, findings) {
+                Reading::Tool(tool) => tool,
+                Reading::Unnamed(tool) => {
+                    named = false;
+                    tool
+                }
+                Reading::NotATool | Reading::Broken => return None,
+            };
+            if named && shadows_primitive(&tool, findings) {
                 return None;
             }
+            listed_requirements(&mut tool, &store.roots, findings);
+            main_parameters(&mut tool);
             let integrity = tool_integrity(&source, candidate, findings);
             (tool.manifest.tool_id.clone(), tool.manifest.category.clone(), Content::Tool(tool), integrity)
         }
@@ -169,7 +240,44 @@ fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut F
         integrity,
         content,
         legacy_root: candidate.root == Root::Scripts,
+        named,
     })
+}
+
+/// A `requirements.txt` in the folder of a tool lists dependencies like those of the manifest.
+fn listed_requirements(tool: &mut LoadedTool, roots: &Roots, findings: &mut Findings) {
+    let Some(path) = tool.folder.as_ref().map(|folder| folder.join("requirements.txt")) else { return };
+    if std::fs::symlink_metadata(&path).is_err() {
+        return;
+    }
+    let mut own = Findings::new(&roots.display(&path), findings.strength());
+    let source = SourceFile::load(&path, MAX_DOCUMENT, &mut own);
+    findings.extend(own.into_vec().into_iter().filter(|finding| finding.code != Code::EmptyFile));
+    let Some(source) = source else { return };
+    for (number, line) in (1..).zip(source.text.lines()) {
+        let line = line.split(" #").next().unwrap_or_default().trim_end_matches('\\').trim();
+        // Lines with a dash are options of pip, not packages.
+        if line.is_empty() || line.starts_with(['#', '-']) || tool.manifest.dependencies.iter().any(|d| d == line) {
+            continue;
+        }
+        let place = Place { line: number, column: 1 };
+        let key = format!("dependencies[{}]", tool.manifest.dependencies.len());
+        tool.elsewhere.insert(key, Origin::new(path.clone(), place));
+        tool.manifest.dependencies.push(line.to_owned());
+    }
+}
+
+/// A manifest without parameters means those of its Python entrypoint.
+fn main_parameters(tool: &mut LoadedTool) {
+    if !tool::entrypoint::speaks_for(tool) {
+        return;
+    }
+    let script = validate::entrypoint(tool).filter(|path| path.extension().is_some_and(|ending| ending == "py"));
+    let Some(script) = script else { return };
+    let mut unread = Findings::new(&script, Strength::Lenient);
+    if let Some(source) = SourceFile::load(&script, MAX_TEXT, &mut unread) {
+        tool::entrypoint::read_main(tool, &source);
+    }
 }
 
 fn shadows_primitive(tool: &LoadedTool, findings: &mut Findings) -> bool {

@@ -5,6 +5,7 @@
 //! `.ai/tools/` beats the legacy `.ai/scripts/`. Two items with one id at the same rank are an error.
 
 mod builtin;
+mod clash;
 mod load;
 mod walk;
 
@@ -14,10 +15,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::code::Code;
 use super::directive::Directive;
 use super::extractor::Extractor;
-use super::finding::{Finding, Findings, Strength};
+use super::finding::{Finding, Strength};
 use super::id::{InvalidItemId, ItemId};
 use super::knowledge::Knowledge;
 use super::place::Place;
@@ -75,6 +75,8 @@ pub struct Item {
     pub content: Content,
     /// Whether it ranks below others of its layer, as legacy scripts do.
     legacy_root: bool,
+    /// Whether it has an id of its own; one without can be judged, but never found.
+    named: bool,
 }
 
 /// What an item is.
@@ -114,12 +116,21 @@ impl Item {
         }
     }
 
+    /// The field that holds its id.
+    fn id_field(&self) -> &'static str {
+        match self.kind() {
+            ItemKind::Tool => "tool_id",
+            ItemKind::Directive => "name",
+            ItemKind::Knowledge => "id",
+        }
+    }
+
     /// Where the item says a field of its own, where that is known.
     pub fn place_of(&self, field: &str) -> Place {
         let node = match &self.content {
             Content::Tool(tool) => Some(&tool.node),
             Content::Knowledge(entry) => Some(&entry.fields),
-            Content::Directive(_) => None,
+            Content::Directive(directive) => return directive.place,
         };
         node.and_then(|node| node.find(field)).map_or(Place::START, |value| value.place)
     }
@@ -133,7 +144,7 @@ impl Item {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LookupError {
     /// The id itself is not one.
-    #[error("`{id}` is not an id: {reason}", id = .id.escape_debug())]
+    #[error("{}", not_an_id(.id, .reason))]
     Invalid {
         /// What was asked for.
         id: String,
@@ -197,8 +208,29 @@ impl LookupError {
     }
 }
 
+fn not_an_id(id: &str, reason: &InvalidItemId) -> String {
+    match reason {
+        // It names the id itself.
+        InvalidItemId::Part(_) => reason.to_string(),
+        _ => format!("`{}` is not an id: {reason}", id.escape_debug()),
+    }
+}
+
 fn list(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// A file that holds no usable item.
+#[derive(Debug)]
+struct BrokenItem {
+    layer: Layer,
+    kind: ItemKind,
+    /// The id that its name suggests.
+    name: String,
+    /// What a path given by a person must hold to mean it: its folder for a folder tool.
+    file: PathBuf,
+    /// The first thing that is wrong with it.
+    finding: Finding,
 }
 
 /// All items of all layers.
@@ -208,8 +240,10 @@ pub struct ItemStore {
     items: Vec<Item>,
     by_name: HashMap<(ItemKind, String), Vec<usize>>,
     /// Files that hold no usable item, by the id their name suggests.
-    broken: Vec<(ItemKind, String, Finding)>,
+    broken: Vec<BrokenItem>,
     findings: Vec<Finding>,
+    /// Ids that are given twice; known once everything is read.
+    clashes: Vec<Finding>,
     extractors: Vec<Extractor>,
 }
 
@@ -223,6 +257,7 @@ impl ItemStore {
             by_name: HashMap::new(),
             broken: Vec::new(),
             findings: Vec::new(),
+            clashes: Vec::new(),
             extractors: Vec::new(),
         };
         load::layer(&mut store, Layer::Project, strength);
@@ -246,14 +281,35 @@ impl ItemStore {
         &self.roots
     }
 
+    /// The folder of the tool that a path belongs to.
+    pub fn tool_folder(&self, path: &Path) -> Option<&Path> {
+        let of_items = self.items.iter().filter_map(|item| item.as_tool()?.folder.as_deref());
+        let of_broken = self.broken.iter().map(|broken| broken.file.as_path());
+        of_items.chain(of_broken).find(|folder| path != *folder && path.starts_with(folder))
+    }
+
+    /// Whether a file is an item, or was found to be none for a reason.
+    pub fn knows(&self, file: &Path) -> bool {
+        let shown = self.roots.display(file);
+        self.items.iter().any(|item| item.file == file) || self.findings().any(|finding| finding.file == shown)
+    }
+
     /// Every item, in a stable order.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
 
     /// What is wrong with the files as such: syntax, structure, duplicates.
-    pub fn findings(&self) -> &[Finding] {
-        &self.findings
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().chain(&self.clashes)
+    }
+
+    /// The project's files that should hold an item and hold none that can be used.
+    pub fn broken(&self) -> impl Iterator<Item = (ItemKind, &Path)> {
+        self.broken
+            .iter()
+            .filter(|broken| broken.layer == Layer::Project)
+            .map(|broken| (broken.kind, broken.file.as_path()))
     }
 
     /// Finds an item by `id` or `category/id`.
@@ -280,8 +336,8 @@ impl ItemStore {
     }
 
     fn not_found(&self, kind: ItemKind, id: ItemId) -> LookupError {
-        if let Some((.., finding)) = self.broken.iter().find(|(k, name, _)| *k == kind && name == id.name()) {
-            return LookupError::Broken { kind, id, finding: Box::new(finding.clone()) };
+        if let Some(broken) = self.broken.iter().find(|broken| broken.kind == kind && broken.name == id.name()) {
+            return LookupError::Broken { kind, id, finding: Box::new(broken.finding.clone()) };
         }
         let known = self.items.iter().filter(|item| item.kind() == kind).map(|item| item.id.as_str());
         let similar = nearest(id.name(), known).and_then(|name| name.parse().ok());
@@ -290,43 +346,10 @@ impl ItemStore {
 
     fn index(&mut self, strength: Strength) {
         self.by_name.clear();
-        for (at, item) in self.items.iter().enumerate() {
+        for (at, item) in self.items.iter().enumerate().filter(|(_, item)| item.named) {
             self.by_name.entry((item.kind(), item.id.as_str().to_owned())).or_default().push(at);
         }
-        self.findings.retain(|finding| finding.code != Code::DuplicateId);
-        let mut duplicates: Vec<Finding> = Vec::new();
-        for places in self.by_name.values().filter(|places| places.len() > 1) {
-            let items: Vec<&Item> = places.iter().filter_map(|at| self.items.get(*at)).collect();
-            duplicates.extend(self.duplicates(&items, strength));
-        }
-        duplicates.sort_by(|a, b| a.file.cmp(&b.file));
-        self.findings.extend(duplicates);
-    }
-
-    fn duplicates(&self, items: &[&Item], strength: Strength) -> Vec<Finding> {
-        let mut found = Vec::new();
-        for item in items.iter().filter(|item| item.layer == Layer::Project) {
-            let same = |other: &&&Item| other.layer == item.layer && other.legacy_root == item.legacy_root;
-            let files: Vec<PathBuf> = items.iter().filter(same).map(|other| self.roots.display(&other.file)).collect();
-            if files.len() > 1 {
-                let mut findings = Findings::new(&self.roots.display(&item.file), strength);
-                let field = match item.kind() {
-                    ItemKind::Tool => "tool_id",
-                    ItemKind::Directive => "name",
-                    ItemKind::Knowledge => "id",
-                };
-                findings
-                    .add(
-                        Code::DuplicateId,
-                        item.place_of(field),
-                        field,
-                        format!("{} `{}` is defined {} times: {}", item.kind(), item.id, files.len(), list(&files)),
-                    )
-                    .suggest("rename or remove all but one");
-                found.extend(findings.into_vec());
-            }
-        }
-        found
+        self.clashes = clash::find(self.items.iter().filter(|item| item.named), &self.roots, strength);
     }
 }
 

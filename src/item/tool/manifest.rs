@@ -17,6 +17,7 @@ use super::canonical::{KEYS, settle};
 use super::demands;
 use super::draft::Draft;
 use super::fields::{flag, text, texts, wrong_type};
+use super::reading::Reading;
 use super::{Isolation, LoadedTool, Spelling, ToolKind, ToolManifest, kind, parameters, results};
 use crate::item::wording::{did_you_mean, nearest, separated};
 
@@ -24,13 +25,8 @@ use crate::item::wording::{did_you_mean, nearest, separated};
 const KNOWLEDGE: [&str; 6] =
     ["schema_version", "knowledge_strategy", "executable_knowledge", "api_complexity", "anti_patterns", "examples"];
 
-/// Builds the manifest; `None` when it has no usable id or type, which is then among the findings.
-pub(super) fn build(
-    mut draft: Draft,
-    file: &Path,
-    folder: Option<&Path>,
-    findings: &mut Findings,
-) -> Option<LoadedTool> {
+/// Builds the manifest; it is broken when it has no usable type, which is then among the findings.
+pub(super) fn build(mut draft: Draft, file: &Path, folder: Option<&Path>, findings: &mut Findings) -> Reading {
     settle(&mut draft.node, findings);
     report_unknown(&draft, findings);
     let tool_id = id(&draft, folder.unwrap_or(file), findings);
@@ -53,10 +49,13 @@ pub(super) fn build(
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), map.find(key)?.to_json())))
         .collect::<Map<String, Value>>();
+    let is_named = tool_id.is_some();
+    let stand_in = || guess_id(folder.unwrap_or(file)).or_else(|| "unnamed".parse().ok());
+    let (Some(tool_id), Some(kind)) = (tool_id.or_else(stand_in), kind) else { return Reading::Broken };
     let manifest = ToolManifest {
-        tool_id: tool_id?,
+        tool_id,
         tool_type,
-        kind: kind?,
+        kind,
         name: described.name,
         version,
         description: described.description,
@@ -78,14 +77,15 @@ pub(super) fn build(
         knowledge,
         legacy: draft.spelling == Spelling::LegacyScript,
     };
-    Some(LoadedTool {
+    let tool = Box::new(LoadedTool {
         manifest,
         spelling: draft.spelling,
         file: file.to_path_buf(),
         folder: folder.map(Path::to_path_buf),
         elsewhere: draft.elsewhere,
         node: draft.node,
-    })
+    });
+    if is_named { Reading::Tool(tool) } else { Reading::Unnamed(tool) }
 }
 
 /// What people read.
@@ -149,14 +149,19 @@ fn required(draft: &Draft, key: &str, findings: &mut Findings) {
         .suggest(format!("add `{label}:`"));
 }
 
+/// The id that the name of a file or folder suggests.
+fn guess_id(named: &Path) -> Option<ItemId> {
+    named.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok())
+}
+
 fn id(draft: &Draft, named: &Path, findings: &mut Findings) -> Option<ItemId> {
     let path = draft.path("tool_id");
     let Some(value) = draft.node.find("tool_id").filter(|value| value.as_text() != Some("")) else {
         let label = draft.label("tool_id");
         let finding = findings.add(Code::MissingRequiredField, draft.node.place, path, format!("{label} is required"));
         // An id is never taken from the name of a manifest, but it is a good guess.
-        let guess = named.file_stem().and_then(|stem| stem.to_str()).filter(|stem| stem.parse::<ItemId>().is_ok());
-        finding.suggest(format!("add `{label}: {}`", guess.unwrap_or("…")));
+        let guess = guess_id(named).map_or("…".to_owned(), |id| id.to_string());
+        finding.suggest(format!("add `{label}: {guess}`"));
         return None;
     };
     let written = text(&draft.node, "tool_id", &path, findings)?;
@@ -296,8 +301,14 @@ fn config(draft: &Draft, findings: &mut Findings) -> Map<String, Value> {
             _ => false,
         };
         if !seconds {
-            let path = format!("{path}.timeout");
-            wrong_type(timeout, &path, "a positive number of seconds", findings);
+            findings
+                .add(
+                    Code::InvalidType,
+                    timeout.place,
+                    format!("{path}.timeout"),
+                    "timeout must be a positive number of seconds",
+                )
+                .suggest("e.g. `timeout: 60`");
         }
     }
     config

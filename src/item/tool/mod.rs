@@ -10,6 +10,7 @@ pub(crate) mod comment;
 mod demands;
 mod draft;
 mod embedded;
+pub(crate) mod entrypoint;
 mod fields;
 mod json_schema;
 mod kind;
@@ -97,8 +98,8 @@ pub struct LoadedTool {
     pub file: PathBuf,
     /// The folder of a folder tool.
     pub folder: Option<PathBuf>,
-    /// The keys whose values stand in another file.
-    elsewhere: BTreeMap<String, Origin>,
+    /// The fields whose values stand in another file, by key or by dotted path.
+    pub(crate) elsewhere: BTreeMap<String, Origin>,
     /// The canonical map behind the manifest; rules that need places look here.
     pub node: super::node::Node,
 }

@@ -17,18 +17,18 @@ use crate::item::place::Place;
 impl LoadedTool {
     /// Where each field came from, by dotted path (`config.method`, `parameters[0].type`).
     pub fn origins(&self) -> BTreeMap<String, Origin> {
-        let mut origins = BTreeMap::new();
+        let mut origins = self.elsewhere.clone();
         collect_origins(&self.node, "", 0, &mut |path, place| {
             let key = path.split(['.', '[']).next().unwrap_or_default();
             let origin = self.elsewhere.get(key).cloned();
-            origins.insert(path, origin.unwrap_or_else(|| Origin::new(self.file.clone(), place)));
+            origins.entry(path).or_insert_with(|| origin.unwrap_or_else(|| Origin::new(self.file.clone(), place)));
         });
         origins
     }
 }
 
 /// Tells the place of every field below a node, by dotted path.
-fn collect_origins(node: &Node, path: &str, depth: usize, tell: &mut impl FnMut(String, Place)) {
+pub(super) fn collect_origins(node: &Node, path: &str, depth: usize, tell: &mut impl FnMut(String, Place)) {
     if depth >= MAX_DEPTH {
         return;
     }

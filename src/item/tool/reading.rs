@@ -24,6 +24,8 @@ use super::{LoadedTool, Spelling, block, canonical, embedded, json_schema, manif
 pub enum Reading {
     /// A tool, possibly with findings.
     Tool(Box<LoadedTool>),
+    /// A tool without a usable id: nothing can name it, but the rest of it can be judged.
+    Unnamed(Box<LoadedTool>),
     /// A helper, data, documentation: nothing to complain about.
     NotATool,
     /// It should be a tool and cannot be read as one; the findings say why.
@@ -95,10 +97,7 @@ pub fn read(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findi
     match draft {
         Lowered::Nothing => Reading::NotATool,
         Lowered::Broken => Reading::Broken,
-        Lowered::Draft(draft) => match manifest::build(*draft, &source.path, around.folder, findings) {
-            Some(tool) => Reading::Tool(Box::new(tool)),
-            None => Reading::Broken,
-        },
+        Lowered::Draft(draft) => manifest::build(*draft, &source.path, around.folder, findings),
     }
 }
 

@@ -317,23 +317,19 @@ fn local(tool: &LoadedTool, findings: &mut Findings) {
 /// Dependencies are package requirements, wherever they were written.
 fn requirements(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
     let is_python = tool.manifest.executor.as_ref().is_none_or(|id| id.as_str() == "python_runtime");
-    for dependency in tool.manifest.dependencies.iter().filter(|text| is_python && !is_requirement(text)) {
-        let place = place_of(&tool.node, "dependencies");
-        bad_requirement(dependency, place, "dependencies", findings);
-    }
-    let Some(folder) = &tool.folder else { return };
-    let path = folder.join("requirements.txt");
-    let Ok(text) = std::fs::read_to_string(&path) else { return };
-    let shown = project.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(&path);
-    let mut own = Findings::new(shown, findings.strength());
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split(" #").next().unwrap_or_default().trim();
-        let ignored = line.is_empty() || line.starts_with('#') || line.starts_with('-') || line.ends_with('\\');
-        if !ignored && !is_requirement(line) {
-            bad_requirement(line, Place { line: number, column: 1 }, "", &mut own);
+    for (at, dependency) in tool.manifest.dependencies.iter().enumerate().filter(|(_, text)| !is_requirement(text)) {
+        let path = format!("dependencies[{at}]");
+        match tool.elsewhere.get(&path) {
+            Some(origin) => {
+                let inside = project.and_then(|root| origin.file.strip_prefix(root).ok());
+                let mut own = Findings::new(inside.unwrap_or(&origin.file), findings.strength());
+                bad_requirement(dependency, Place { line: origin.line, column: origin.column }, "", &mut own);
+                findings.extend(own.into_vec());
+            }
+            None if is_python => bad_requirement(dependency, place_of(&tool.node, &path), &path, findings),
+            None => {}
         }
     }
-    findings.extend(own.into_vec());
 }
 
 fn bad_requirement(text: &str, place: Place, path: &str, findings: &mut Findings) {
