@@ -1,14 +1,13 @@
 //! A finding for people: the message, the source line with a caret, the way out.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use super::clean;
 use crate::item::finding::{Finding, Severity};
-use crate::item::source::MAX_TEXT;
+use crate::item::source::{MAX_TEXT, read_bytes};
 
 /// How much of a long line is shown around the caret.
 const WINDOW: usize = 100;
@@ -67,11 +66,7 @@ impl<'r> Diagnostics<'r> {
 }
 
 fn read_lines(path: &Path) -> Vec<String> {
-    let readable = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_TEXT);
-    if !readable {
-        return Vec::new();
-    }
-    let bytes = fs::read(path).unwrap_or_default();
+    let bytes = read_bytes(path, MAX_TEXT).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     text.trim_start_matches('\u{feff}').lines().map(|line| clean(line).into_owned()).collect()
 }

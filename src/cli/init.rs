@@ -13,6 +13,7 @@ use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::finding::serialize_path;
+use crate::item::source::read_bytes;
 
 /// Makes `.ai/` with a working example.
 ///
@@ -113,7 +114,7 @@ fn look_at(root: &Path, file: &Path, text: &str) -> State {
 }
 
 fn holds(file: &Path, text: &str) -> bool {
-    fs::read(file).is_ok_and(|bytes| bytes == text.as_bytes())
+    read_bytes(file, text.len() as u64).is_ok_and(|bytes| bytes == text.as_bytes())
 }
 
 fn create(file: &Path, text: &str) -> io::Result<()> {

@@ -12,7 +12,7 @@ use crate::item::code::Code;
 use crate::item::finding::{Findings, Strength};
 use crate::item::node::{Data, Entry, Node};
 use crate::item::place::Place;
-use crate::item::source::{MAX_DOCUMENT, SourceFile};
+use crate::item::source::{MAX_DOCUMENT, SourceFile, leaves};
 use crate::item::wording::{did_you_mean, nearest};
 use crate::item::yaml;
 
@@ -35,7 +35,12 @@ pub(super) fn read(config: &mut Config, file: &Path, owner: Owner) {
         Owner::Project => PathBuf::from(".ai/config.yaml"),
     };
     let mut findings = Findings::new(&shown, Strength::Lenient);
-    if let Some(source) = SourceFile::load(file, MAX_DOCUMENT, &mut findings)
+    let root = file.ancestors().nth(2).unwrap_or(file);
+    if owner == Owner::Project && leaves(file, root) {
+        findings
+            .add(Code::PathEscape, Place::START, "", "the link leaves the project")
+            .suggest("copy the file into the project");
+    } else if let Some(source) = SourceFile::load(file, MAX_DOCUMENT, &mut findings)
         && !holds_only_comments(&source.text)
         && let Some(document) = yaml::parse(&source.text, Place::START, &mut findings)
     {

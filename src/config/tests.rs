@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const REQUIREMENTS: [SignatureRequirement; 3] =
@@ -84,5 +86,36 @@ fn a_hostile_file_is_a_finding() {
         let config = load("", &text, &[]).unwrap();
         assert!(config.has_errors(), "{:?}", text.get(..20));
         assert!(config.findings().iter().all(|finding| finding.line >= 1 && finding.column >= 1));
+    }
+}
+
+/// Settings with the right and the wrong names and values, nested and repeated.
+fn settings() -> impl Strategy<Value = String> {
+    let key = prop::sample::select(vec!["signature", "require", "validate", "strict", "ui", "color", "colour", "a.b"]);
+    let leaf = prop::sample::select(vec!["none", "integrity", "author", "true", "yes", "null", "1", "[]", "{}", "'ü'"]);
+    let flow = leaf.prop_map(str::to_owned).prop_recursive(4, 24, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|values| format!("[{}]", values.join(", "))),
+            prop::collection::vec((key.clone(), inner), 0..4).prop_map(|entries| {
+                let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+                format!("{{{}}}", entries.join(", "))
+            }),
+        ]
+    });
+    let line = (prop::sample::select(vec!["signature", "validate", "ui", "uii"]), flow);
+    prop::collection::vec(line, 0..4)
+        .prop_map(|lines| lines.into_iter().fold(String::new(), |text, (key, value)| text + key + ": " + &value + "\n"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_settings_panic_and_no_project_loosens(user in settings(), project in settings()) {
+        let alone = load(&user, "", &[]).unwrap();
+        let both = load(&user, &project, &[]).unwrap();
+        prop_assert!(both.signature_requirement() >= alone.signature_requirement());
+        let lines = u32::try_from(user.lines().count().max(project.lines().count())).unwrap();
+        prop_assert!(both.findings().iter().all(|finding| (1..=lines).contains(&finding.line)));
     }
 }

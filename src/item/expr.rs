@@ -8,6 +8,8 @@ use super::template::{Placeholder, Template, placeholder_at};
 
 /// How deep parentheses, lists and `not` may nest.
 const MAX_DEPTH: usize = 64;
+/// How many values an expression may hold; a tree takes far more memory than its text.
+const MAX_VALUES: usize = 1000;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +76,7 @@ pub struct InvalidExpression {
 
 /// Parses an expression.
 pub fn parse(text: &str) -> Result<Expr, InvalidExpression> {
-    let mut parser = Parser { text, at: 0, depth: 0 };
+    let mut parser = Parser { text, at: 0, depth: 0, values: 0 };
     let expression = parser.either()?;
     match parser.peek() {
         None => Ok(expression),
@@ -104,6 +106,7 @@ struct Parser<'t> {
     text: &'t str,
     at: usize,
     depth: usize,
+    values: usize,
 }
 
 impl<'t> Parser<'t> {
@@ -180,6 +183,10 @@ impl<'t> Parser<'t> {
 
     fn value(&mut self) -> Result<Expr, InvalidExpression> {
         let Some(first) = self.peek() else { return Err(self.unexpected("a value")) };
+        self.values += 1;
+        if self.values > MAX_VALUES {
+            return Err(self.error(&format!("the expression has more than {MAX_VALUES} values"), None));
+        }
         match first {
             '(' => {
                 self.enter()?;

@@ -66,6 +66,11 @@ impl Findings {
         Self { file: file.to_path_buf(), strength, list: Vec::new() }
     }
 
+    /// The file the findings are about.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// The strength that was asked for; rules that differ by more than severity look at it.
     pub fn strength(&self) -> Strength {
         self.strength

@@ -6,7 +6,6 @@
 //! A stamp proves that nothing changed since it was made, not who made it: anybody can recompute it.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,10 +14,14 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
 
+use super::source::{Unread, open_regular};
+
 const KIWI: &str = "kiwi-mcp:validated:";
 const RYE: [&str; 2] = ["rye:signed:", "rye:validated:"];
 const SHA256_HEX: usize = 64;
 const SHORT_HEX: usize = 12;
+/// The most that is read to check the stamp of a folder tool; a sparse file has no size of its own.
+const MAX_FOLDER: u64 = 64 * 1024 * 1024;
 
 /// Folders that a stamp never covers: caches and installed packages.
 pub const UNSTAMPED_FOLDERS: [&str; 3] = ["__pycache__", ".venv", "node_modules"];
@@ -126,8 +129,13 @@ pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &[u8]
         }
     }
     let mut lines: Vec<(String, String)> = Vec::new();
+    let mut budget = MAX_FOLDER;
     for file in files {
-        let digest = if file == manifest { hex(&Sha256::digest(manifest_without_stamp)) } else { file_hash(&file)? };
+        let digest = if file == manifest {
+            hex(&Sha256::digest(manifest_without_stamp))
+        } else {
+            file_hash(&file, &mut budget)?
+        };
         lines.push((relative(folder, &file), digest));
     }
     lines.sort();
@@ -234,14 +242,24 @@ fn kiwi_directive_hash(text: &str, name: &str, version: &str) -> Option<String> 
     Some(hex(&Sha256::digest(payload)))
 }
 
-fn file_hash(path: &Path) -> io::Result<String> {
+fn file_hash(path: &Path, budget: &mut u64) -> io::Result<String> {
+    let (mut file, _) = open_regular(path).map_err(|unread| match unread {
+        Unread::Failed(err) => err,
+        other => io::Error::other(other),
+    })?;
     let mut digest = Sha256::new();
-    let mut file = File::open(path)?;
     let mut buffer = vec![0; 64 * 1024];
     loop {
         match io::Read::read(&mut file, &mut buffer)? {
             0 => return Ok(hex(&digest.finalize())),
-            count => digest.update(buffer.get(..count).unwrap_or_default()),
+            count => {
+                digest.update(buffer.get(..count).unwrap_or_default());
+                let Some(rest) = budget.checked_sub(count as u64) else {
+                    let limit = MAX_FOLDER / (1024 * 1024);
+                    return Err(io::Error::other(format!("the files of the tool hold more than {limit} MiB")));
+                };
+                *budget = rest;
+            }
         }
     }
 }
@@ -261,6 +279,8 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const TIME: &str = "2026-01-28T12:00:00Z";
@@ -364,5 +384,60 @@ mod tests {
         assert!(matches!(integrity(), Integrity::Valid { .. }));
         write("lib/x.py", "x = 2\n");
         assert!(matches!(integrity(), Integrity::Mismatch { .. }));
+    }
+
+    /// Text out of what stamps, and what stands around them, are made of.
+    fn pieces() -> impl Strategy<Value = String> {
+        let piece = prop::sample::select(vec![
+            "kiwi-mcp:validated:",
+            "rye:signed:",
+            TIME,
+            ":",
+            "0123456789ab",
+            "<!-- ",
+            " -->",
+            "# ",
+            "// ",
+            "/* ",
+            " */",
+            "#!/bin/sh",
+            "\n",
+            "\r\n",
+            "\u{feff}",
+            "ü",
+            "<directive",
+            "</directive>",
+        ]);
+        prop::collection::vec((piece, prop_oneof![9 => Just(1), 1 => 2..200_usize]), 0..24)
+            .prop_map(|pieces| pieces.into_iter().map(|(piece, times)| piece.repeat(times)).collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn any_text_is_judged(text in pieces()) {
+            let lines = u32::try_from(text.lines().count()).unwrap();
+            for integrity in [check(text.as_bytes()), check_directive(text.as_bytes(), "a", "1.0.0")] {
+                if let Integrity::Invalid { line, .. } = integrity {
+                    prop_assert!((1..=lines).contains(&line), "line {} of {:?}", line, text);
+                }
+                prop_assert!(!matches!(integrity, Integrity::Valid { .. }), "nothing here has a hash");
+            }
+            prop_assert!(text.is_char_boundary(after_stamp(&text)));
+            check_detached(&text, text.as_bytes());
+        }
+
+        #[test]
+        fn a_stamp_holds_until_its_content_changes(
+            content in "(x|[a-z ]{1,9}|\r?\n|ü){0,40}",
+            (open, close) in prop::sample::select(vec![("# ", ""), ("// ", ""), ("<!-- ", " -->"), ("/* ", " */")]),
+            more in 1..50_usize,
+        ) {
+            let text = stamped(open, close, &content);
+            prop_assert!(matches!(check(text.as_bytes()), Integrity::Valid { .. }), "{}", text);
+            let longer = format!("{text}{}", "y".repeat(more));
+            prop_assert!(matches!(check(longer.as_bytes()), Integrity::Mismatch { .. }), "{}", longer);
+        }
     }
 }

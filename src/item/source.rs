@@ -1,11 +1,12 @@
 //! Reading an item's file, safely.
 //!
-//! [`SourceFile::load`] is the only way in: regular files only, capped, valid UTF-8, without a byte
-//! order mark. A pipe or device is refused before it is opened, so that reading can never hang.
+//! [`SourceFile::load`] is the way in: regular files only, capped, valid UTF-8, without a byte order
+//! mark. Whatever is no text goes through [`read_bytes`] or [`open_regular`]: nothing else opens a
+//! file of a project, because a pipe or device in the place of a file must never make reading hang.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::code::Code;
@@ -42,36 +43,13 @@ impl SourceFile {
 
     /// Loads a file of at most `limit` bytes; what is wrong with it goes to `findings`.
     pub fn load(path: &Path, limit: u64, findings: &mut Findings) -> Option<Self> {
-        let unreadable = |findings: &mut Findings, err: std::io::Error| {
-            findings
-                .add(Code::UnreadableFile, Place::START, "", format!("cannot read the file: {err}"))
-                .suggest("check that it is there and its permissions");
-        };
-        let kind = match fs::metadata(path) {
-            Ok(metadata) => metadata,
-            Err(err) => {
-                unreadable(findings, err);
+        let bytes = match read_bytes(path, limit) {
+            Ok(bytes) => bytes,
+            Err(unread) => {
+                unread.report(findings);
                 return None;
             }
         };
-        if !kind.is_file() {
-            findings
-                .add(Code::NotARegularFile, Place::START, "", "not a regular file")
-                .suggest("replace it with a plain file");
-            return None;
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(kind.len().min(limit)).unwrap_or(0));
-        // One byte more than allowed: a file that grows while it is read is caught as well.
-        if let Err(err) = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes)) {
-            unreadable(findings, err);
-            return None;
-        }
-        if bytes.len() as u64 > limit {
-            findings
-                .add(Code::FileTooLarge, Place::START, "", format!("larger than {} KiB", limit / 1024))
-                .suggest("split it, or keep data outside the item");
-            return None;
-        }
         Self::decode(path, bytes, findings)
     }
 
@@ -95,5 +73,120 @@ impl SourceFile {
                 None
             }
         }
+    }
+}
+
+/// Why the bytes of a file were not read.
+#[derive(Debug, thiserror::Error)]
+pub enum Unread {
+    /// It is a folder, pipe, socket or device.
+    #[error("not a regular file")]
+    NotRegular,
+    /// It holds more than may be read.
+    #[error("larger than {} KiB", .limit / 1024)]
+    TooLarge {
+        /// The most that may be read, in bytes.
+        limit: u64,
+    },
+    /// The system said no.
+    #[error("cannot read the file: {0}")]
+    Failed(#[from] io::Error),
+}
+
+impl Unread {
+    /// Says so at the beginning of the file.
+    pub fn report(&self, findings: &mut Findings) {
+        let (code, suggestion) = match self {
+            Self::NotRegular => (Code::NotARegularFile, Some("replace it with a plain file")),
+            Self::TooLarge { .. } => (Code::FileTooLarge, Some("split it, or keep data outside the item")),
+            Self::Failed(_) => (Code::UnreadableFile, None),
+        };
+        let finding = findings.add(code, Place::START, "", self.to_string());
+        if let Some(suggestion) = suggestion {
+            finding.suggest(suggestion);
+        }
+    }
+}
+
+/// Reads a regular file of at most `limit` bytes.
+pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
+    let (file, length) = open_regular(path)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(length.min(limit)).unwrap_or(0));
+    // One byte more than allowed: a file that grows while it is read is caught as well.
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit { Err(Unread::TooLarge { limit }) } else { Ok(bytes) }
+}
+
+/// Opens a regular file for reading; also gives its length at this moment.
+///
+/// The kind is looked at before opening, because opening a device can have effects, and again on
+/// what was opened, because the name may stand for something else by then.
+pub fn open_regular(path: &Path) -> Result<(File, u64), Unread> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(Unread::NotRegular);
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    without_waiting(&mut options);
+    let file = options.open(path)?;
+    let opened = file.metadata()?;
+    if opened.is_file() { Ok((file, opened.len())) } else { Err(Unread::NotRegular) }
+}
+
+/// Whether a path leads out of a folder, by links in it or by being one; nothing that does not exist does.
+pub fn leaves(path: &Path, folder: &Path) -> bool {
+    matches!((path.canonicalize(), folder.canonicalize()), (Ok(target), Ok(folder)) if !target.starts_with(&folder))
+}
+
+/// Lets opening a pipe return at once instead of waiting for somebody who writes.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn without_waiting(options: &mut OpenOptions) {
+    const O_NONBLOCK: i32 = 0o4000;
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, O_NONBLOCK);
+}
+
+/// Lets opening a pipe return at once instead of waiting for somebody who writes.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+fn without_waiting(options: &mut OpenOptions) {
+    // The same number in every BSD, macOS among them.
+    const O_NONBLOCK: i32 = 0x4;
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, O_NONBLOCK);
+}
+
+/// Elsewhere a pipe has no name among the files.
+#[cfg(not(unix))]
+fn without_waiting(_: &mut OpenOptions) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "four").unwrap();
+        std::os::unix::fs::symlink(&file, folder.path().join("link")).unwrap();
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for bad in [folder.path(), &socket, Path::new("/dev/zero"), Path::new("/dev/tty")] {
+            assert!(matches!(read_bytes(bad, 9), Err(Unread::NotRegular)), "{}", bad.display());
+        }
+        assert!(matches!(read_bytes(&folder.path().join("none"), 9), Err(Unread::Failed(_))));
+        assert!(matches!(read_bytes(&file, 3), Err(Unread::TooLarge { limit: 3 })));
+        assert_eq!(read_bytes(&folder.path().join("link"), 4).unwrap(), b"four");
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "only a program can make a pipe with a name")]
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_is_opened_without_waiting() {
+        // What `open_regular` does when the file became a pipe after it was looked at.
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let mut options = OpenOptions::new();
+        options.read(true);
+        without_waiting(&mut options);
+        assert!(!options.open(&pipe).unwrap().metadata().unwrap().is_file());
     }
 }

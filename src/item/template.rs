@@ -190,6 +190,8 @@ fn push_text(parts: &mut Vec<Part>, text: Option<&str>) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn input(range: Range<usize>, name: &str, missing: Missing) -> Part {
@@ -251,5 +253,60 @@ mod tests {
     fn a_lone_placeholder_is_told_from_one_in_text() {
         assert!(Template::parse("{input:a}").unwrap().single().is_some());
         assert!(Template::parse(" {input:a}").unwrap().single().is_none());
+    }
+
+    fn pieces() -> impl Strategy<Value = String> {
+        let piece = prop::sample::select(vec![
+            "{",
+            "}",
+            "{input:",
+            "{step:",
+            "{run:id}",
+            "{env:",
+            "{input:a}",
+            "{input:b.c?}",
+            "{step:s.x.0}",
+            "a",
+            ".",
+            ":",
+            "?",
+            "-",
+            " ",
+            "\n",
+            "ü",
+            "{{",
+            "}}",
+            "$",
+        ]);
+        prop::collection::vec((piece, prop_oneof![9 => Just(1), 1 => 2..600_usize]), 0..30)
+            .prop_map(|pieces| pieces.into_iter().map(|(piece, times)| piece.repeat(times)).collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn the_parts_are_the_text_again(text in pieces()) {
+            match Template::parse(&text) {
+                Ok(template) => {
+                    let mut again = String::new();
+                    for part in &template.parts {
+                        match part {
+                            Part::Text(literal) => again.push_str(literal),
+                            Part::Placeholder(placeholder) => {
+                                prop_assert_eq!(placeholder.range.start, again.len());
+                                again.push_str(&text[placeholder.range.clone()]);
+                            }
+                        }
+                    }
+                    prop_assert_eq!(again, text);
+                }
+                Err(errors) => {
+                    prop_assert!(!errors.is_empty());
+                    let at_braces = errors.iter().all(|error| text.as_bytes()[error.offset] == b'{');
+                    prop_assert!(at_braces, "{:?}", errors);
+                }
+            }
+        }
     }
 }

@@ -153,6 +153,26 @@ impl TestProject {
         Ran { output, filters: self.filters() }
     }
 
+    /// Runs piton within limits: it is killed when it needs much processor time, and the test fails
+    /// when it, or a program it starts, needs more than 64 MiB of memory.
+    pub(crate) fn limited<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
+        // The system tells the memory of a process only to the parent that waits for it.
+        const WAITER: &str = "import os, resource, subprocess, sys\n\
+            resource.setrlimit(resource.RLIMIT_CPU, (10, 10))\n\
+            code = subprocess.run(sys.argv[2:]).returncode\n\
+            usage = resource.getrusage(resource.RUSAGE_CHILDREN)\n\
+            open(sys.argv[1], 'w').write(str(usage.ru_maxrss))\n\
+            sys.exit(code if code >= 0 else 128 - code)";
+        let usage = self.sandbox.path().join("tmp/usage");
+        let mut command = self.hermetic("python3", &self.folder);
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").args(["-I", "-S", "-c", WAITER]);
+        let output = command.arg(&usage).arg(env!("CARGO_BIN_EXE_piton")).args(arguments).output();
+        let output = output.expect("python3 starts");
+        let memory: u64 = fs::read_to_string(usage).expect("the waiter reports").parse().expect("a number of KiB");
+        assert!(memory < 64 * 1024, "piton needed {memory} KiB");
+        Ran { output, filters: self.filters() }
+    }
+
     /// The command that [`TestProject::piton`] runs, for tests that need its streams.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.hermetic(env!("CARGO_BIN_EXE_piton"), &self.folder);

@@ -9,6 +9,7 @@ mod directive;
 mod forest;
 mod guide;
 mod harness;
+mod hazards;
 mod init;
 mod quickstart;
 mod resolution;

@@ -78,9 +78,10 @@ fn run_sieve(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) 
     let child = Mutex::new(child);
     Ok(thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let mut said = String::new();
-            stdout.map(|mut stdout| stdout.read_to_string(&mut said));
-            said
+            let mut said = Vec::new();
+            // What cannot be read is missing at the end, where `done` should stand.
+            let _ = stdout.map(|mut stdout| stdout.read_to_end(&mut said));
+            String::from_utf8_lossy(&said).into_owned()
         });
         // Killed or not: what it said until then tells whether it got through.
         let _ = wait(&child, Instant::now() + SIEVE_TIME_LIMIT);

@@ -1,7 +1,7 @@
 //! Can a script be parsed by its own interpreter?
 //!
 //! Python and bash are asked when they are there, JavaScript is compiled in the process. No script
-//! is run: Python makes a syntax tree, bash gets `-n`. Interpreters see an empty environment but
+//! is run: Python makes a table of names, bash gets `-n`. Interpreters see an empty environment but
 //! for the search path, and are ended when they take too long. Read [`check`] first.
 
 mod bash;

@@ -45,6 +45,14 @@ fn nesting_is_capped() {
 }
 
 #[test]
+fn values_are_counted() {
+    let many = |count: usize| vec!["'a'"; count].join(" and ");
+    assert!(parse(&many(1000)).is_ok());
+    assert_eq!(failure(&many(1001)), (8000, "the expression has more than 1000 values".to_owned()));
+    assert_eq!(failure(&format!("1 in [{}", "1,".repeat(200_000))).1, "the expression has more than 1000 values");
+}
+
+#[test]
 fn and_binds_closer_than_or_and_not_closer_than_both() {
     assert_eq!(
         parse("true or false and not null").unwrap(),
@@ -106,4 +114,47 @@ proptest! {
             prop_assert!(text.is_char_boundary(error.offset));
         }
     }
+
+    #[test]
+    fn a_written_tree_is_read_back((text, tree) in tree()) {
+        prop_assert_eq!(parse(&text), Ok(tree));
+    }
+
+    #[test]
+    fn depth_is_refused_at_its_limit_whatever_nests(
+        nests in prop::collection::vec(prop::sample::select(vec![("(", ")"), ("not (", ")")]), 0..150),
+    ) {
+        let open: String = nests.iter().map(|(open, _)| *open).collect();
+        let close: String = nests.iter().rev().map(|(_, close)| *close).collect();
+        let levels: usize = nests.iter().map(|(open, _)| if open.starts_with("not") { 2 } else { 1 }).sum();
+        prop_assert_eq!(parse(&format!("{open}1{close}")).is_ok(), levels <= 64);
+    }
+}
+
+/// An expression as text, with the tree it stands for.
+fn tree() -> impl Strategy<Value = (String, Expr)> {
+    let leaf = prop_oneof![
+        Just(("null".to_owned(), Expr::Null)),
+        any::<bool>().prop_map(|value| (value.to_string(), Expr::Bool(value))),
+        any::<i32>().prop_map(|value| (value.to_string(), number(f64::from(value)))),
+    ];
+    leaf.prop_recursive(6, 40, 4, |inner| {
+        let several = prop::collection::vec(inner.clone(), 2..4);
+        let joined = |several: Vec<(String, Expr)>, word: &str| {
+            let (texts, trees): (Vec<String>, Vec<Expr>) =
+                several.into_iter().map(|(text, tree)| (format!("({text})"), tree)).unzip();
+            (texts.join(word), trees)
+        };
+        prop_oneof![
+            inner.clone().prop_map(|(text, tree)| (format!("not ({text})"), Expr::Not(Box::new(tree)))),
+            several.clone().prop_map(move |several| {
+                let (text, trees) = joined(several, " and ");
+                (text, Expr::And(trees))
+            }),
+            several.prop_map(move |several| {
+                let (text, trees) = joined(several, " or ");
+                (text, Expr::Or(trees))
+            }),
+        ]
+    })
 }

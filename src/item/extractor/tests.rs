@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::item::finding::Strength;
 use crate::item::tool::{LoadedTool, Reading, Root, Surroundings, read};
@@ -189,4 +191,62 @@ fn code_is_not_executed() {
     assert!(extractor.is_none());
     assert_eq!(told, ["CODE_NOT_EXECUTED 1:1 "]);
     assert_eq!(parse_text("rules.yaml", "- a\n").1, ["INVALID_TYPE 1:1 "]);
+}
+
+/// A pattern of pieces that open, close and repeat each other.
+fn pattern() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "(", ")", "(?:", "(?P<a>", "[a-z]", "[^", "]", "{1,9}", "{900}", "*", "+", "|", "^", "$", "\\w", "\\p{L}", "a",
+        ".", "ü", "(?i)", "(a+)+", "\\1",
+    ]);
+    prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat())
+}
+
+fn rules() -> impl Strategy<Value = serde_json::Value> {
+    use serde_json::json;
+    let field =
+        prop::sample::select(vec!["tool_id", "tool_type", "version", "tags", "config", "description", "nonsense"]);
+    let kind = prop::sample::select(vec![
+        json!("filename"),
+        json!("regex"),
+        json!("regex_all"),
+        json!("category_path"),
+        json!("ast_var"),
+        json!("ast_docstring"),
+        json!("other"),
+        json!(1),
+        json!(null),
+    ]);
+    let source =
+        prop::sample::select(vec![json!("filename"), json!("content"), json!("config"), json!([]), json!(null)]);
+    let rule = (pattern(), kind, source, 0..3_usize).prop_map(|(pattern, kind, source, shape)| match shape {
+        0 => json!({"pattern": pattern, "source": source}),
+        1 => json!({"type": kind, "pattern": pattern, "group": 1, "name": "KIND", "default": [pattern]}),
+        _ => json!([kind, source]),
+    });
+    (prop::collection::vec((field, rule), 0..7), any::<bool>()).prop_map(|(rules, typed)| {
+        let rules: serde_json::Map<_, _> = rules.into_iter().map(|(field, rule)| (field.to_owned(), rule)).collect();
+        if typed { json!({"extensions": ["rb"], "extraction_rules": rules}) } else { json!(rules) }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn any_rules_are_refused_with_a_place_or_applied(rules in rules(), script in "(a|b|KIND = '|'|\n|# |\"\"\"|: |ü){0,60}") {
+        let text = yaml::to_yaml(&rules);
+        let source = SourceFile { path: "rules.yaml".into(), text: text.clone(), marked: false };
+        let mut findings = Findings::new(Path::new("rules.yaml"), Strength::Lenient);
+        let extractor = parse(&source, &mut findings);
+        let lines = u32::try_from(text.lines().count()).unwrap();
+        prop_assert!(findings.as_slice().iter().all(|finding| (1..=lines).contains(&finding.line)), "{:?}", findings.as_slice());
+        prop_assert!(extractor.is_some() || findings.has_errors());
+        let extractors: Vec<Extractor> = extractor.into_iter().collect();
+        let around = Surroundings { folder: None, root: Root::Tools, in_lib: false, extractors: &extractors };
+        let source = SourceFile { path: "x.rb".into(), text: script, marked: false };
+        let mut findings = Findings::new(Path::new("x.rb"), Strength::Lenient);
+        let reading = read(&source, &around, &mut findings);
+        prop_assert!(!matches!(reading, Reading::Broken) || findings.has_errors());
+    }
 }

@@ -14,7 +14,7 @@ use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::ItemId;
 use crate::item::place::Place;
 use crate::item::signature::{self, Integrity};
-use crate::item::source::{MAX_DOCUMENT, MAX_TEXT, SourceFile};
+use crate::item::source::{MAX_DOCUMENT, MAX_TEXT, SourceFile, Unread, leaves, read_bytes};
 use crate::item::tool::{self, LoadedTool, Origin, Reading, Root, Surroundings};
 use crate::item::{directive, knowledge, validate};
 
@@ -30,6 +30,11 @@ pub(super) fn layer(store: &mut ItemStore, layer: Layer, strength: Strength) {
     };
     let Some(root) = root else { return };
     let ai = root.join(".ai");
+    // People keep their own items elsewhere and link to them; a project is what was cloned.
+    if layer == Layer::Project && leaves(&ai, &root) {
+        store.findings.extend(escape(Path::new(".ai"), strength));
+        return;
+    }
     let (candidates, mut findings) = walk::candidates(&ai, &root, strength);
     let extractors = extractors(store, &ai, strength, &mut findings);
     // A project's rules come first: they were read first.
@@ -71,6 +76,14 @@ fn keep(store: &mut ItemStore, layer: Layer, candidate: &Candidate, item: Option
         });
     }
     store.items.extend(item);
+}
+
+fn escape(link: &Path, strength: Strength) -> Vec<Finding> {
+    let mut findings = Findings::new(link, strength);
+    findings
+        .add(Code::PathEscape, Place::START, "", "the link leaves the project")
+        .suggest("copy what it leads to into the project");
+    findings.into_vec()
 }
 
 /// Reads a file, a tool folder or a folder of such that lies outside the folders of items.
@@ -155,7 +168,12 @@ fn guess_kind(path: &Path) -> ItemKind {
 
 fn extractors(store: &ItemStore, ai: &Path, strength: Strength, found: &mut Vec<Finding>) -> Vec<Extractor> {
     let mut list = Vec::new();
-    for path in walk::plain_files(&ai.join("extractors")) {
+    let folder = ai.join("extractors");
+    if leaves(&folder, ai) && leaves(&folder, ai.parent().unwrap_or(ai)) {
+        found.extend(escape(&store.roots.display(&folder), strength));
+        return list;
+    }
+    for path in walk::plain_files(&folder) {
         let mut findings = Findings::new(&store.roots.display(&path), strength);
         match path.extension().and_then(OsStr::to_str) {
             Some("yaml" | "yml") => {
@@ -251,7 +269,13 @@ fn listed_requirements(tool: &mut LoadedTool, roots: &Roots, findings: &mut Find
         return;
     }
     let mut own = Findings::new(&roots.display(&path), findings.strength());
-    let source = SourceFile::load(&path, MAX_DOCUMENT, &mut own);
+    let source = if tool.folder.as_ref().is_some_and(|folder| leaves(&path, folder)) {
+        own.add(Code::PathEscape, Place::START, "", "the link leaves the tool's folder")
+            .suggest("copy the file into the tool's folder");
+        None
+    } else {
+        SourceFile::load(&path, MAX_DOCUMENT, &mut own)
+    };
     findings.extend(own.into_vec().into_iter().filter(|finding| finding.code != Code::EmptyFile));
     let Some(source) = source else { return };
     for (number, line) in (1..).zip(source.text.lines()) {
@@ -304,9 +328,10 @@ fn tool_integrity(source: &SourceFile, candidate: &Candidate, findings: &mut Fin
     if candidate.path.extension().is_some_and(|ending| ending == "json") {
         let mut detached = candidate.path.clone().into_os_string();
         detached.push(".sig");
-        return match std::fs::read(&detached) {
+        return match read_bytes(Path::new(&detached), MAX_DOCUMENT) {
             Ok(stamp) => signature::check_detached(&String::from_utf8_lossy(&stamp), &source.raw()),
-            Err(_) => Integrity::Unsigned,
+            Err(Unread::Failed(err)) if err.kind() == std::io::ErrorKind::NotFound => Integrity::Unsigned,
+            Err(_) => Integrity::Invalid { reason: "the file of the stamp cannot be read", line: 1 },
         };
     }
     signature::check(&source.raw())

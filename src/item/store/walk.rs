@@ -68,11 +68,37 @@ pub(super) struct Candidate {
 /// Lists the candidates of one layer, sorted by path.
 pub(super) fn candidates(ai: &Path, project: &Path, strength: Strength) -> (Vec<Candidate>, Vec<Finding>) {
     let mut walk = Walk { project, ai, strength, seen: HashSet::new(), found: Vec::new(), findings: Vec::new() };
-    walk.folder(ItemKind::Directive, Root::Tools, &ai.join("directives"), "", 0);
-    walk.folder(ItemKind::Tool, Root::Tools, &ai.join("tools"), "", 0);
-    walk.folder(ItemKind::Tool, Root::Scripts, &ai.join("scripts"), "", 0);
-    walk.folder(ItemKind::Knowledge, Root::Tools, &ai.join("knowledge"), "", 0);
+    for (kind, root, folder) in [
+        (ItemKind::Directive, Root::Tools, "directives"),
+        (ItemKind::Tool, Root::Tools, "tools"),
+        (ItemKind::Tool, Root::Scripts, "scripts"),
+        (ItemKind::Knowledge, Root::Tools, "knowledge"),
+    ] {
+        let folder = ai.join(folder);
+        if !folder.is_symlink() || walk.stays_inside(&folder) {
+            walk.folder(kind, root, &folder, "", 0);
+        }
+    }
+    if !walk.seen.is_empty() {
+        drop_second_ways(&mut walk.found);
+    }
     (walk.found, walk.findings)
+}
+
+/// Keeps one candidate per file where links lead to the same file again, the one without a link first.
+fn drop_second_ways(found: &mut Vec<Candidate>) {
+    let targets: Vec<Option<PathBuf>> = found.iter().map(|candidate| fs::canonicalize(&candidate.path).ok()).collect();
+    let direct = |at: usize| targets.get(at).is_some_and(|target| target.as_ref() == found.get(at).map(|c| &c.path));
+    let mut order: Vec<usize> = (0..found.len()).collect();
+    order.sort_by_key(|at| !direct(*at));
+    let mut taken = HashSet::new();
+    let kept: HashSet<usize> =
+        order.into_iter().filter(|at| targets.get(*at).is_some_and(|target| taken.insert(target.clone()))).collect();
+    let mut at = 0;
+    found.retain(|_| {
+        at += 1;
+        kept.contains(&(at - 1))
+    });
 }
 
 /// Lists the plain files of one folder and those below it, sorted; for extractors and schemas.
@@ -133,9 +159,11 @@ impl Walk<'_> {
             if file_type.is_symlink() && !self.stays_inside(&path) {
                 continue;
             }
-            if path.is_dir() {
+            // Only a link has to be asked what it leads to.
+            let is_folder = if file_type.is_symlink() { path.is_dir() } else { file_type.is_dir() };
+            if is_folder {
                 self.subfolder(kind, root, &path, category, &name, depth);
-            } else if path.is_file() || !file_type.is_symlink() {
+            } else {
                 self.file(kind, root, path, category, &name);
             }
         }
@@ -149,6 +177,9 @@ impl Walk<'_> {
         if kind == ItemKind::Tool
             && let Some(manifest) = folder_manifest(path)
         {
+            if manifest.is_symlink() && !self.stays_inside(&manifest) {
+                return;
+            }
             let in_lib = category.split('/').any(|part| part == "lib");
             let folder = Some(path.to_path_buf());
             self.found.push(Candidate { kind, root, path: manifest, folder, in_lib, category: category.to_owned() });
@@ -188,6 +219,16 @@ impl Walk<'_> {
                 link,
                 "the link leaves the project".to_owned(),
                 "copy the file into the project",
+            );
+            return false;
+        }
+        let own = link.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        if own.is_some_and(|own| own.starts_with(&target)) {
+            self.complain(
+                Code::UnreadableFile,
+                link,
+                "the link leads to a folder it lies in".to_owned(),
+                "remove it: what it leads to is read anyway",
             );
             return false;
         }

@@ -209,9 +209,12 @@ fn assign(
     let place = source.place(left.start_byte());
     let Some(value) = literal::read(right, source, name, findings) else { return };
     if module.assignments.iter().any(|entry| entry.key == name) {
-        findings
-            .add(Code::ConflictingField, place, name, format!("`{name}` is assigned twice; the last value counts"))
-            .suggest("keep one of them");
+        // Once per name: a file of nothing else would give thousands.
+        if !findings.as_slice().iter().any(|found| found.code == Code::ConflictingField && found.path == name) {
+            findings
+                .add(Code::ConflictingField, place, name, format!("`{name}` is assigned twice; the last value counts"))
+                .suggest("keep one of them");
+        }
         module.assignments.retain(|entry| entry.key != name);
     }
     module.assignments.push(Entry { key: name.to_owned(), place, value });

@@ -4,7 +4,6 @@
 //! lowered and the manifest built. It reads no file but the one it is given and, for an extractor
 //! with `source: config`, the one beside it; it never executes anything.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -13,7 +12,7 @@ use crate::item::extractor::Extractor;
 use crate::item::finding::Findings;
 use crate::item::node::Node;
 use crate::item::place::Place;
-use crate::item::source::SourceFile;
+use crate::item::source::{SourceFile, open_regular};
 use crate::item::{json, yaml};
 
 use super::draft::Draft;
@@ -76,9 +75,8 @@ pub fn may_be_tool(path: &Path, extractors: &[Extractor]) -> bool {
 }
 
 fn has_shebang(path: &Path) -> bool {
-    // A pipe would hang when opened.
     let mut start = [0; 2];
-    path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
+    open_regular(path).is_ok_and(|(mut file, _)| file.read_exact(&mut start).is_ok()) && start == *b"#!"
 }
 
 /// Reads a file as a tool.

@@ -66,6 +66,17 @@ pub(super) fn find_entrypoint(tool: &LoadedTool, path: &str, findings: &mut Find
     let place = place_of(&tool.node, path);
     let entrypoint = tool.manifest.config.get("entrypoint")?.as_str()?;
     let folder = tool.folder.as_deref().or_else(|| tool.file.parent())?;
+    if entrypoint.is_empty() || entrypoint.chars().any(char::is_control) {
+        findings
+            .add(
+                Code::InvalidPath,
+                place,
+                path,
+                format!("Entrypoint '{}' is empty or holds control characters", entrypoint.escape_debug()),
+            )
+            .suggest("name a file beside the manifest");
+        return None;
+    }
     if !is_inside(entrypoint) {
         findings
             .add(

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -343,9 +342,9 @@ fn filled(start: &str, repeat: impl Fn(usize) -> String, end: &str) -> String {
 }
 
 #[test]
-fn the_worst_documents_are_read_in_bounded_time() {
+fn the_worst_documents_are_read_with_few_complaints() {
     let same = |text: &'static str| move |_| text.to_owned();
-    // Unoptimised, each takes at most half a second; what is quadratic takes minutes.
+    // What is quadratic takes minutes and is ended by the test runner.
     for (name, text) in [
         ("brackets", filled("", same("["), "")),
         ("braces", filled("", same("{"), "")),
@@ -376,9 +375,7 @@ fn the_worst_documents_are_read_in_bounded_time() {
         ("directives", filled("", |index| format!("%TAG !a{index}! b\n"), "--- a")),
         ("numbers", filled("a: ", same("9"), "")),
     ] {
-        let begun = Instant::now();
         let (_, complaints) = read_at(&text, Place::START);
-        assert!(begun.elapsed() < Duration::from_secs(3), "{name}: {:?}", begun.elapsed());
         assert!(complaints.len() <= 100, "{name}: {} complaints", complaints.len());
     }
 }
