@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::code::Code;
 use super::finding::Findings;
@@ -135,6 +135,17 @@ pub fn open_regular(path: &Path) -> Result<(File, u64), Unread> {
 
 /// Whether a path leads out of a folder, by links in it or by being one; nothing that does not exist does.
 pub fn leaves(path: &Path, folder: &Path) -> bool {
+    // One look at each step below the folder; following every link from the root takes many.
+    if let Ok(inside) = path.strip_prefix(folder) {
+        let mut step = folder.to_path_buf();
+        let is_plain = |part: Component<'_>| {
+            step.push(part);
+            matches!(part, Component::Normal(_)) && !step.is_symlink()
+        };
+        if inside.components().all(is_plain) {
+            return false;
+        }
+    }
     matches!((path.canonicalize(), folder.canonicalize()), (Ok(target), Ok(folder)) if !target.starts_with(&folder))
 }
 

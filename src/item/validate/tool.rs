@@ -13,6 +13,7 @@ use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Node};
 use crate::item::place::Place;
+use crate::item::source::leaves;
 use crate::item::tool::{LoadedTool, Spelling, ToolKind};
 use crate::item::wording::shown;
 
@@ -89,7 +90,7 @@ pub(super) fn find_entrypoint(tool: &LoadedTool, path: &str, findings: &mut Find
         return None;
     }
     let file = folder.join(entrypoint);
-    let Ok(target) = file.canonicalize() else {
+    let Ok(metadata) = file.metadata() else {
         findings.add(Code::MissingEntrypoint, place, path, format!("Entrypoint '{entrypoint}' not found")).suggest(
             format!(
                 "create it in `{}`",
@@ -98,7 +99,7 @@ pub(super) fn find_entrypoint(tool: &LoadedTool, path: &str, findings: &mut Find
         );
         return None;
     };
-    if !folder.canonicalize().is_ok_and(|folder| target.starts_with(folder)) {
+    if leaves(&file, folder) {
         findings
             .add(
                 Code::PathEscape,
@@ -109,7 +110,7 @@ pub(super) fn find_entrypoint(tool: &LoadedTool, path: &str, findings: &mut Find
             .suggest("copy the file into the tool's folder");
         return None;
     }
-    if !target.is_file() {
+    if !metadata.is_file() {
         findings
             .add(Code::NotARegularFile, place, path, format!("Entrypoint '{entrypoint}' is not a regular file"))
             .suggest("name the file to run, not its folder");
