@@ -60,7 +60,8 @@ impl<'r> Diagnostics<'r> {
         let shown: String = characters.iter().skip(from).take(2 * WINDOW).collect();
         let start: usize = shown.chars().take(column - from).map(char::len_utf8).sum();
         let word = shown.get(start..).unwrap_or_default();
-        let end = start + word.find(char::is_whitespace).unwrap_or(word.len());
+        let ends = |c: char| c.is_whitespace() || ",:;\"'(){}[]<>=".contains(c);
+        let end = start + word.char_indices().skip(1).find(|(_, c)| ends(*c)).map_or(word.len(), |(at, _)| at);
         (shown, start..end)
     }
 }

@@ -13,34 +13,12 @@ use super::finding::Findings;
 use super::node::{Data, Entry, Node};
 use super::place::Place;
 use super::source::SourceFile;
+use super::tool::KEYS as FIELDS;
 use super::wording::{did_you_mean, nearest};
 use super::{json, yaml};
 
 /// The most that one compiled pattern may take.
 const PATTERN_LIMIT: usize = 1 << 20;
-
-/// The fields a rule may find.
-const FIELDS: [&str; 19] = [
-    "tool_id",
-    "tool_type",
-    "version",
-    "name",
-    "description",
-    "category",
-    "executor",
-    "executor_id",
-    "mutates_state",
-    "isolation",
-    "requires",
-    "dependencies",
-    "writes",
-    "timeout",
-    "tags",
-    "author",
-    "commands",
-    "config",
-    "parameters",
-];
 
 /// What a structured extractor may say besides its rules.
 const SETTINGS: [&str; 15] = [

@@ -104,7 +104,7 @@ fn warnings_alone_are_no_failure() {
      --> .ai/tools/x.yaml:1:1
       |
     1 | tool_id: x
-      | ^^^^^^^^
+      | ^^^^^^^
       |
       = hint: read it, then stamp it: a comment `kiwi-mcp:validated:<UTC time>Z:<sha256>` as first line
 

@@ -11,7 +11,7 @@ use crate::item::node::{Data, Entry, Node};
 use super::draft::{offer, put_section, section};
 
 /// Every key of the canonical map that means something.
-pub(super) const KEYS: [&str; 35] = [
+pub(crate) const KEYS: [&str; 35] = [
     "tool_id",
     "tool_type",
     "version",

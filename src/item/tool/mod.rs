@@ -31,6 +31,7 @@ use serde_json::{Map, Value};
 
 use super::id::ItemId;
 
+pub(crate) use canonical::KEYS;
 pub use origin::Origin;
 pub use reading::{Reading, Root, Surroundings, may_be_tool, read};
 

@@ -1,0 +1,105 @@
+//! HTTP calls: method, URL and authentication.
+
+use serde_json::Value;
+
+use crate::item::code::Code;
+use crate::item::finding::Findings;
+use crate::item::node::Node;
+use crate::item::tool::LoadedTool;
+use crate::item::validate::{place_of, required};
+
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+
+/// Checks a tool that makes an HTTP call.
+pub(super) fn check(tool: &LoadedTool, findings: &mut Findings) {
+    let config = &tool.manifest.config;
+    match config.get("method").and_then(Value::as_str) {
+        None => required(tool, "config.method", "API tools must specify config.method", findings),
+        Some(method) if METHODS.contains(&method) => {}
+        Some(method) => {
+            let place = place_of(&tool.node, "config.method");
+            findings
+                .add(Code::InvalidEnumValue, place, "config.method", format!("Invalid HTTP method: {method}"))
+                .suggest(format!("use one of {}", METHODS.join(", ")));
+        }
+    }
+    match config.get("url").and_then(Value::as_str) {
+        None => required(tool, "config.url", "API tools must specify config.url_template or config.url", findings),
+        Some(url) => url_template(tool, url, findings),
+    }
+    auth(tool, findings);
+}
+
+fn auth(tool: &LoadedTool, findings: &mut Findings) {
+    let Some(auth) = tool.node.find("config").and_then(|config| config.find("auth")) else { return };
+    match auth.find("type").and_then(Node::as_text) {
+        Some("bearer" | "basic" | "header" | "api_key") => {}
+        Some(other) => {
+            findings
+                .add(
+                    Code::InvalidEnumValue,
+                    auth.place,
+                    "config.auth.type",
+                    format!("unknown authentication '{other}'"),
+                )
+                .suggest("use one of bearer, basic, header, api_key");
+        }
+        None => {
+            findings
+                .add(Code::MissingRequiredField, auth.place, "config.auth.type", "config.auth.type is required")
+                .suggest("add `type:` with one of bearer, basic, header, api_key");
+        }
+    }
+    if auth.find("env_var").is_none() {
+        findings
+            .add(Code::MissingRequiredField, auth.place, "config.auth.env_var", "config.auth.env_var is required")
+            .suggest("name the environment variable that holds the secret");
+    }
+}
+
+/// A URL must be one once its placeholders are filled, and each placeholder must be a parameter.
+fn url_template(tool: &LoadedTool, url: &str, findings: &mut Findings) {
+    let place = place_of(&tool.node, "config.url");
+    let mut filled = String::with_capacity(url.len());
+    let mut rest = url;
+    while let Some(open) = rest.find('{') {
+        let (before, from_brace) = rest.split_at(open);
+        let Some(close) = from_brace.find('}') else { break };
+        let name = &from_brace[1..close];
+        let from_environment = before.ends_with('$');
+        filled.push_str(if from_environment { &before[..before.len() - 1] } else { before });
+        filled.push('1');
+        if !from_environment && !tool.manifest.parameters.iter().any(|parameter| parameter.name == name) {
+            findings
+                .add(
+                    Code::UnknownTemplateVariable,
+                    place,
+                    "config.url",
+                    format!("template variable '{}' is not a parameter", name.escape_debug()),
+                )
+                .suggest(format!(
+                    "add it to `parameters`, or use `${{{}}}` for an environment variable",
+                    name.escape_debug()
+                ));
+        }
+        rest = &from_brace[close + 1..];
+    }
+    filled.push_str(rest);
+    // A host that comes from the environment as a whole cannot be judged before it is known.
+    if url.starts_with("${") {
+        return;
+    }
+    let example = "write it as a whole, e.g. `https://api.example.com/v1/items`";
+    let (problem, suggestion) = match url::Url::parse(&filled) {
+        Err(err) => (err.to_string(), example),
+        Ok(parsed) if !matches!(parsed.scheme(), "http" | "https") => {
+            (format!("scheme '{}' is not http or https", parsed.scheme()), example)
+        }
+        Ok(parsed) if !parsed.username().is_empty() || parsed.password().is_some() => (
+            "credentials do not belong in a URL".to_owned(),
+            "remove them; `config.auth` names the environment variable that holds the secret",
+        ),
+        Ok(_) => return,
+    };
+    findings.add(Code::InvalidUrl, place, "config.url", format!("invalid URL: {problem}")).suggest(suggestion);
+}
