@@ -30,6 +30,7 @@ Examples:
   piton tool show greet                     Show the manifest, field by field, with origins
   piton tool show greet --format json       The same for programs
   piton tool show greet --format markdown   Write its documentation
+  piton tool show greet --format yaml       Write it as a plain tool.yaml, whatever it was written as
   piton tool show python_runtime            Built-in tools can be shown as well")]
 pub(super) struct ShowArguments {
     /// The tool: `id` or `category/id`.
@@ -41,7 +42,7 @@ impl ToolArguments {
     /// The formats in which the result can be written.
     pub(super) fn formats(&self) -> &'static [Format] {
         match self.command {
-            ToolCommand::Show(_) => &[Format::Human, Format::Json, Format::Markdown],
+            ToolCommand::Show(_) => &[Format::Human, Format::Json, Format::Markdown, Format::Yaml],
         }
     }
 }
@@ -61,6 +62,7 @@ pub(super) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, E
     match ui.format() {
         Format::Json => ui.json(&description)?,
         Format::Markdown => ui.rendered(&clean(&markdown(&description)))?,
+        Format::Yaml => ui.rendered(&clean(&description.manifest.to_yaml()))?,
         Format::Human | Format::Sarif => human(&description, ctx, ui)?,
     }
     if let Some(problem) = &description.chain_error {

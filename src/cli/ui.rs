@@ -37,6 +37,8 @@ pub enum Format {
     Sarif,
     /// Documentation, of `tool show`.
     Markdown,
+    /// A plain `tool.yaml`, of `tool show`.
+    Yaml,
 }
 
 /// How much is said beside the result.
@@ -75,6 +77,7 @@ impl Format {
             Self::Json => "json",
             Self::Sarif => "sarif",
             Self::Markdown => "markdown",
+            Self::Yaml => "yaml",
         }
     }
 }

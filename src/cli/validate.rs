@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &ValidateArguments, ctx: &Context, ui: &mut Ui) -> 
     match ui.format() {
         Format::Json => ui.json(&report)?,
         Format::Sarif => ui.json(&sarif::log(&report))?,
-        Format::Human | Format::Markdown => human(&report, ctx, ui)?,
+        Format::Human | Format::Markdown | Format::Yaml => human(&report, ctx, ui)?,
     }
     Ok(if report.valid { ExitStatus::Success } else { ExitStatus::Invalid })
 }

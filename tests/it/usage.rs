@@ -50,6 +50,7 @@ fn help_lists_the_commands() {
               - json:     One JSON value per line
               - sarif:    SARIF 2.1.0, of `validate`
               - markdown: Documentation, of `tool show`
+              - yaml:     A plain `tool.yaml`, of `tool show`
               
               [default: human]
 

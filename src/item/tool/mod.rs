@@ -19,6 +19,7 @@ mod origin;
 mod parameters;
 pub(crate) mod python;
 mod reading;
+mod render;
 mod results;
 mod tool_root;
 mod words;

@@ -2,6 +2,7 @@
 
 mod equal;
 mod hostile;
+mod render;
 mod seeds;
 mod wrong;
 
