@@ -115,7 +115,10 @@ impl Error {
             Self::NotAnItem(_) => {
                 Some("items are Markdown, YAML, JSON or scripts; `piton init` makes one of each".to_owned())
             }
-            Self::Read { .. } | Self::Write { .. } | Self::Output(_) => None,
+            Self::Read { .. } => {
+                Some("name a file or folder that exists; paths are relative to the current folder".to_owned())
+            }
+            Self::Write { .. } | Self::Output(_) => None,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::item::code::Code;
 use crate::item::finding::{Finding, Severity, Strength};
 use crate::item::store::ItemStore;
 use crate::item::validate::Unsigned;
-use crate::validation::{self, Options, Report};
+use crate::validation::{self, Counts, Options, Report};
 
 /// Checks directives, tools, knowledge and settings, and reports everything it finds.
 ///
@@ -126,6 +126,9 @@ fn summary(report: &Report, ui: &mut Ui) {
     let found = format!("{}, {}", plural(errors, "error", "errors"), plural(warnings, "warning", "warnings"));
     if report.valid {
         ui.success(&format!("{looked_at}: {found}"));
+        if counts == Counts::default() {
+            ui.hint("there are no items here; `piton init` makes an example");
+        }
     } else {
         ui.failure(&format!("{looked_at}: {found}"));
         ui.hint("`docs/reference/codes.md` explains each code with a mended example");

@@ -147,6 +147,7 @@ fn primitives_cannot_be_replaced() {
 
     ----- stderr -----
     ✓ 0 tools, 0 directives, 0 knowledge entries: 0 errors, 1 warning
+    hint: there are no items here; `piton init` makes an example
     ");
 }
 
@@ -223,6 +224,7 @@ fn helpers_without_metadata_are_no_tools() {
     ----- stdout -----
     ----- stderr -----
     ✓ 0 tools, 0 directives, 0 knowledge entries: 0 errors, 0 warnings
+    hint: there are no items here; `piton init` makes an example
     ");
     cmd_snapshot!(project.piton(["tool", "show", "helper"]), @"
     success: false

@@ -249,6 +249,8 @@ fn what_is_no_item_is_an_error() {
     ----- stderr -----
     error: cannot read `nowhere`
       caused by: No such file or directory (os error 2)
+
+    hint: name a file or folder that exists; paths are relative to the current folder
     ");
 }
 
@@ -292,4 +294,16 @@ fn a_single_file_manifest_may_have_its_script_beside_it() {
         .file(".ai/tools/stray.py", "def main(a: int): pass\n");
     let report = project.piton(["validate", "--format", "json"]).json();
     assert_eq!(told(&report), ["error MISSING_METADATA .ai/tools/stray.py:1"]);
+}
+
+#[test]
+fn a_project_without_items_is_told_how_to_begin() {
+    cmd_snapshot!(TestProject::new().piton(["validate"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    ----- stderr -----
+    ✓ 0 tools, 0 directives, 0 knowledge entries: 0 errors, 0 warnings
+    hint: there are no items here; `piton init` makes an example
+    ");
 }

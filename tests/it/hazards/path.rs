@@ -146,7 +146,7 @@ fn g50_control_characters_in_paths() {
     ");
     told!(TestProject::new(), ["validate", "--format", "json", "a\nb"], @r#"
     exit 2
-    {"error":{"code":"CANNOT_READ","message":"cannot read `a\nb`: No such file or directory (os error 2)","suggestion":null}}
+    {"error":{"code":"CANNOT_READ","message":"cannot read `a\nb`: No such file or directory (os error 2)","suggestion":"name a file or folder that exists; paths are relative to the current folder"}}
     "#);
 }
 
