@@ -1,6 +1,7 @@
 //! `piton validate`: every finding in one pass.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
 use super::diagnostic::Diagnostics;
 use super::{Format, Ui, sarif};
@@ -70,8 +71,7 @@ fn selected(
 ) -> Result<Vec<PathBuf>, Error> {
     let mut paths = Vec::new();
     for path in &arguments.paths {
-        let absolute =
-            ctx.cwd.join(path).canonicalize().map_err(|source| Error::Read { file: path.clone(), source })?;
+        let absolute = resolve(path, ctx).map_err(|source| Error::Read { file: path.clone(), source })?;
         let is_item_folder = absolute.starts_with(ctx.project_items()) || ctx.root.starts_with(&absolute);
         // A part of a folder tool means the tool.
         let absolute = store.tool_folder(&absolute).map(Path::to_path_buf).unwrap_or(absolute);
@@ -83,6 +83,23 @@ fn selected(
         paths.push(absolute);
     }
     Ok(paths)
+}
+
+/// A path as the store knows it: without links, except those that lead from `.ai/` to somewhere else.
+fn resolve(path: &Path, ctx: &Context) -> io::Result<PathBuf> {
+    let items = ctx.project_items();
+    let target = ctx.cwd.join(path).canonicalize()?;
+    let mut plain = PathBuf::new();
+    for part in ctx.cwd.join(path).components() {
+        if part == Component::ParentDir {
+            plain.pop();
+        } else {
+            plain.push(part);
+        }
+    }
+    // Behind a link, `..` leads elsewhere than to the folder before it.
+    let is_same = plain.canonicalize().is_ok_and(|plain| plain == target);
+    Ok(if !target.starts_with(&items) && plain.starts_with(&items) && is_same { plain } else { target })
 }
 
 /// Files of `.ai/` that are no items and yet are looked at, or belong to items.

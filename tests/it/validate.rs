@@ -1,5 +1,7 @@
 //! `piton validate`: what is looked at, what is printed, which exit code.
 
+use std::os::unix::fs::symlink;
+
 use serde_json::Value;
 
 use crate::forest;
@@ -219,6 +221,18 @@ fn a_folder_outside_the_items_may_hold_other_things() {
     error MISSING_REQUIRED_FIELD kit/inner/.ai/tools/bad.yaml:1 version
     warning MISSING_RECOMMENDED_FIELD kit/inner/.ai/tools/bad.yaml:1 description
     ");
+}
+
+#[test]
+fn a_link_out_of_the_items_is_looked_at_by_its_own_name() {
+    let project = TestProject::new().file("shared/a.yaml", cli("a")).file(".ai/tools/keep.txt", "");
+    symlink("../../shared", project.root().join(".ai/tools/linked")).unwrap();
+    let paths = [".ai/tools/linked", ".ai/tools/linked/a.yaml", "shared/../.ai/tools/linked/a.yaml"];
+    for path in paths {
+        let report = project.piton(["validate", path, "--format", "json"]).json();
+        assert_eq!(told(&report), Vec::<String>::new(), "{path}");
+        assert_eq!(report["findings"][0]["file"], ".ai/tools/linked/a.yaml", "{path}");
+    }
 }
 
 #[test]
