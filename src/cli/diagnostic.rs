@@ -7,7 +7,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use super::clean;
 use crate::item::finding::{Finding, Severity};
-use crate::item::source::{MAX_TEXT, read_bytes};
+use crate::item::source::{MAX_TEXT, leaves, read_bytes};
 
 /// How much of a long line is shown around the caret.
 const WINDOW: usize = 100;
@@ -50,7 +50,7 @@ impl<'r> Diagnostics<'r> {
     /// The source line, shortened around the caret, and the caret's range in it.
     fn line(&mut self, finding: &Finding) -> (String, std::ops::Range<usize>) {
         let path = self.root.join(&finding.file);
-        let lines = self.files.entry(path).or_insert_with_key(|path| read_lines(path));
+        let lines = self.files.entry(path).or_insert_with_key(|path| read_lines(path, self.root));
         let at = usize::try_from(finding.line.saturating_sub(1)).unwrap_or(usize::MAX);
         let line = lines.get(at).map_or("", String::as_str);
         let column = usize::try_from(finding.column.saturating_sub(1)).unwrap_or(0);
@@ -66,7 +66,11 @@ impl<'r> Diagnostics<'r> {
     }
 }
 
-fn read_lines(path: &Path) -> Vec<String> {
+fn read_lines(path: &Path, root: &Path) -> Vec<String> {
+    // A project could link to somebody's secrets, to have them printed into a public log.
+    if path.starts_with(root) && leaves(path, root) {
+        return Vec::new();
+    }
     let bytes = read_bytes(path, MAX_TEXT).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     text.trim_start_matches('\u{feff}').lines().map(|line| clean(line).into_owned()).collect()

@@ -236,6 +236,28 @@ fn a_link_out_of_the_items_is_looked_at_by_its_own_name() {
 }
 
 #[test]
+fn nothing_that_lies_outside_the_project_is_printed() {
+    let project = TestProject::new().home_file("secret", "password: 1234\n").file(".ai/tools/keep.txt", "");
+    symlink(project.home().join("secret"), project.root().join(".ai/config.yaml")).unwrap();
+    cmd_snapshot!(project.piton(["validate"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    error[PATH_ESCAPE]: the link leaves the project
+     --> .ai/config.yaml:1:1
+      |
+    1 |
+      | ^
+      |
+      = hint: copy the file into the project
+
+    ----- stderr -----
+    ✗ 0 tools, 0 directives, 0 knowledge entries: 1 error, 0 warnings
+    hint: `docs/reference/codes.md` explains each code with a mended example
+    ");
+}
+
+#[test]
 fn what_is_no_item_is_an_error() {
     let project = TestProject::new()
         .file(".ai/tools/README.md", "hi\n")
