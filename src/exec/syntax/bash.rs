@@ -25,8 +25,10 @@ const SIEVE_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// The most that is read of its complaints.
 const MAX_COMPLAINT: u64 = 16 * 1024;
 
-/// Parses each text on standard input, ended by NUL, in a fork of its own; `set -n` keeps everything that follows it from running.
+/// Parses each text on standard input, ended by NUL, in a fork of its own; `set -n` keeps everything
+/// that follows it from running. A fork outlives the process when that is killed: the limit ends it.
 const SIEVE: &str = r#"
+ulimit -t 5 2>/dev/null
 index=0
 while IFS= read -r -d '' text; do
   (eval "set -n
@@ -69,24 +71,19 @@ fn run_sieve(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) 
         texts.write_all(b"\0")?;
     }
     texts.rewind()?;
+    // Into a file as well: a pipe would stay open for as long as any fork holds it.
+    let mut output = tempfile::tempfile()?;
     let mut child = interpreter(program, search_path)
         .args(["--noprofile", "--norc", "-c", SIEVE])
         .stdin(Stdio::from(texts))
-        .stdout(Stdio::piped())
+        .stdout(Stdio::from(output.try_clone()?))
         .spawn()?;
-    let stdout = child.stdout.take();
-    let child = Mutex::new(child);
-    Ok(thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let mut said = Vec::new();
-            // What cannot be read is missing at the end, where `done` should stand.
-            let _ = stdout.map(|mut stdout| stdout.read_to_end(&mut said));
-            String::from_utf8_lossy(&said).into_owned()
-        });
-        // Killed or not: what it said until then tells whether it got through.
-        let _ = wait(&child, Instant::now() + SIEVE_TIME_LIMIT);
-        reader.join().unwrap_or_default()
-    }))
+    // Killed or not: what it said until then tells whether it got through.
+    wait(&mut child, Instant::now() + SIEVE_TIME_LIMIT)?;
+    let mut said = Vec::new();
+    output.rewind()?;
+    output.read_to_end(&mut said)?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 fn ask_each(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> Answer {
@@ -143,7 +140,6 @@ fn parse_with(
         .stderr(Stdio::piped())
         .spawn()?;
     let stderr = child.stderr.take();
-    let child = Mutex::new(child);
     let (complaint, status) = thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut complaint = Vec::new();
@@ -151,7 +147,7 @@ fn parse_with(
             let read = stderr.map(|stderr| stderr.take(MAX_COMPLAINT).read_to_end(&mut complaint));
             read.transpose().map(|_| String::from_utf8_lossy(&complaint).into_owned()).unwrap_or_default()
         });
-        let status = wait(&child, Instant::now() + FILE_TIME_LIMIT);
+        let status = wait(&mut child, Instant::now() + FILE_TIME_LIMIT);
         (reader.join().unwrap_or_default(), status)
     });
     Ok(match status? {
@@ -162,14 +158,14 @@ fn parse_with(
 }
 
 /// Waits for a process and ends it at the deadline.
-fn wait(child: &Mutex<Child>, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
+fn wait(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
     let mut pause = Duration::from_micros(200);
     loop {
-        if let Some(status) = lock(child).try_wait()? {
+        if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
         if Instant::now() >= deadline {
-            let mut child = lock(child);
+            // It may have ended by itself just now.
             let _ = child.kill();
             child.wait()?;
             return Ok(None);

@@ -151,3 +151,20 @@ fn many_shell_scripts_are_sifted_and_nothing_is_run() {
     assert_eq!(check(&scripts, &interpreters()), Checked { problems: expected, unchecked: Vec::new() });
     assert!(!mark.exists());
 }
+
+#[cfg(unix)]
+#[test]
+fn a_fork_that_outlives_bash_is_not_waited_for() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (bash, pid) = (folder.path().join("bash"), folder.path().join("pid"));
+    let text = format!("#!/bin/sh\n[ \"$3\" = -n ] || {{ sleep 3600 & echo $! >>'{}'; }}\n", pid.display());
+    std::fs::write(&bash, text).unwrap();
+    std::fs::set_permissions(&bash, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let forking = Interpreters { bash: Some(bash), ..interpreters() };
+    let scripts = [(); 8].map(|()| script("a.sh", "true\n", Language::Bash));
+    assert_eq!(check(&scripts, &forking), Checked::default());
+    let forks = std::fs::read_to_string(pid).unwrap();
+    let mut kill = interpreter(Path::new("/bin/kill"), &forking.search_path);
+    assert!(kill.args(forks.lines()).status().unwrap().success());
+}
