@@ -58,8 +58,8 @@ pub(super) fn make_project(environment: Environment) -> Result<Context, Error> {
     let folder = tempfile::Builder::new()
         .prefix("piton-quickstart-")
         .tempdir_in(&parent)
-        .map_err(|source| Error::Write { file: parent, source })?
-        .keep();
-    write_example(&folder)?;
-    Ok(Context::at(environment, &folder)?)
+        .map_err(|source| Error::Write { file: parent, source })?;
+    write_example(folder.path())?;
+    // A folder that could not be filled goes away by itself.
+    Ok(Context::at(environment, &folder.keep())?)
 }
