@@ -161,7 +161,8 @@ impl TestProject {
             resource.setrlimit(resource.RLIMIT_CPU, (10, 10))\n\
             code = subprocess.run(sys.argv[2:]).returncode\n\
             usage = resource.getrusage(resource.RUSAGE_CHILDREN)\n\
-            open(sys.argv[1], 'w').write(str(usage.ru_maxrss))\n\
+            unit = 1024 if sys.platform == 'darwin' else 1\n\
+            open(sys.argv[1], 'w').write(str(usage.ru_maxrss // unit))\n\
             sys.exit(code if code >= 0 else 128 - code)";
         let usage = self.sandbox.path().join("tmp/usage");
         let mut command = self.hermetic("python3", &self.folder);
