@@ -125,11 +125,6 @@ impl Context {
         self.root.join(ITEMS)
     }
 
-    /// The folder with the user's items.
-    pub fn user_items(&self) -> Option<PathBuf> {
-        self.home.as_ref().map(|home| home.join(ITEMS))
-    }
-
     /// A path as it is shown: relative to the project where it lies inside.
     pub fn shown_path(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.root).unwrap_or(path).to_path_buf()
