@@ -50,7 +50,7 @@ pub fn check(item: &Item, store: &ItemStore, unsigned: Unsigned, findings: &mut 
 pub fn entrypoint(tool: &LoadedTool) -> Option<PathBuf> {
     // Whatever is wrong with it was found by `check`.
     let mut ignored = Findings::new(&tool.file, super::finding::Strength::Lenient);
-    tool::entrypoint::find_entrypoint(tool, "config.entrypoint", &mut ignored)
+    tool::entrypoint::find_entrypoint(tool, &mut ignored)
 }
 
 /// The place of a dotted path in a document, or of the nearest thing above it that exists.

@@ -10,11 +10,8 @@ use crate::item::tool::LoadedTool;
 use crate::item::validate::place_of;
 
 /// The file a tool starts with; what is wrong with it goes to `findings`.
-pub(in crate::item::validate) fn find_entrypoint(
-    tool: &LoadedTool,
-    path: &str,
-    findings: &mut Findings,
-) -> Option<PathBuf> {
+pub(in crate::item::validate) fn find_entrypoint(tool: &LoadedTool, findings: &mut Findings) -> Option<PathBuf> {
+    let path = "config.entrypoint";
     let place = place_of(&tool.node, path);
     let entrypoint = tool.manifest.config.get("entrypoint")?.as_str()?;
     let folder = tool.folder.as_deref().or_else(|| tool.file.parent())?;

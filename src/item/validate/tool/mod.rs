@@ -41,7 +41,7 @@ pub(super) fn check(tool: &LoadedTool, project: Option<&Path>, findings: &mut Fi
 fn script(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
     match tool.manifest.config.get("entrypoint") {
         Some(Value::String(_)) => {
-            entrypoint::find_entrypoint(tool, "config.entrypoint", findings);
+            entrypoint::find_entrypoint(tool, findings);
         }
         Some(_) => {
             let place = place_of(&tool.node, "config.entrypoint");
@@ -147,7 +147,7 @@ fn cli(tool: &LoadedTool, findings: &mut Findings) {
 
 fn local(tool: &LoadedTool, findings: &mut Findings) {
     if tool.manifest.config.contains_key("entrypoint") {
-        entrypoint::find_entrypoint(tool, "config.entrypoint", findings);
+        entrypoint::find_entrypoint(tool, findings);
     }
 }
 
