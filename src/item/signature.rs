@@ -76,16 +76,15 @@ pub fn after_stamp(text: &str) -> usize {
 }
 
 /// Checks the stamp inside a file.
-pub fn check(content: &[u8]) -> Integrity {
-    let text = String::from_utf8_lossy(content);
-    check_with(&text, |without| hex(&Sha256::digest(without)))
+pub fn check(content: &str) -> Integrity {
+    check_with(content, |without| hex(&Sha256::digest(without)))
 }
 
 /// Checks the stamp of a directive, which older tools computed over its XML block only.
-pub fn check_directive(content: &[u8], name: &str, version: &str) -> Integrity {
+pub fn check_directive(content: &str, name: &str, version: &str) -> Integrity {
     let integrity = check(content);
     if let Integrity::Mismatch { stamped, .. } = &integrity
-        && kiwi_directive_hash(&String::from_utf8_lossy(content), name, version).as_ref() == Some(stamped)
+        && kiwi_directive_hash(content, name, version).as_ref() == Some(stamped)
     {
         return Integrity::Foreign { kind: "a Kiwi stamp that covers the XML block only" };
     }
@@ -93,9 +92,9 @@ pub fn check_directive(content: &[u8], name: &str, version: &str) -> Integrity {
 }
 
 /// Checks the stamp in the manifest of a folder tool against all files of the folder.
-pub fn check_folder(folder: &Path, manifest: &Path, manifest_content: &[u8]) -> io::Result<Integrity> {
+pub fn check_folder(folder: &Path, manifest: &Path, manifest_content: &str) -> io::Result<Integrity> {
     let mut failure = None;
-    let integrity = check_with(&String::from_utf8_lossy(manifest_content), |without| {
+    let integrity = check_with(manifest_content, |without| {
         folder_hash(folder, manifest, without).unwrap_or_else(|err| {
             failure = Some(err);
             String::new()
@@ -105,7 +104,7 @@ pub fn check_folder(folder: &Path, manifest: &Path, manifest_content: &[u8]) -> 
 }
 
 /// Checks a detached stamp (`<file>.sig`) against the content of its file.
-pub fn check_detached(stamp: &str, content: &[u8]) -> Integrity {
+pub fn check_detached(stamp: &str, content: &str) -> Integrity {
     let mut lines = stamp.lines().filter(|line| !line.trim().is_empty());
     match (lines.next(), lines.next()) {
         (Some(line), None) => judge(line, 1, || hex(&Sha256::digest(content))),
@@ -117,7 +116,7 @@ pub fn check_detached(stamp: &str, content: &[u8]) -> Integrity {
 /// The hash a stamp of a folder tool covers: that of the lines `<sha256>  <path>`, sorted by path.
 ///
 /// This is what `sha256sum` prints, so that it can be recomputed by hand.
-pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &[u8]) -> io::Result<String> {
+pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str) -> io::Result<String> {
     let mut files = Vec::new();
     let walk = WalkDir::new(folder).into_iter().filter_entry(|entry| {
         entry.depth() == 0 || !entry.file_name().to_str().is_some_and(|name| UNSTAMPED_FOLDERS.contains(&name))
@@ -146,7 +145,7 @@ pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &[u8]
     Ok(hex(&all.finalize()))
 }
 
-fn check_with(text: &str, hash: impl FnOnce(&[u8]) -> String) -> Integrity {
+fn check_with(text: &str, hash: impl FnOnce(&str) -> String) -> Integrity {
     let Some(range) = stamp_line(text) else {
         return match misplaced(text) {
             Some(line) => Integrity::Invalid { reason: "a stamp must be the first line", line },
@@ -158,7 +157,7 @@ fn check_with(text: &str, hash: impl FnOnce(&[u8]) -> String) -> Integrity {
     if rest.lines().next().is_some_and(is_stamp) {
         return Integrity::Invalid { reason: "there are two stamps", line: line_number + 1 };
     }
-    let without = [&text.as_bytes()[..range.start], rest.as_bytes()].concat();
+    let without = [&text[..range.start], rest].concat();
     judge(text.get(range).unwrap_or_default(), line_number, || hash(&without))
 }
 
@@ -291,7 +290,7 @@ mod tests {
     }
 
     fn is_valid(text: &str) -> bool {
-        matches!(check(text.as_bytes()), Integrity::Valid { .. })
+        matches!(check(text), Integrity::Valid { .. })
     }
 
     #[test]
@@ -299,7 +298,7 @@ mod tests {
         for (prefix, suffix) in [("# ", ""), ("<!-- ", " -->"), ("// ", ""), ("-- ", ""), ("/* ", " */"), ("; ", "")] {
             let text = stamped(prefix, suffix, "content\nmore\r\n");
             assert!(is_valid(&text), "{text}");
-            assert!(matches!(check(format!("{text}!").as_bytes()), Integrity::Mismatch { .. }));
+            assert!(matches!(check(&format!("{text}!")), Integrity::Mismatch { .. }));
         }
     }
 
@@ -324,24 +323,24 @@ mod tests {
 
     #[test]
     fn what_is_no_stamp_is_named() {
-        let invalid = |text: &str| matches!(check(text.as_bytes()), Integrity::Invalid { .. });
+        let invalid = |text: &str| matches!(check(text), Integrity::Invalid { .. });
         let good = stamped("# ", "", "x\n");
         assert!(invalid(&format!("\n{good}")), "not the first line");
         assert!(invalid(&format!("{}{good}", stamped("# ", "", ""))), "twice");
         assert!(invalid(&good.replace(&good[60..70], "ABCDEFGHIJ")), "not hexadecimal");
         assert!(invalid(&good.replacen('\n', " trailing\n", 1)), "trailing data");
         assert!(invalid(&good.replace(TIME, "yesterday")), "not a time");
-        assert_eq!(check(b"plain"), Integrity::Unsigned);
+        assert_eq!(check("plain"), Integrity::Unsigned);
     }
 
     #[test]
     fn older_stamps_are_recognised() {
         assert_eq!(
-            check(format!("<!-- kiwi-mcp:validated:{TIME}:0123456789ab -->\n# x").as_bytes()),
+            check(&format!("<!-- kiwi-mcp:validated:{TIME}:0123456789ab -->\n# x")),
             Integrity::Foreign { kind: "an old Kiwi stamp of 12 digits" }
         );
         let rye = "<!-- rye:signed:2026-01-01T00:00:00Z:aa:bb:cc -->\n# x\n";
-        assert!(matches!(check(rye.as_bytes()), Integrity::Foreign { .. }));
+        assert!(matches!(check(rye), Integrity::Foreign { .. }));
         assert_eq!(&rye[after_stamp(rye)..], "# x\n");
 
         let block = "<directive name=\"a\" version=\"1.0.0\"></directive>";
@@ -350,19 +349,19 @@ mod tests {
             hex(&Sha256::digest(block))
         );
         let text = format!("<!-- kiwi-mcp:validated:{TIME}:{} -->\n# A\n{block}\n", hex(&Sha256::digest(payload)));
-        assert!(matches!(check(text.as_bytes()), Integrity::Mismatch { .. }));
-        assert!(matches!(check_directive(text.as_bytes(), "a", "1.0.0"), Integrity::Foreign { .. }));
-        assert!(matches!(check_directive(text.as_bytes(), "b", "1.0.0"), Integrity::Mismatch { .. }));
+        assert!(matches!(check(&text), Integrity::Mismatch { .. }));
+        assert!(matches!(check_directive(&text, "a", "1.0.0"), Integrity::Foreign { .. }));
+        assert!(matches!(check_directive(&text, "b", "1.0.0"), Integrity::Mismatch { .. }));
     }
 
     #[test]
     fn detached_stamps_hold_one_line() {
         let hash = hex(&Sha256::digest("{}"));
         let stamp = format!("kiwi-mcp:validated:{TIME}:{hash}\n");
-        assert!(matches!(check_detached(&stamp, b"{}"), Integrity::Valid { .. }));
-        assert!(matches!(check_detached(&stamp, b"{ }"), Integrity::Mismatch { .. }));
-        assert!(matches!(check_detached(&format!("{stamp}{stamp}"), b"{}"), Integrity::Invalid { .. }));
-        assert!(matches!(check_detached("", b"{}"), Integrity::Invalid { .. }));
+        assert!(matches!(check_detached(&stamp, "{}"), Integrity::Valid { .. }));
+        assert!(matches!(check_detached(&stamp, "{ }"), Integrity::Mismatch { .. }));
+        assert!(matches!(check_detached(&format!("{stamp}{stamp}"), "{}"), Integrity::Invalid { .. }));
+        assert!(matches!(check_detached("", "{}"), Integrity::Invalid { .. }));
     }
 
     #[test]
@@ -376,9 +375,9 @@ mod tests {
         let manifest = dir.path().join("tool.yaml");
         write("tool.yaml", "tool_id: a\n");
         write("lib/x.py", "x = 1\n");
-        let hash = folder_hash(dir.path(), &manifest, b"tool_id: a\n").unwrap();
+        let hash = folder_hash(dir.path(), &manifest, "tool_id: a\n").unwrap();
         let text = format!("# kiwi-mcp:validated:{TIME}:{hash}\ntool_id: a\n");
-        let integrity = || check_folder(dir.path(), &manifest, text.as_bytes()).unwrap();
+        let integrity = || check_folder(dir.path(), &manifest, &text).unwrap();
         assert!(matches!(integrity(), Integrity::Valid { .. }));
         write("__pycache__/x.pyc", "cache");
         assert!(matches!(integrity(), Integrity::Valid { .. }));
@@ -418,14 +417,14 @@ mod tests {
         #[test]
         fn any_text_is_judged(text in pieces()) {
             let lines = u32::try_from(text.lines().count()).unwrap();
-            for integrity in [check(text.as_bytes()), check_directive(text.as_bytes(), "a", "1.0.0")] {
+            for integrity in [check(&text), check_directive(&text, "a", "1.0.0")] {
                 if let Integrity::Invalid { line, .. } = integrity {
                     prop_assert!((1..=lines).contains(&line), "line {} of {:?}", line, text);
                 }
                 prop_assert!(!matches!(integrity, Integrity::Valid { .. }), "nothing here has a hash");
             }
             prop_assert!(text.is_char_boundary(after_stamp(&text)));
-            check_detached(&text, text.as_bytes());
+            check_detached(&text, &text);
         }
 
         #[test]
@@ -435,9 +434,9 @@ mod tests {
             more in 1..50_usize,
         ) {
             let text = stamped(open, close, &content);
-            prop_assert!(matches!(check(text.as_bytes()), Integrity::Valid { .. }), "{}", text);
+            prop_assert!(matches!(check(&text), Integrity::Valid { .. }), "{}", text);
             let longer = format!("{text}{}", "y".repeat(more));
-            prop_assert!(matches!(check(longer.as_bytes()), Integrity::Mismatch { .. }), "{}", longer);
+            prop_assert!(matches!(check(&longer), Integrity::Mismatch { .. }), "{}", longer);
         }
     }
 }

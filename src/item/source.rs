@@ -32,13 +32,9 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// The bytes as they stand in the file, which is what stamps cover.
-    pub fn raw(&self) -> Cow<'_, [u8]> {
-        if self.marked {
-            Cow::Owned(format!("{MARK}{}", self.text).into_bytes())
-        } else {
-            Cow::Borrowed(self.text.as_bytes())
-        }
+    /// The content as it stands in the file, byte for byte, which is what stamps cover.
+    pub fn raw(&self) -> Cow<'_, str> {
+        if self.marked { Cow::Owned(format!("{MARK}{}", self.text)) } else { Cow::Borrowed(&self.text) }
     }
 
     /// Loads a file of at most `limit` bytes; what is wrong with it goes to `findings`.
