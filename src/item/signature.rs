@@ -8,13 +8,14 @@
 use std::fmt::Write as _;
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
 
-use super::source::{Unread, open_regular};
+use super::source::{Unread, leaves, open_regular};
+use super::wording::shown;
 
 const KIWI: &str = "kiwi-mcp:validated:";
 const RYE: [&str; 2] = ["rye:signed:", "rye:validated:"];
@@ -115,27 +116,31 @@ pub fn check_detached(stamp: &str, content: &str) -> Integrity {
 
 /// The hash a stamp of a folder tool covers: that of the lines `<sha256>  <path>`, sorted by path.
 ///
-/// This is what `sha256sum` prints, so that it can be recomputed by hand.
+/// This is what `sha256sum` prints, so that it can be recomputed by hand. A link counts as the file
+/// that it leads to, which must lie in the folder as well.
 pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str) -> io::Result<String> {
-    let mut files = Vec::new();
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut budget = MAX_FOLDER;
     let walk = WalkDir::new(folder).into_iter().filter_entry(|entry| {
-        entry.depth() == 0 || !entry.file_name().to_str().is_some_and(|name| UNSTAMPED_FOLDERS.contains(&name))
+        let is_unstamped = UNSTAMPED_FOLDERS.iter().any(|folder| entry.file_name() == *folder);
+        entry.depth() == 0 || entry.file_type().is_file() || !is_unstamped
     });
     for entry in walk {
         let entry = entry?;
-        if entry.file_type().is_file() {
-            files.push(entry.into_path());
+        if !entry.file_type().is_file() && !entry.path_is_symlink() {
+            continue;
         }
-    }
-    let mut lines: Vec<(String, String)> = Vec::new();
-    let mut budget = MAX_FOLDER;
-    for file in files {
-        let digest = if file == manifest {
-            hex(&Sha256::digest(manifest_without_stamp))
-        } else {
-            file_hash(&file, &mut budget)?
-        };
-        lines.push((relative(folder, &file), digest));
+        let file = entry.path();
+        // What a link leads to could be changed without the stamp taking notice.
+        if entry.path_is_symlink() && (leaves(file, folder) || file.is_dir()) {
+            return Err(io::Error::other(format!(
+                "the link `{}` leads to what no stamp covers",
+                shown_in(folder, file)
+            )));
+        }
+        let digest =
+            if file == manifest { hex(&Sha256::digest(manifest_without_stamp)) } else { file_hash(file, &mut budget)? };
+        lines.push((relative(folder, file)?, digest));
     }
     lines.sort();
     let mut all = Sha256::new();
@@ -263,9 +268,17 @@ fn file_hash(path: &Path, budget: &mut u64) -> io::Result<String> {
     }
 }
 
-fn relative(folder: &Path, file: &Path) -> String {
-    let path: PathBuf = file.strip_prefix(folder).unwrap_or(file).components().collect();
-    path.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/")
+/// The name of a file as it is hashed; one with a line end could pass for two files.
+fn relative(folder: &Path, file: &Path) -> io::Result<String> {
+    let path = file.strip_prefix(folder).unwrap_or(file);
+    match path.to_str().filter(|path| !path.chars().any(char::is_control)) {
+        Some(path) => Ok(path.replace(std::path::MAIN_SEPARATOR, "/")),
+        None => Err(io::Error::other(format!("`{}` is no name that can be stamped", shown_in(folder, file)))),
+    }
+}
+
+fn shown_in(folder: &Path, file: &Path) -> String {
+    shown(&file.strip_prefix(folder).unwrap_or(file).to_string_lossy())
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -383,6 +396,39 @@ mod tests {
         assert!(matches!(integrity(), Integrity::Valid { .. }));
         write("lib/x.py", "x = 2\n");
         assert!(matches!(integrity(), Integrity::Mismatch { .. }));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_stamp_covers_links_and_refuses_those_that_lead_out() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let tool = dir.path().join("tool");
+        let manifest = tool.join("tool.yaml");
+        std::fs::create_dir_all(tool.join("lib")).unwrap();
+        for (name, text) in [("tool/tool.yaml", ""), ("tool/a", "a"), ("tool/b", "b"), ("outside", "c")] {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        let hash = || folder_hash(&tool, &manifest, "").map_err(|err| err.to_string());
+        let link = |target: &str, name: &str| symlink(target, tool.join(name)).unwrap();
+        let without = hash();
+        link("a", "main");
+        let to_a = hash();
+        std::fs::remove_file(tool.join("main")).unwrap();
+        link("b", "main");
+        let to_b = hash();
+        assert!(without.is_ok() && without != to_a && to_a != to_b && to_b != without);
+        link("/tmp", "node_modules");
+        assert_eq!(hash(), to_b);
+        std::fs::write(tool.join("lib/.venv"), "a file, not a folder").unwrap();
+        assert!(hash().is_ok_and(|hash| Ok(hash) != to_b));
+        for (target, name) in [("../outside", "x"), ("lib", "y")] {
+            link(target, name);
+            assert_eq!(hash(), Err(format!("the link `{name}` leads to what no stamp covers")));
+            std::fs::remove_file(tool.join(name)).unwrap();
+        }
+        std::fs::write(tool.join("a\nb"), "").unwrap();
+        assert_eq!(hash(), Err("`a\\nb` is no name that can be stamped".to_owned()));
     }
 
     /// Text out of what stamps, and what stands around them, are made of.
