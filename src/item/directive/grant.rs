@@ -7,7 +7,7 @@ use super::super::code::Code;
 use super::reading::{Reading, join, words};
 use super::xml::{Attribute, Element, Text};
 use super::{Access, Grant, pattern};
-use crate::item::wording::{nearest, shown};
+use crate::item::wording::{did_you_mean, nearest, shown};
 
 const ELEMENTS: [&str; 14] = [
     "read",
@@ -29,27 +29,8 @@ const RESOURCES: [&str; 11] =
     ["tool", "shell", "mcp", "kiwi-mcp", "spawn", "registry", "docker", "network", "directive", "knowledge", "env"];
 const FILES: [&str; 2] = ["filesystem", "files"];
 const ITEM_TYPES: [&str; 3] = ["tool", "directive", "knowledge"];
-const ATTRIBUTES: [&str; 19] = [
-    "resource",
-    "id",
-    "tool_id",
-    "tool_type",
-    "commands",
-    "command",
-    "action",
-    "name",
-    "server",
-    "tools",
-    "actions",
-    "network",
-    "path",
-    "endpoint",
-    "vars",
-    "description",
-    "reason",
-    "required",
-    "pattern",
-];
+/// Attributes that narrow nothing.
+const REMARKS: [&str; 4] = ["resource", "description", "reason", "required"];
 
 /// Reads `<permissions>`.
 pub(super) fn read(element: &Element, path: &str, reading: &mut Reading<'_>, grants: &mut Vec<Grant>) {
@@ -63,6 +44,8 @@ enum Direction {
     Read,
     Write,
 }
+
+const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
 
 struct Reader<'g, 'r> {
     reading: &'g mut Reading<'r>,
@@ -78,9 +61,6 @@ impl Reader<'_, '_> {
     }
 
     fn element(&mut self, element: &Element, path: &str) {
-        if !self.check_attributes(element, path) {
-            return;
-        }
         match &*element.name {
             "read" | "write" => self.file_or_api(element, path),
             "execute" if element.attribute("resource").is_some() => self.resource(element, path),
@@ -91,49 +71,47 @@ impl Reader<'_, '_> {
             "shell" => self.shell(element, path),
             "env" => self.env(element, path),
             "mcp" => self.mcp(element, path),
-            "docker" => self.docker(element),
+            "docker" => self.docker(element, path),
             "allow" | "deny" => self.wrapper(element, path),
             "cap" | "permissions" => {
-                self.capability_text(element, path);
-                self.children(element, path);
+                if self.takes(element, path, &[]) {
+                    self.capability_text(element, path);
+                    self.children(element, path);
+                }
             }
             _ => self.unknown(element, path),
         }
     }
 
-    /// An attribute that is ignored may have been meant to narrow the grant: an error.
-    fn check_attributes(&mut self, element: &Element, path: &str) -> bool {
-        if !ELEMENTS.contains(&&*element.name) {
-            return true;
-        }
-        let mut known = true;
-        for attribute in element.attributes.iter().filter(|it| !ATTRIBUTES.contains(&&*it.name)) {
-            let suggestion = match nearest(&attribute.name, ATTRIBUTES) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => "remove it".to_owned(),
-            };
-            let message = format!("`{}` is not a known attribute of a permission", shown(&attribute.name));
+    /// Whether a permission has no attributes but those it looks at: one that is ignored may have been
+    /// meant to narrow the grant, which makes it an error.
+    fn takes(&mut self, element: &Element, path: &str, used: &[&str]) -> bool {
+        let known: Vec<&str> = used.iter().copied().chain(REMARKS).collect();
+        let ignored: Vec<&Attribute> = element.attributes.iter().filter(|it| !known.contains(&&*it.name)).collect();
+        for attribute in &ignored {
+            let suggestion = did_you_mean(nearest(&attribute.name, known.iter().copied()), "remove it");
+            let message = format!("`{}` is not a known attribute of this permission", shown(&attribute.name));
             let path = join(path, &shown(&attribute.name));
             self.reading.report(Code::UnknownPermission, attribute.offset, path, message).suggest(suggestion);
-            known = false;
         }
-        known
+        ignored.is_empty()
     }
 
     fn file_or_api(&mut self, element: &Element, path: &str) {
         let resource = element.attribute("resource").map(|it| it.value.value.trim());
-        let directions: &[Direction] = if element.name == "write" { &[Direction::Write] } else { &[Direction::Read] };
         match resource {
-            Some(resource) if FILES.contains(&resource) => self.files(element, path, directions),
-            Some("api") => self.api(element, path, directions),
+            Some(resource) if FILES.contains(&resource) => self.files(element, path),
+            Some("api") => self.api(element, path),
             Some(resource @ ("knowledge" | "directive")) if element.name == "read" => {
-                if let Some(id) = self.required(element, &["id", "path"], path) {
+                if self.takes(element, path, &["id", "path"])
+                    && let Some(id) = self.required(element, &["id", "path"], path)
+                {
                     self.item(element, "load".to_owned(), resource.to_owned(), &id, path);
                 }
             }
             Some(_) => self.unknown_resource(element, path, &["filesystem", "files", "api"]),
-            None if element.attribute("endpoint").is_some() => self.api(element, path, directions),
-            None if element.attribute("path").is_some() => self.files(element, path, directions),
+            None if element.attribute("endpoint").is_some() => self.api(element, path),
+            None if element.attribute("path").is_some() => self.files(element, path),
             None => {
                 self.reading
                     .missing(element, path, "resource")
@@ -142,7 +120,31 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn files(&mut self, element: &Element, path: &str, directions: &[Direction]) {
+    /// The directions that an element, or the action of `<allow>` and `<deny>`, means.
+    fn directions(&mut self, element: &Element, path: &str, used: &[&str]) -> Option<&'static [Direction]> {
+        match &*element.name {
+            "read" => return self.takes(element, path, used).then_some(&[Direction::Read]),
+            "write" => return self.takes(element, path, used).then_some(&[Direction::Write]),
+            _ if !self.takes(element, path, &[used, &["action"]].concat()) => return None,
+            _ => {}
+        }
+        let Some(Attribute { value, .. }) = element.attribute("action") else { return Some(&BOTH) };
+        match value.value.trim() {
+            "read" => Some(&[Direction::Read]),
+            "write" => Some(&[Direction::Write]),
+            "*" => Some(&BOTH),
+            other => {
+                let message = format!("`{}` is not an action that can be allowed or denied here", shown(other));
+                self.reading
+                    .report(Code::UnknownPermission, value.offset_at(0), join(path, "action"), message)
+                    .suggest("write action=\"read\" or action=\"write\", or leave it out to mean both");
+                None
+            }
+        }
+    }
+
+    fn files(&mut self, element: &Element, path: &str) {
+        let Some(directions) = self.directions(element, path, &["path", "pattern"]) else { return };
         let Some(text) = self.required(element, &["path", "pattern"], path) else { return };
         if !pattern::check_path(&text, &join(path, "path"), self.reading) {
             return;
@@ -162,7 +164,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn api(&mut self, element: &Element, path: &str, directions: &[Direction]) {
+    fn api(&mut self, element: &Element, path: &str) {
+        let Some(directions) = self.directions(element, path, &["endpoint"]) else { return };
         let Some(text) = self.required(element, &["endpoint"], path) else { return };
         for direction in directions {
             let endpoint = text.value.clone();
@@ -183,10 +186,12 @@ impl Reader<'_, '_> {
             "shell" => self.shell(element, path),
             "env" => self.env(element, path),
             "mcp" => self.mcp(element, path),
-            "docker" => self.docker(element),
-            "kiwi-mcp" | "spawn" | "registry" | "network" => self.capability(element, &resource),
+            "docker" => self.docker(element, path),
+            "kiwi-mcp" | "spawn" | "registry" | "network" => self.capability(element, &resource, path),
             "directive" | "knowledge" => {
-                if let Some(id) = self.required(element, &["id", "name"], path) {
+                if self.takes(element, path, &["id", "name"])
+                    && let Some(id) = self.required(element, &["id", "name"], path)
+                {
                     let verb = "execute".to_owned();
                     self.item(element, verb, resource, &id, path);
                 }
@@ -196,6 +201,9 @@ impl Reader<'_, '_> {
     }
 
     fn tool(&mut self, element: &Element, path: &str) {
+        if !self.takes(element, path, &["id", "tool_id", "name", "tool_type"]) {
+            return;
+        }
         let glob = |name: &str| element.attribute(name).map(|it| it.value.trimmed()).filter(|text| !text.is_blank());
         let id = glob("id").or_else(|| glob("tool_id")).or_else(|| glob("name"));
         let tool_type = glob("tool_type");
@@ -213,12 +221,18 @@ impl Reader<'_, '_> {
     }
 
     fn shell(&mut self, element: &Element, path: &str) {
-        if let Some(commands) = self.list(element, &["commands", "command", "action"], path) {
+        let names = ["commands", "command", "action"];
+        if self.takes(element, path, &names)
+            && let Some(commands) = self.list(element, &names, path)
+        {
             self.grant(element, Access::Shell { commands });
         }
     }
 
     fn env(&mut self, element: &Element, path: &str) {
+        if !self.takes(element, path, &["vars", "name"]) {
+            return;
+        }
         let Some(vars) = self.list(element, &["vars", "name"], path) else { return };
         let is_name = |name: &String| {
             name.starts_with(|c: char| c.is_ascii_alphabetic() || "_*".contains(c))
@@ -235,20 +249,28 @@ impl Reader<'_, '_> {
     }
 
     fn mcp(&mut self, element: &Element, path: &str) {
+        if !self.takes(element, path, &["name", "server", "tools", "actions", "action"]) {
+            return;
+        }
         let Some(server) = self.required(element, &["name", "server"], path) else { return };
-        let tools = element.attribute("tools").or(element.attribute("actions"));
+        let tools = ["tools", "actions", "action"].iter().find_map(|name| element.attribute(name));
         let tools = tools.map(|it| words(&it.value.value)).unwrap_or_default();
         if pattern::check_glob(&server, path, self.reading) {
             self.grant(element, Access::Mcp { server: server.value, tools });
         }
     }
 
-    fn docker(&mut self, element: &Element) {
-        let network = element.attribute("network").map(|it| it.value.value.trim().to_owned());
-        self.grant(element, Access::Docker { network });
+    fn docker(&mut self, element: &Element, path: &str) {
+        if self.takes(element, path, &["network"]) {
+            let network = element.attribute("network").map(|it| it.value.value.trim().to_owned());
+            self.grant(element, Access::Docker { network });
+        }
     }
 
-    fn capability(&mut self, element: &Element, resource: &str) {
+    fn capability(&mut self, element: &Element, resource: &str, path: &str) {
+        if !self.takes(element, path, &["action", "actions"]) {
+            return;
+        }
         let actions = element.attribute("action").or(element.attribute("actions"));
         let actions = actions.map(|it| words(&it.value.value)).unwrap_or_default();
         if actions.is_empty() {
@@ -261,16 +283,21 @@ impl Reader<'_, '_> {
 
     /// `<search>*</search>`, `<execute><tool>glob</tool></execute>`.
     fn items(&mut self, element: &Element, path: &str) {
-        let before = self.grants.len();
-        let mut refused = false;
+        if !self.takes(element, path, &[]) {
+            return;
+        }
+        let mut says_something = false;
         for text in element.own_text().lines() {
             self.item(element, element.name.clone(), "*".to_owned(), &text, path);
-            refused = true;
+            says_something = true;
         }
         for child in element.children() {
             let path = join(path, &shown(&child.name));
-            refused = true;
+            says_something = true;
             if ITEM_TYPES.contains(&&*child.name) {
+                if !self.takes(child, &path, &[]) {
+                    continue;
+                }
                 let text = child.own_text().trimmed();
                 if text.is_blank() {
                     self.reading.missing(child, &path, "id").suggest(format!("write <{0}>*</{0}>", child.name));
@@ -281,7 +308,7 @@ impl Reader<'_, '_> {
                 self.unknown_among(child, &path, &ITEM_TYPES);
             }
         }
-        if self.grants.len() == before && !refused {
+        if !says_something {
             let message = format!("`<{}>` grants nothing", element.name);
             self.reading
                 .report(Code::MissingRequiredField, element.span.start, path, message)
@@ -300,26 +327,20 @@ impl Reader<'_, '_> {
         let outer = self.deny;
         self.deny |= element.name == "deny";
         let resource = element.attribute("resource").map(|it| it.value.value.trim());
-        let directions: &[Direction] = match element.attribute("action").map(|it| it.value.value.trim()) {
-            Some("read") => &[Direction::Read],
-            Some("write") => &[Direction::Write],
-            _ => &[Direction::Read, Direction::Write],
-        };
         match resource {
-            Some(resource) if FILES.contains(&resource) => self.files(element, path, directions),
-            Some("api") => self.api(element, path, directions),
+            Some(resource) if FILES.contains(&resource) => self.files(element, path),
+            Some("api") => self.api(element, path),
             Some(_) => self.resource(element, path),
-            None if element.attribute("path").is_some() => self.files(element, path, directions),
+            None if element.attribute("path").is_some() => self.files(element, path),
             None if element.attribute("commands").or(element.attribute("command")).is_some() => {
                 self.shell(element, path);
             }
             None if element.attribute("vars").is_some() => self.env(element, path),
-            None if element.attribute("endpoint").is_some() => {
-                self.api(element, path, directions);
-            }
+            None if element.attribute("endpoint").is_some() => self.api(element, path),
             None if ["id", "tool_id", "tool_type"].iter().any(|it| element.attribute(it).is_some()) => {
                 self.tool(element, path);
             }
+            None if !self.takes(element, path, &[]) => {}
             None => {
                 let empty = element.own_text().is_blank() && element.children().next().is_none();
                 if empty {
