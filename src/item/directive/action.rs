@@ -1,12 +1,12 @@
 //! What a step does when it is more than prose: tools, directives, items, checkpoints, gates.
 
-use super::super::code::Code;
-use super::super::id::ItemId;
 use super::params::{add_param, read_params};
 use super::quantity::choice;
 use super::reading::{Reading, UseKind, join};
 use super::xml::{Content, Element, Text};
 use super::{Param, StepAction};
+use crate::item::code::Code;
+use crate::item::id::ItemId;
 use crate::item::wording::{nearest, shown};
 
 const EXECUTABLE: [&str; 7] = ["execute", "search", "load", "sign", "tool_call", "checkpoint", "tool"];

@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use super::super::code::Code;
-use super::super::finding::Findings;
-use super::super::place::LineIndex;
 use super::lexeme::instruction_end;
 use super::scan::{Scan, scan};
+use crate::item::code::Code;
+use crate::item::finding::Findings;
+use crate::item::place::LineIndex;
 
 /// Where the directive stands, and what the scan of it found.
 #[derive(Debug)]

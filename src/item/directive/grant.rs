@@ -3,10 +3,10 @@
 //! What is not understood is an error, never ignored: a misread permission would grant too much or
 //! too little. A grant with an error is reported and left out.
 
-use super::super::code::Code;
 use super::reading::{Reading, join, words};
 use super::xml::{Attribute, Element, Text};
 use super::{Access, Grant, pattern};
+use crate::item::code::Code;
 use crate::item::wording::{did_you_mean, nearest, shown};
 
 const ELEMENTS: [&str; 14] = [

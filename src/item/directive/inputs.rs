@@ -3,11 +3,11 @@
 use regex::RegexBuilder;
 use serde_json::{Map, Value, json};
 
-use super::super::code::Code;
 use super::Input;
 use super::quantity::boolean;
 use super::reading::{Reading, join};
 use super::xml::{Element, Text};
+use crate::item::code::Code;
 use crate::item::wording::{nearest, shown};
 
 const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "array", "object"];

@@ -1,12 +1,12 @@
 //! The `<metadata>` of a directive, and the same elements where files have them at the root.
 
-use super::super::code::Code;
-use super::super::place::Place;
 use super::params::read_params;
 use super::quantity::{CHECKPOINT_MODE, ON_FAILURE, amount, boolean, choice, parse_seconds};
 use super::reading::{Reading, Scope, join, words};
 use super::xml::{Attribute, Element, Text};
 use super::{GitCheckpoint, Grant, Hook, Limit, Model, Relationships, grant};
+use crate::item::code::Code;
+use crate::item::place::Place;
 use crate::item::wording::{nearest, shown};
 
 /// Every element that may stand in `<metadata>`.

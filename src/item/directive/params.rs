@@ -1,9 +1,9 @@
 //! Named values: `<param name value/>`, `<param name>text</param>`, or an element per name.
 
-use super::super::code::Code;
 use super::Param;
 use super::reading::{Reading, UseKind, join};
 use super::xml::{Element, Text};
+use crate::item::code::Code;
 use crate::item::wording::shown;
 
 /// Reads the parameters in an element, also those in a `<parameters>` in it.

@@ -5,16 +5,16 @@
 
 use std::mem;
 
-use super::super::code::Code;
-use super::super::finding::Findings;
-use super::super::id::ItemId;
-use super::super::place::LineIndex;
-use super::super::source::SourceFile;
 use super::metadata::{self, Metadata};
 use super::reading::{Reading, Scope};
 use super::scan::Scan;
 use super::xml::{self, Element, Text};
 use super::{Directive, Outputs, block, inputs, outputs, reference, steps};
+use crate::item::code::Code;
+use crate::item::finding::Findings;
+use crate::item::id::ItemId;
+use crate::item::place::LineIndex;
+use crate::item::source::SourceFile;
 use crate::item::version;
 use crate::item::wording::{separated, shown};
 

@@ -2,9 +2,9 @@
 
 use globset::GlobBuilder;
 
-use super::super::code::Code;
 use super::reading::Reading;
 use super::xml::Text;
+use crate::item::code::Code;
 use crate::item::wording::shown;
 
 /// Checks a path glob: inside the project, and a valid glob.

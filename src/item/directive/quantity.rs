@@ -1,9 +1,9 @@
 //! Values written in attributes: truth values, numbers, durations, choices.
 
-use super::super::code::Code;
 use super::reading::Reading;
 use super::xml::Text;
 use super::{CheckpointMode, OnFailure};
+use crate::item::code::Code;
 use crate::item::wording::{nearest, shown};
 
 /// A year: longer times are mistakes.

@@ -1,10 +1,10 @@
 //! What the readers of a directive's parts share: the source, the findings, what they kept aside.
 
-use super::super::code::Code;
-use super::super::finding::{Finding, Findings};
-use super::super::place::{LineIndex, Place};
 use super::Extra;
 use super::xml::{Attribute, Element, Text};
+use crate::item::code::Code;
+use crate::item::finding::{Finding, Findings};
+use crate::item::place::{LineIndex, Place};
 use crate::item::wording::{nearest, shown};
 
 /// One directive while it is read.
@@ -78,7 +78,7 @@ impl Reading<'_> {
 
     /// Adds a finding about a required attribute or element that is not there.
     pub(super) fn missing(&mut self, element: &Element, path: &str, field: &str) -> &mut Finding {
-        let path = if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
+        let path = join(path, field);
         let message = format!("{field} is required");
         let suggestion = format!("add {field}=\"…\" to `<{}>`", element.name);
         self.report(Code::MissingRequiredField, element.span.start, path, message).suggest(suggestion)

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::code::Code;
-use super::super::expr;
-use super::super::template::{Placeholder, Reference, Template};
 use super::Step;
 use super::reading::{Reading, Use, UseKind};
+use crate::item::code::Code;
+use crate::item::expr;
+use crate::item::template::{Placeholder, Reference, Template};
 use crate::item::wording::{nearest, shown};
 
 /// More complaints of this kind help nobody.

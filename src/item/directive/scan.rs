@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::super::code::Code;
 use super::lexeme::{MAX_ATTRIBUTES, instruction_end, name_at, read_tag, reference_length};
+use crate::item::code::Code;
 use crate::item::wording::nearest;
 
 /// How deep elements may nest.

@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
-use super::super::code::Code;
 use super::quantity::{ON_FAILURE, choice, parse_seconds, seconds};
 use super::reading::{Reading, Scope, UseKind, join};
 use super::xml::{Element, Text};
 use super::{OnFailure, Retry, Step, StepAction, action};
+use crate::item::code::Code;
 use crate::item::wording::shown;
 
 const ATTRIBUTES: [&str; 9] =
