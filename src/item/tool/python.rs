@@ -124,13 +124,11 @@ fn parse(text: &str) -> Option<Tree> {
 pub(super) struct Source<'t> {
     text: &'t str,
     index: LineIndex<'t>,
-    /// The last place that was asked for: counting on from there keeps long lines linear.
-    last: std::cell::Cell<(usize, Place)>,
 }
 
 impl<'t> Source<'t> {
     fn new(text: &'t str) -> Self {
-        Self { text, index: LineIndex::new(text), last: std::cell::Cell::new((0, Place::START)) }
+        Self { text, index: LineIndex::new(text) }
     }
 
     /// The text of a syntax node.
@@ -140,17 +138,7 @@ impl<'t> Source<'t> {
 
     /// The place of a byte.
     fn place(&self, offset: usize) -> Place {
-        let (known, place) = self.last.get();
-        let between = self.text.get(known..offset).filter(|between| !between.contains('\n'));
-        let place = match between {
-            Some(between) => {
-                let columns = u32::try_from(between.chars().count()).unwrap_or(u32::MAX);
-                Place { line: place.line, column: place.column.saturating_add(columns) }
-            }
-            None => self.index.place(offset),
-        };
-        self.last.set((offset, place));
-        place
+        self.index.place(offset)
     }
 }
 
