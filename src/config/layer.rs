@@ -136,10 +136,9 @@ impl Layer<'_> {
         let finding = self.findings.add(Code::UnknownSetting, entry.place, name, message);
         if let Some((section, rest)) = Key::find(name).and_then(|key| key.name().split_once('.')) {
             finding.suggest(format!("write `{rest}` on a line of its own below `{section}:`"));
-        } else if let Some(similar) = Key::find_similar(name) {
-            finding.suggest(format!("did you mean `{}`?", similar.name()));
         } else {
-            finding.suggest("list the settings with `piton config`");
+            let similar = Key::find_similar(name).map(Key::name);
+            finding.suggest(did_you_mean(similar, "list the settings with `piton config`"));
         }
     }
 }

@@ -7,7 +7,7 @@ use super::xml::{Content, Element, Text};
 use super::{Param, StepAction};
 use crate::item::code::Code;
 use crate::item::id::ItemId;
-use crate::item::wording::{nearest, shown};
+use crate::item::wording::{did_you_mean, nearest, shown};
 
 const EXECUTABLE: [&str; 7] = ["execute", "search", "load", "sign", "tool_call", "checkpoint", "tool"];
 const ITEM_TYPES: [&str; 4] = ["tool", "script", "directive", "knowledge"];
@@ -134,10 +134,7 @@ fn native_checkpoint(element: &Element, params: Vec<Param>, path: &str, reading:
             "message" => message = Some(param.value),
             "caller_directive" => {}
             other => {
-                let suggestion = match nearest(other, PARAMS) {
-                    Some(meant) => format!("did you mean `{meant}`?"),
-                    None => format!("known are: {}", PARAMS.join(", ")),
-                };
+                let suggestion = did_you_mean(nearest(other, PARAMS), &format!("known are: {}", PARAMS.join(", ")));
                 let text = format!("git_checkpoint has no input `{}`", shown(other));
                 reading.findings.add(Code::UnknownField, param.place, path, text).suggest(suggestion);
             }

@@ -411,10 +411,10 @@ impl Reader<'_, '_> {
 
     fn unknown_resource(&mut self, element: &Element, path: &str, known: &[&str]) {
         let Some(Attribute { value, .. }) = element.attribute("resource") else { return };
-        let suggestion = match nearest(value.value.trim(), known.iter().copied()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("known are: {}", known.join(", ")),
-        };
+        let suggestion = did_you_mean(
+            nearest(value.value.trim(), known.iter().copied()),
+            &format!("known are: {}", known.join(", ")),
+        );
         let message = format!("`{}` is not a resource that `<{}>` can name", shown(&value.value), element.name);
         self.reading
             .report(Code::UnknownPermission, value.offset_at(0), join(path, "resource"), message)

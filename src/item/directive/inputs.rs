@@ -8,7 +8,7 @@ use super::quantity::boolean;
 use super::reading::{Reading, join};
 use super::xml::{Element, Text};
 use crate::item::code::Code;
-use crate::item::wording::{nearest, shown};
+use crate::item::wording::{did_you_mean, nearest, shown};
 
 const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "array", "object"];
 /// More inputs are a mistake, and each pattern costs time to compile.
@@ -143,10 +143,8 @@ fn read_kind(element: &Element, path: &str, reading: &mut Reading<'_>) -> &'stat
     }
     let aliases = [("str", "string"), ("int", "integer"), ("bool", "boolean"), ("float", "number"), ("list", "array")];
     let alias = aliases.iter().find(|(alias, _)| *alias == written).map(|(_, kind)| *kind);
-    let suggestion = match alias.or_else(|| nearest(written, TYPES)) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("known are: {}", TYPES.join(", ")),
-    };
+    let suggestion =
+        did_you_mean(alias.or_else(|| nearest(written, TYPES)), &format!("known are: {}", TYPES.join(", ")));
     let message = format!("`{}` is not a known type; it is taken as string", shown(written));
     reading
         .report(Code::UnknownEnumValue, attribute.value.offset_at(0), join(path, "type"), message)

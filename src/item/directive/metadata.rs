@@ -7,7 +7,7 @@ use super::xml::{Attribute, Element, Text};
 use super::{GitCheckpoint, Grant, Hook, Limit, Model, Relationships, grant};
 use crate::item::code::Code;
 use crate::item::place::Place;
-use crate::item::wording::{nearest, shown};
+use crate::item::wording::{did_you_mean, nearest, shown};
 
 /// Every element that may stand in `<metadata>`.
 pub(super) const ELEMENTS: [&str; 23] = [
@@ -136,10 +136,7 @@ fn read_model(element: &Element, path: &str, reading: &mut Reading<'_>) -> Optio
         let Some(attribute) = element.attribute(name) else { continue };
         let tier = attribute.value.value.trim();
         if !tier.is_empty() && !TIERS.contains(&tier) {
-            let suggestion = match nearest(tier, TIERS) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("documented are: {}", TIERS.join(", ")),
-            };
+            let suggestion = did_you_mean(nearest(tier, TIERS), &format!("documented are: {}", TIERS.join(", ")));
             let message = format!("`{}` is not a documented tier", shown(tier));
             reading
                 .report(Code::UnknownEnumValue, attribute.value.offset_at(0), join(path, name), message)
@@ -227,10 +224,7 @@ fn read_limit(
     };
     let seconds = (name == "duration_seconds").then(|| parse_seconds(value.value.trim())).flatten();
     if !LIMITS.contains(&name) {
-        let suggestion = match nearest(name, LIMITS) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("known are: {}", LIMITS.join(", ")),
-        };
+        let suggestion = did_you_mean(nearest(name, LIMITS), &format!("known are: {}", LIMITS.join(", ")));
         let message = format!("`{}` is not a known limit", shown(written));
         reading.findings.add(Code::UnknownField, place, &path, message).suggest(suggestion);
     }

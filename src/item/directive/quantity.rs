@@ -4,7 +4,7 @@ use super::reading::Reading;
 use super::xml::Text;
 use super::{CheckpointMode, OnFailure};
 use crate::item::code::Code;
-use crate::item::wording::{nearest, shown};
+use crate::item::wording::{did_you_mean, nearest, shown};
 
 /// A year: longer times are mistakes.
 const MAX_SECONDS: f64 = 31_536_000.0;
@@ -76,10 +76,8 @@ pub(super) fn choice<T: Copy>(
         return Some(*value);
     }
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-    let suggestion = match nearest(written, names.iter().copied()) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("allowed are: {}", names.join(", ")),
-    };
+    let suggestion =
+        did_you_mean(nearest(written, names.iter().copied()), &format!("allowed are: {}", names.join(", ")));
     let message = format!("`{}` is not one of: {}", shown(written), names.join(", "));
     reading.report(Code::InvalidEnumValue, text.offset_at(0), path, message).suggest(suggestion);
     None

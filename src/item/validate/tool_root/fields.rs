@@ -3,8 +3,8 @@
 use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::Node;
-use crate::item::wording::nearest;
 pub(super) use crate::item::wording::shown;
+use crate::item::wording::{did_you_mean, nearest};
 
 /// The most elements that a list or mapping may have; they are all looked at, functions compiled.
 pub(super) const MAX_ELEMENTS: usize = 200;
@@ -103,8 +103,7 @@ pub(super) fn reference(value: &Node, path: &str, helpers: &[&str], findings: &m
 
 /// A suggestion of the nearest known word, or else what is given.
 pub(super) fn similar_or(word: &str, known: &[&str], otherwise: &str) -> String {
-    nearest(word, known.iter().copied())
-        .map_or_else(|| otherwise.to_owned(), |meant| format!("did you mean `{meant}`?"))
+    did_you_mean(nearest(word, known.iter().copied()), otherwise)
 }
 
 /// Lower case words of letters and digits with one separator.
