@@ -31,6 +31,21 @@ fn project_beats_user_beats_builtin() {
 }
 
 #[test]
+fn a_broken_item_is_not_replaced_by_one_of_a_lower_layer() {
+    let project = TestProject::new()
+        .file(".ai/tools/mine.yaml", "tool_id: mine\ntool_type: [\n")
+        .file(".ai/tools/bash_runtime.yaml", "tool_id: bash_runtime\n")
+        .home_file(".ai/tools/mine.yaml", cli("mine"))
+        .home_file(".ai/tools/other.yaml", "tool_id: other\n")
+        .file(".ai/tools/other.yaml", cli("other"));
+    for id in ["mine", "bash_runtime"] {
+        let error = project.piton(["tool", "show", id, "--format", "json"]).json();
+        assert_eq!(error["error"]["code"], "INVALID_ITEM", "{id}");
+    }
+    assert_eq!(found(&project, "other"), "project tools/other.yaml");
+}
+
+#[test]
 fn scripts_rank_below_tools() {
     let project = TestProject::new()
         .file(".ai/scripts/a.yaml", cli("ranked"))

@@ -2,7 +2,8 @@
 //!
 //! [`ItemStore::open`] reads all layers once, in parallel; nothing is executed. Items are found by
 //! their id, never by their file name: project beats user beats built-in, and within a layer
-//! `.ai/tools/` beats the legacy `.ai/scripts/`. Two items with one id at the same rank are an error.
+//! `.ai/tools/` beats the legacy `.ai/scripts/`. Two items with one id at the same rank are an error,
+//! and so is an item that would take the place of a broken one of a higher layer.
 
 mod builtin;
 mod clash;
@@ -318,6 +319,10 @@ impl ItemStore {
         let mut candidates = self.candidates(kind, &wanted);
         candidates.sort_by_key(|item| (item.layer, item.legacy_root));
         let Some(first) = candidates.first() else { return Err(self.not_found(kind, wanted)) };
+        // A file that should have been this item must not be replaced by another one without a word.
+        if let Some(broken) = self.find_broken(kind, &wanted).filter(|broken| broken.layer < first.layer) {
+            return Err(LookupError::Broken { kind, id: wanted, finding: Box::new(broken.finding.clone()) });
+        }
         let rank = (first.layer, first.legacy_root);
         let same: Vec<_> = candidates.iter().filter(|item| (item.layer, item.legacy_root) == rank).collect();
         if same.len() > 1 {
@@ -335,8 +340,13 @@ impl ItemStore {
         found.into_iter().filter_map(|at| self.items.get(at)).filter(|item| item.answers_to(wanted)).collect()
     }
 
+    /// The file that should hold an item and holds none, by the id its name suggests.
+    fn find_broken(&self, kind: ItemKind, id: &ItemId) -> Option<&BrokenItem> {
+        self.broken.iter().find(|broken| broken.kind == kind && broken.name == id.name())
+    }
+
     fn not_found(&self, kind: ItemKind, id: ItemId) -> LookupError {
-        if let Some(broken) = self.broken.iter().find(|broken| broken.kind == kind && broken.name == id.name()) {
+        if let Some(broken) = self.find_broken(kind, &id) {
             return LookupError::Broken { kind, id, finding: Box::new(broken.finding.clone()) };
         }
         let known = self.items.iter().filter(|item| item.kind() == kind).map(|item| item.id.as_str());
