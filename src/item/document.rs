@@ -27,10 +27,15 @@ impl<'f> Report<'f> {
         Self { findings, origin, left: MAX_FINDINGS }
     }
 
-    /// Moves a place of the text to its place in the file.
+    /// Moves a line and column of the text to their place in the file.
     pub(super) fn locate(&self, line: usize, column: usize) -> Place {
         let number = |value: usize| u32::try_from(value.max(1)).unwrap_or(u32::MAX);
-        Place { line: number(line), column: number(column) }.within(self.origin)
+        self.moved(Place { line: number(line), column: number(column) })
+    }
+
+    /// Moves a place of the text to its place in the file.
+    pub(super) fn moved(&self, place: Place) -> Place {
+        place.within(self.origin)
     }
 
     pub(super) fn add(&mut self, code: Code, place: Place, path: String, message: String, suggestion: &str) {

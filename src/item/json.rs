@@ -19,7 +19,7 @@ use super::code::Code;
 use super::document::{MAX_DEPTH, Report, push_index, push_key};
 use super::finding::Findings;
 use super::node::{Data, Entry, Node};
-use super::place::Place;
+use super::place::{LineIndex, Place};
 
 const STRICT: ParseOptions = ParseOptions {
     allow_comments: false,
@@ -42,16 +42,16 @@ pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node>
     if report.is_too_large(text) {
         return None;
     }
-    let mut cursor = Cursor { text, offset: 0, line: 1, column: 1 };
+    let index = LineIndex::new(text);
     if let Some(offset) = find_too_deep(text) {
-        let place = cursor.place(offset, &report);
+        let place = report.moved(index.place(offset));
         report.too_deep(place, String::new());
         return None;
     }
     let root = match parse_to_ast(text, &CollectOptions::default(), &STRICT) {
         Ok(result) => result.value,
         Err(error) => {
-            let place = cursor.place(error.range().start, &report);
+            let place = report.moved(index.place(error.range().start));
             let message = error.kind().to_string().to_lowercase();
             report.add(Code::JsonSyntax, place, String::new(), message, advice(error.kind()));
             return None;
@@ -64,12 +64,12 @@ pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node>
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
-        let place = cursor.place(offset_of(text, &error), &report);
+        let place = report.moved(index.place(offset_of(text, &error)));
         let suggestion = "write control characters as escapes, e.g. `\\n`; use plain white space between values";
         report.add(Code::JsonSyntax, place, String::new(), message, suggestion);
         return None;
     }
-    let mut reader = Reader { report, cursor, path: Vec::new() };
+    let mut reader = Reader { report, index, path: Vec::new() };
     Some(reader.node(&root))
 }
 
@@ -115,34 +115,9 @@ fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     before + if in_string { error.column() } else { error.column().saturating_sub(1) }
 }
 
-/// Finds the places of ascending offsets, in one pass even over a file that is a single line.
-struct Cursor<'t> {
-    text: &'t str,
-    offset: usize,
-    line: usize,
-    column: usize,
-}
-
-impl Cursor<'_> {
-    fn place(&mut self, offset: usize, report: &Report<'_>) -> Place {
-        for character in self.text.get(self.offset..).unwrap_or("").chars() {
-            if self.offset >= offset {
-                break;
-            }
-            self.offset += character.len_utf8();
-            if character == '\n' {
-                (self.line, self.column) = (self.line + 1, 1);
-            } else {
-                self.column += 1;
-            }
-        }
-        report.locate(self.line, self.column)
-    }
-}
-
 struct Reader<'t, 'f> {
     report: Report<'f>,
-    cursor: Cursor<'t>,
+    index: LineIndex<'t>,
     path: Vec<Segment>,
 }
 
@@ -213,8 +188,8 @@ impl Reader<'_, '_> {
         })
     }
 
-    fn place(&mut self, offset: usize) -> Place {
-        self.cursor.place(offset, &self.report)
+    fn place(&self, offset: usize) -> Place {
+        self.report.moved(self.index.place(offset))
     }
 
     fn path(&self) -> String {

@@ -87,8 +87,7 @@ fn is_too_dense(text: &str, report: &mut Report<'_>) -> bool {
 fn has_unprintable(text: &str, report: &mut Report<'_>) -> bool {
     let unprintable = |c: char| matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}');
     let Some((offset, character)) = text.char_indices().find(|(_, c)| unprintable(*c)) else { return false };
-    let Place { line, column } = LineIndex::new(text).place(offset);
-    let place = report.locate(line as usize, column as usize);
+    let place = report.moved(LineIndex::new(text).place(offset));
     let message = format!("the control character U+{:04X} may not stand in YAML", u32::from(character));
     report.add(Code::YamlSyntax, place, String::new(), message, "remove it, or escape it inside double quotes");
     true
