@@ -6,16 +6,19 @@
 
 mod values;
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use regex::{Regex, RegexBuilder};
 
 use super::code::Code;
 use super::finding::Findings;
 use super::node::{Data, Entry, Node};
 use super::place::Place;
-use super::source::SourceFile;
+use super::source::{MAX_DOCUMENT, SourceFile};
 use super::tool::KEYS as FIELDS;
 use super::wording::{did_you_mean, nearest};
-use super::{json, yaml};
+use super::yaml;
 
 /// The most that one compiled pattern may take.
 const PATTERN_LIMIT: usize = 1 << 20;
@@ -89,24 +92,23 @@ enum Subject {
     Config,
 }
 
-/// Reads an extractor; what is wrong with it goes to `findings`.
-pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Extractor> {
-    let ending = source.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
-    let node = match ending.as_str() {
-        "yaml" | "yml" => yaml::parse(&source.text, Place::START, findings)?,
-        "json" => json::parse(&source.text, Place::START, findings)?,
-        _ => {
+/// Loads a file below `.ai/extractors/`; what is wrong with it goes to `findings`.
+pub fn load(file: &Path, findings: &mut Findings) -> Option<Extractor> {
+    match file.extension().and_then(OsStr::to_str) {
+        Some("yaml" | "yml") => parse(&SourceFile::load(file, MAX_DOCUMENT, findings)?, findings),
+        Some("py") => {
             findings
-                .add(
-                    Code::CodeNotExecuted,
-                    Place::START,
-                    "",
-                    "an extractor written in code is not executed and has no effect",
-                )
+                .add(Code::CodeNotExecuted, Place::START, "", "an extractor written in Python is not executed")
                 .suggest("write its rules as YAML: `field: {pattern: …, source: content}`");
-            return None;
+            None
         }
-    };
+        _ => None,
+    }
+}
+
+/// Reads the rules of an extractor; what is wrong with them goes to `findings`.
+pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Extractor> {
+    let node = yaml::parse(&source.text, Place::START, findings)?;
     let Some(entries) = node.entries() else {
         let message = format!("an extractor must be a mapping, not a {}", node.type_name());
         findings

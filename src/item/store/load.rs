@@ -175,19 +175,7 @@ fn extractors(store: &ItemStore, ai: &Path, strength: Strength, found: &mut Vec<
     }
     for path in walk::plain_files(&folder) {
         let mut findings = Findings::new(&store.roots.display(&path), strength);
-        match path.extension().and_then(OsStr::to_str) {
-            Some("yaml" | "yml") => {
-                if let Some(source) = SourceFile::load(&path, MAX_DOCUMENT, &mut findings) {
-                    list.extend(extractor::parse(&source, &mut findings));
-                }
-            }
-            Some("py") => {
-                findings
-                    .add(Code::CodeNotExecuted, Place::START, "", "an extractor written in Python is not executed")
-                    .suggest("write its rules as YAML: `field: {pattern: …, source: content}`");
-            }
-            _ => {}
-        }
+        list.extend(extractor::load(&path, &mut findings));
         found.extend(findings.into_vec());
     }
     list
