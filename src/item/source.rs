@@ -15,6 +15,8 @@ use super::place::{LineIndex, Place};
 
 /// The most that a manifest, front matter or settings file may hold.
 pub const MAX_DOCUMENT: u64 = 256 * 1024;
+/// How deep folders may be.
+pub const MAX_DEPTH: usize = 32;
 /// The most that a script, directive or knowledge entry may hold.
 pub const MAX_TEXT: u64 = 1024 * 1024;
 
@@ -93,15 +95,34 @@ impl Unread {
     /// Says so at the beginning of the file.
     pub fn report(&self, findings: &mut Findings) {
         let (code, suggestion) = match self {
-            Self::NotRegular => (Code::NotARegularFile, Some("replace it with a plain file")),
-            Self::TooLarge { .. } => (Code::FileTooLarge, Some("split it, or keep data outside the item")),
-            Self::Failed(_) => (Code::UnreadableFile, None),
+            Self::NotRegular => (Code::NotARegularFile, "replace it with a plain file"),
+            Self::TooLarge { .. } => (Code::FileTooLarge, "split it, or keep data outside the item"),
+            Self::Failed(_) => (Code::UnreadableFile, "check that it is there and its permissions"),
         };
-        let finding = findings.add(code, Place::START, "", self.to_string());
-        if let Some(suggestion) = suggestion {
-            finding.suggest(suggestion);
+        findings.add(code, Place::START, "", self.to_string()).suggest(suggestion);
+    }
+}
+
+/// Lists what is below a folder and no folder itself, sorted; what cannot be listed is there with the reason.
+///
+/// Links are listed, not followed. A folder that does not exist is empty.
+pub fn files_below(folder: &Path) -> Vec<(PathBuf, Result<(), Unread>)> {
+    if folder.symlink_metadata().is_err() {
+        return Vec::new();
+    }
+    let mut files = Vec::new();
+    for entry in walkdir::WalkDir::new(folder).max_depth(MAX_DEPTH).sort_by_file_name() {
+        match entry {
+            Ok(entry) if entry.file_type().is_dir() => {}
+            Ok(entry) => files.push((entry.into_path(), Ok(()))),
+            Err(err) => {
+                let path = err.path().unwrap_or(folder).to_path_buf();
+                let reason = err.into_io_error().unwrap_or_else(|| io::Error::other("a loop of links"));
+                files.push((path, Err(Unread::Failed(reason))));
+            }
         }
     }
+    files
 }
 
 /// Reads a regular file of at most `limit` bytes.

@@ -248,6 +248,20 @@ fn helpers_without_metadata_are_no_tools() {
     ----- stderr -----
     error: tool `helper` does not exist
 
-    hint: tools of a project live in `.ai/tools/`
+    hint: those of a project live in `.ai/tools/`, those of a user in `~/.ai/tools/`
     ");
+}
+
+#[test]
+fn schemas_and_extractors_that_lead_out_of_the_project_are_refused() {
+    let project = TestProject::new().file(".ai/schemas/a/b.json", "{}").file(".ai/extractors/x.txt", "");
+    project.bash("ln -s /etc/hostname .ai/schemas/linked.json && ln -s /etc/hostname .ai/extractors/linked.yaml");
+    let report = project.piton(["validate", "--format", "json"]).json();
+    let told: Vec<String> = report["findings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|it| format!("{} {}", it["code"].as_str().unwrap_or_default(), it["file"].as_str().unwrap_or_default()))
+        .collect();
+    assert_eq!(told, ["PATH_ESCAPE .ai/extractors/linked.yaml", "PATH_ESCAPE .ai/schemas/linked.json"]);
 }

@@ -187,7 +187,7 @@ fn a_tool_that_cannot_be_loaded_says_why() {
     success: false
     exit_code: 2
     ----- stdout -----
-    {"error":{"code":"NOT_FOUND","message":"tool `nowhere` does not exist","suggestion":"tools of a project live in `.ai/tools/`"}}
+    {"error":{"code":"NOT_FOUND","message":"tool `nowhere` does not exist","suggestion":"those of a project live in `.ai/tools/`, those of a user in `~/.ai/tools/`"}}
     ----- stderr -----
     "#);
 }

@@ -14,7 +14,7 @@ use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::ItemId;
 use crate::item::place::Place;
 use crate::item::signature::{self, Integrity};
-use crate::item::source::{MAX_DOCUMENT, MAX_TEXT, SourceFile, Unread, leaves, read_bytes};
+use crate::item::source::{MAX_DEPTH, MAX_DOCUMENT, MAX_TEXT, SourceFile, Unread, files_below, leaves, read_bytes};
 use crate::item::tool::{self, LoadedTool, Origin, Reading, Root, Surroundings};
 use crate::item::{directive, knowledge, validate};
 
@@ -146,7 +146,7 @@ fn adopt_each(store: &mut ItemStore, folder: &Path, strength: Strength, depth: u
     paths.sort();
     let mut adopted = false;
     for path in paths {
-        if depth < walk::MAX_DEPTH {
+        if depth < MAX_DEPTH {
             adopted |= adopt(store, &path, strength, depth + 1);
         }
     }
@@ -173,9 +173,13 @@ fn extractors(store: &ItemStore, ai: &Path, strength: Strength, found: &mut Vec<
         found.extend(escape(&store.roots.display(&folder), strength));
         return list;
     }
-    for path in walk::plain_files(&folder) {
+    for (path, listed) in files_below(&folder) {
         let mut findings = Findings::new(&store.roots.display(&path), strength);
-        list.extend(extractor::load(&path, &mut findings));
+        match listed {
+            Ok(()) if path.is_symlink() && leaves(&path, ai) => findings.extend(escape(findings.file(), strength)),
+            Ok(()) => list.extend(extractor::load(&path, &mut findings)),
+            Err(unread) => unread.report(&mut findings),
+        }
         found.extend(findings.into_vec());
     }
     list

@@ -200,9 +200,11 @@ impl LookupError {
         match self {
             Self::Invalid { .. } => Some("use letters, digits, `_` and `-`; `/` after a category".to_owned()),
             Self::NotFound { similar: Some(id), .. } => Some(format!("did you mean `{id}`?")),
-            Self::NotFound { kind, similar: None, .. } => {
-                Some(format!("{kind}s of a project live in `.ai/{}/`", kind.folder()))
-            }
+            Self::NotFound { kind, similar: None, .. } => Some(format!(
+                "those of a project live in `.ai/{}/`, those of a user in `~/.ai/{}/`",
+                kind.folder(),
+                kind.folder()
+            )),
             Self::Broken { .. } => Some("see everything that is wrong with `piton validate`".to_owned()),
             Self::Ambiguous { .. } => Some("give each item of a layer an id of its own".to_owned()),
         }

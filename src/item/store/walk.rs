@@ -14,10 +14,8 @@ use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Strength};
 use crate::item::place::Place;
 use crate::item::signature::UNSTAMPED_FOLDERS;
+use crate::item::source::MAX_DEPTH;
 use crate::item::tool::Root;
-
-/// How deep folders may be.
-pub(super) const MAX_DEPTH: usize = 32;
 
 /// The kinds of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -99,17 +97,6 @@ fn drop_second_ways(found: &mut Vec<Candidate>) {
         at += 1;
         kept.contains(&(at - 1))
     });
-}
-
-/// Lists the plain files of one folder and those below it, sorted; for extractors and schemas.
-pub(super) fn plain_files(folder: &Path) -> Vec<PathBuf> {
-    let files = walkdir::WalkDir::new(folder).max_depth(MAX_DEPTH).sort_by_file_name();
-    files
-        .into_iter()
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_file())
-        .map(walkdir::DirEntry::into_path)
-        .collect()
 }
 
 /// The manifest of a folder tool.

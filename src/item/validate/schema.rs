@@ -15,7 +15,7 @@ use crate::item::json;
 use crate::item::node::Node;
 use crate::item::params::{self, SchemaProblem};
 use crate::item::place::Place;
-use crate::item::source::{MAX_DOCUMENT, SourceFile};
+use crate::item::source::{MAX_DOCUMENT, SourceFile, files_below, leaves};
 use crate::item::store::Roots;
 
 /// Reports what is wrong with a schema; `locate` turns a JSON pointer into a field and its place.
@@ -42,15 +42,18 @@ pub(super) fn exists(project: &Path, name: &str) -> bool {
 /// Checks every file below `.ai/schemas/`.
 pub fn check_files(roots: &Roots, strength: Strength) -> Vec<Finding> {
     let Some(project) = &roots.project else { return Vec::new() };
-    let root = project.canonicalize();
     let mut found = Vec::new();
-    for path in files_below(&project.join(".ai/schemas")) {
+    for (path, listed) in files_below(&project.join(".ai/schemas")) {
         let mut findings = Findings::new(&roots.display(&path), strength);
-        if !path.canonicalize().is_ok_and(|target| root.as_ref().is_ok_and(|root| target.starts_with(root))) {
+        let is_json = path.extension().is_some_and(|ending| ending == "json");
+        if let Err(unread) = listed {
+            unread.report(&mut findings);
+        } else if is_json && leaves(&path, project) {
             findings
-                .add(Code::PathEscape, Place::START, "", "the link leads nowhere, or out of the project")
+                .add(Code::PathEscape, Place::START, "", "the link leaves the project")
                 .suggest("copy the file into the project");
-        } else if let Some(source) = SourceFile::load(&path, MAX_DOCUMENT, &mut findings)
+        } else if is_json
+            && let Some(source) = SourceFile::load(&path, MAX_DOCUMENT, &mut findings)
             && let Some(node) = json::parse(&source.text, Place::START, &mut findings)
         {
             let locate = |pointer: &str| {
@@ -62,15 +65,6 @@ pub fn check_files(roots: &Roots, strength: Strength) -> Vec<Finding> {
         found.extend(findings.into_vec());
     }
     found
-}
-
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let files = walkdir::WalkDir::new(folder).max_depth(32).sort_by_file_name().into_iter().filter_map(Result::ok);
-    files
-        .filter(|entry| !entry.file_type().is_dir())
-        .map(walkdir::DirEntry::into_path)
-        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
-        .collect()
 }
 
 fn file_of(project: &Path, name: &str) -> PathBuf {

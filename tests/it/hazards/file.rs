@@ -88,6 +88,8 @@ fn g58_a_pipe_in_the_place_of_every_file() {
     error NOT_A_REGULAR_FILE [HOME]/.ai/config.yaml:1:1 not a regular file
     error NOT_A_REGULAR_FILE .ai/config.yaml:1:1 not a regular file
     error NOT_A_REGULAR_FILE .ai/directives/d.md:1:1 not a regular file
+    warning CODE_NOT_EXECUTED .ai/extractors/e.py:1:1 an extractor written in Python is not executed
+    error NOT_A_REGULAR_FILE .ai/extractors/e.yaml:1:1 not a regular file
     error NOT_A_REGULAR_FILE .ai/knowledge/k.md:1:1 not a regular file
     error NOT_A_REGULAR_FILE .ai/schemas/x.json:1:1 not a regular file
     error NOT_A_REGULAR_FILE .ai/scripts/x.py:1:1 not a regular file
@@ -95,9 +97,7 @@ fn g58_a_pipe_in_the_place_of_every_file() {
     error INVALID_STAMP .ai/tools/j.json:1:1 the file of the stamp cannot be read
     error NOT_A_REGULAR_FILE .ai/tools/s/requirements.txt:1:1 not a regular file
     error HASH_MISMATCH .ai/tools/s/tool.yaml:1:1 Content hash mismatch: stamped aaaaaaaaaaaa…, found b8a4786655c2…
-    error NOT_A_REGULAR_FILE .ai/tools/t.json:1:1 not a regular file
-    error NOT_A_REGULAR_FILE .ai/tools/t.py:1:1 not a regular file
-    and 2 more
+    and 4 more
     ");
     for place in ["tools/t.yaml", "tools/s/requirements.txt", "config.yaml", "directives/d.md"] {
         let path = format!(".ai/{place}");
@@ -217,7 +217,7 @@ fn g58_items_that_are_a_file_a_link_or_nothing() {
     ");
     told!(project, ["tool", "show", "t", "--format", "json"], @r#"
     exit 2
-    {"error":{"code":"NOT_FOUND","message":"tool `t` does not exist","suggestion":"tools of a project live in `.ai/tools/`"}}
+    {"error":{"code":"NOT_FOUND","message":"tool `t` does not exist","suggestion":"those of a project live in `.ai/tools/`, those of a user in `~/.ai/tools/`"}}
     "#);
     assert_eq!(project.limited(["init"]).code(), Some(2));
 
