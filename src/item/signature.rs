@@ -18,7 +18,7 @@ use super::source::{Unread, leaves, open_regular};
 use super::wording::shown;
 
 const KIWI: &str = "kiwi-mcp:validated:";
-const RYE: [&str; 2] = ["rye:signed:", "rye:validated:"];
+const RYE: [&str; 3] = ["rye:signed:", "rye:validated:", "ryeos:signed:"];
 const SHA256_HEX: usize = 64;
 const SHORT_HEX: usize = 12;
 /// The most that is read to check the stamp of a folder tool; a sparse file has no size of its own.

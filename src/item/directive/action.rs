@@ -16,7 +16,37 @@ const GATES: [(&str, &str); 3] =
 
 /// Whether an element is something that can be executed.
 pub(super) fn is_executable(element: &Element) -> bool {
-    EXECUTABLE.contains(&&*element.name)
+    EXECUTABLE.contains(&&*element.name) && !is_shown_call(element)
+}
+
+/// Whether a `<tool_call>` only shows the text of a call, as RYE's guides do.
+fn is_shown_call(element: &Element) -> bool {
+    element.name == "tool_call"
+        && element.attributes.is_empty()
+        && element.children().next().is_none()
+        && !element.own_text().is_blank()
+}
+
+/// What a step tells its reader outside of `<action>`: bare text, `<instruction>`, and as they are
+/// written, because instructions speak of them, `<render>` and calls that are only shown.
+pub(super) fn told(step: &Element, path: &str, reading: &mut Reading<'_>) -> Text {
+    for shown in step.children().filter(|child| is_shown_call(child)) {
+        reading
+            .report(
+                Code::UnescapedMarkup,
+                shown.span.start,
+                join(path, "tool_call"),
+                "`<tool_call>` names no tool and is taken as text",
+            )
+            .suggest("add tool=\"…\" to have the tool run");
+    }
+    let source = reading.text;
+    let text = step.text_with(|child| match &*child.name {
+        "instruction" => Some(child.flat_text(source)),
+        "render" => Some(child.written(source)),
+        _ => is_shown_call(child).then(|| child.written(source)),
+    });
+    text.unframed()
 }
 
 /// Returns the executable element in an `<action>` that holds nothing else.

@@ -7,10 +7,12 @@
 use std::ops::Range;
 
 use super::lexeme::instruction_end;
-use super::scan::{Scan, scan};
+use super::quote;
+use super::scan::{Scan, scan, scan_markdown};
 use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::place::LineIndex;
+use crate::item::signature::after_stamp;
 
 /// Where the directive stands, and what the scan of it found.
 #[derive(Debug)]
@@ -50,7 +52,8 @@ struct Search<'t> {
     fences: usize,
 }
 
-struct Fence<'t> {
+/// The opening line of a fence.
+pub(super) struct Fence<'t> {
     marker: char,
     length: usize,
     info: &'t str,
@@ -69,9 +72,14 @@ pub(super) fn find(text: &str, lines: &LineIndex<'_>, findings: &mut Findings) -
                 .add(Code::EmptyFile, lines.place(0), "", "the file is empty")
                 .suggest("describe the directive, or remove the file");
         } else {
-            findings
-                .add(Code::NoDirective, lines.place(0), "", "the file holds no directive")
-                .suggest("add a fenced ```xml block whose root is <directive name=\"…\" version=\"…\">");
+            let block = "a fenced ```xml block whose root is <directive name=\"…\" version=\"…\">";
+            let first = text.get(after_stamp(text)..).unwrap_or_default().trim_start();
+            let way = if first.starts_with("---\n") {
+                format!("front matter does not describe a directive here: write {block} instead of it")
+            } else {
+                format!("add {block}")
+            };
+            findings.add(Code::NoDirective, lines.place(0), "", "the file holds no directive").suggest(way);
         }
         return None;
     };
@@ -101,8 +109,9 @@ pub(super) fn find(text: &str, lines: &LineIndex<'_>, findings: &mut Findings) -
     Some(block)
 }
 
-/// Finds a `<process>` that stands in the prose below the directive, as newer RYE files have it.
-pub(super) fn find_process(text: &str, block: &Block) -> Option<(usize, Scan)> {
+/// Finds an element that stands in the prose below the directive, as newer RYE files have them.
+pub(super) fn find_below(text: &str, block: &Block, name: &str) -> Option<(usize, Scan)> {
+    let tag = format!("<{name}");
     let mut at = next_line(text, block.rest.end, text.len());
     while at < text.len() {
         let line = line_at(text, at, text.len());
@@ -110,9 +119,10 @@ pub(super) fn find_process(text: &str, block: &Block) -> Option<(usize, Scan)> {
         if let Some(fence) = read_fence(line) {
             let inside = next_line(text, at, text.len())..text.len();
             at = closing_line(text, inside, &fence).unwrap_or(text.len());
-        } else if begins(trimmed, "<process") {
+        } else if begins(trimmed, &tag) {
             let start = at + line.len() - trimmed.len();
-            return Some((start, scan(text, start, text.len())));
+            let quoted = quote::find(text, start..text.len());
+            return Some((start, scan_markdown(text, start, text.len(), quoted)));
         }
         at = next_line(text, at, text.len());
     }
@@ -252,7 +262,7 @@ fn likely_end(text: &str, start: usize, limit: usize) -> usize {
 }
 
 /// Returns the offset of the line that closes a fence.
-fn closing_line(text: &str, range: Range<usize>, fence: &Fence<'_>) -> Option<usize> {
+pub(super) fn closing_line(text: &str, range: Range<usize>, fence: &Fence<'_>) -> Option<usize> {
     let mut at = range.start;
     while at < range.end {
         let line = line_at(text, at, range.end);
@@ -265,7 +275,8 @@ fn closing_line(text: &str, range: Range<usize>, fence: &Fence<'_>) -> Option<us
     None
 }
 
-fn read_fence(line: &str) -> Option<Fence<'_>> {
+/// Reads a line as the opening of a fence.
+pub(super) fn read_fence(line: &str) -> Option<Fence<'_>> {
     let trimmed = line.trim_start();
     let marker = trimmed.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let info = trimmed.trim_start_matches(marker);
@@ -282,12 +293,12 @@ fn begins(text: &str, tag: &str) -> bool {
     text.strip_prefix(tag).is_some_and(|rest| rest.starts_with(|c: char| c.is_whitespace() || "/>".contains(c)))
 }
 
-fn line_at(text: &str, at: usize, end: usize) -> &str {
+pub(super) fn line_at(text: &str, at: usize, end: usize) -> &str {
     let rest = text.get(at..end).unwrap_or_default();
     rest.split_once('\n').map_or(rest, |(line, _)| line)
 }
 
-fn next_line(text: &str, at: usize, end: usize) -> usize {
+pub(super) fn next_line(text: &str, at: usize, end: usize) -> usize {
     (at + line_at(text, at, end).len() + 1).min(end)
 }
 

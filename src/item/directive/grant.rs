@@ -9,7 +9,7 @@ use super::{Access, Grant, pattern};
 use crate::item::code::Code;
 use crate::item::wording::{did_you_mean, nearest, shown};
 
-const ELEMENTS: [&str; 14] = [
+const ELEMENTS: [&str; 15] = [
     "read",
     "write",
     "execute",
@@ -21,6 +21,7 @@ const ELEMENTS: [&str; 14] = [
     "deny",
     "search",
     "load",
+    "fetch",
     "sign",
     "cap",
     "permissions",
@@ -67,7 +68,7 @@ impl Reader<'_, '_> {
             "execute" if ["id", "tool_id", "tool_type"].iter().any(|it| element.attribute(it).is_some()) => {
                 self.tool(element, path);
             }
-            "execute" | "search" | "load" | "sign" => self.items(element, path),
+            "execute" | "search" | "load" | "fetch" | "sign" => self.items(element, path),
             "shell" => self.shell(element, path),
             "env" => self.env(element, path),
             "mcp" => self.mcp(element, path),
@@ -106,7 +107,7 @@ impl Reader<'_, '_> {
                 if self.takes(element, path, &["id", "path"])
                     && let Some(id) = self.required(element, &["id", "path"], path)
                 {
-                    self.item(element, "load".to_owned(), resource.to_owned(), &id, path);
+                    self.item(element, "load", resource, &id, path);
                 }
             }
             Some(_) => self.unknown_resource(element, path, &["filesystem", "files", "api"]),
@@ -192,8 +193,7 @@ impl Reader<'_, '_> {
                 if self.takes(element, path, &["id", "name"])
                     && let Some(id) = self.required(element, &["id", "name"], path)
                 {
-                    let verb = "execute".to_owned();
-                    self.item(element, verb, resource, &id, path);
+                    self.item(element, "execute", &resource, &id, path);
                 }
             }
             _ => self.unknown_resource(element, path, &RESOURCES),
@@ -288,7 +288,7 @@ impl Reader<'_, '_> {
         }
         let mut says_something = false;
         for text in element.own_text().lines() {
-            self.item(element, element.name.clone(), "*".to_owned(), &text, path);
+            self.item(element, &element.name, "*", &text, path);
             says_something = true;
         }
         for child in element.children() {
@@ -302,7 +302,7 @@ impl Reader<'_, '_> {
                 if text.is_blank() {
                     self.reading.missing(child, &path, "id").suggest(format!("write <{0}>*</{0}>", child.name));
                 } else {
-                    self.item(child, element.name.clone(), child.name.clone(), &text, &path);
+                    self.item(child, &element.name, &child.name, &text, &path);
                 }
             } else {
                 self.unknown_among(child, &path, &ITEM_TYPES);
@@ -316,8 +316,14 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn item(&mut self, element: &Element, verb: String, item_type: String, id: &Text, path: &str) {
-        if pattern::check_glob(id, path, self.reading) {
+    fn item(&mut self, element: &Element, verb: &str, item_type: &str, id: &Text, path: &str) {
+        if !pattern::check_glob(id, path, self.reading) {
+            return;
+        }
+        // Newer RYE files write `fetch` for both.
+        let verbs = if verb == "fetch" { &["search", "load"][..] } else { &[verb][..] };
+        for verb in verbs {
+            let (verb, item_type) = ((*verb).to_owned(), item_type.to_owned());
             self.grant(element, Access::Item { verb, item_type, id: id.value.trim().to_owned() });
         }
     }

@@ -17,6 +17,7 @@ mod params;
 mod parse;
 mod pattern;
 mod quantity;
+mod quote;
 mod reading;
 mod reference;
 mod scan;

@@ -30,8 +30,12 @@ pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Directive> 
     let lines = LineIndex::new(text);
     let block = block::find(text, &lines, findings)?;
     let root = read_tree(text, block.start, &block.scan, &lines, findings)?;
-    let below = if root.children().any(is_process) { None } else { block::find_process(text, &block) };
-    let below = below.and_then(|(start, scan)| read_tree(text, start, &scan, &lines, findings));
+    let below: Vec<(&str, Option<Element>)> = ["process", "success_criteria"]
+        .into_iter()
+        .filter(|name| !root.children().any(|child| child.name == *name || (*name == "process" && is_process(child))))
+        .filter_map(|name| Some((name, block::find_below(text, &block, name)?)))
+        .map(|(name, (start, scan))| (name, read_tree(text, start, &scan, &lines, findings)))
+        .collect();
     let mut reading = Reading {
         text,
         lines,
@@ -41,7 +45,7 @@ pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Directive> 
         uses: Vec::new(),
         scope: Scope::default(),
     };
-    read_root(&root, below.as_ref(), source, &mut reading)
+    read_root(&root, &below, source, &mut reading)
 }
 
 /// Reports what a scan found and parses what it scanned.
@@ -67,7 +71,7 @@ fn is_process(element: &Element) -> bool {
 
 fn read_root(
     root: &Element,
-    below: Option<&Element>,
+    below: &[(&str, Option<Element>)],
     source: &SourceFile,
     reading: &mut Reading<'_>,
 ) -> Option<Directive> {
@@ -101,11 +105,16 @@ fn read_root(
             }
         }
     }
-    if let Some(below) = below {
-        steps::read(below, reading, &mut process);
+    for (name, part) in below {
+        match part {
+            Some(part) if *name == "process" => steps::read(part, reading, &mut process),
+            Some(part) => success_criteria.extend(outputs::criteria(part, reading)),
+            None => {}
+        }
     }
+    let unreadable = below.iter().any(|(name, part)| *name == "process" && part.is_none());
     metadata::check_recommended(root, &metadata, reading);
-    if process.is_empty() {
+    if process.is_empty() && !unreadable {
         reading
             .report(Code::MissingRequiredField, root.span.start, "process", "at least one step is required")
             .suggest("add <process><step name=\"…\"><action>…</action></step></process>");

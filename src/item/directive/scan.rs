@@ -68,6 +68,8 @@ pub(super) struct Scan {
     pub(super) broken: bool,
     /// The content of each element, by the offset of its start tag.
     pub(super) inner: HashMap<usize, Range<usize>>,
+    /// What Markdown quotes, in order: text, whatever it looks like.
+    pub(super) quoted: Vec<Range<usize>>,
 }
 
 /// Bytes to overwrite before parsing.
@@ -87,6 +89,12 @@ pub(super) struct Problem {
 }
 
 impl Scan {
+    /// The end of the quotation that an offset stands in.
+    pub(super) fn quote_at(&self, offset: usize) -> Option<usize> {
+        let index = self.quoted.partition_point(|quote| quote.end <= offset);
+        self.quoted.get(index).filter(|quote| quote.start <= offset).map(|quote| quote.end)
+    }
+
     /// The text of the root with everything masked, byte for byte as long as the original.
     pub(super) fn prepare(&self, text: &str, start: usize, end: usize) -> String {
         let mut bytes = text.as_bytes().get(start..end).unwrap_or_default().to_vec();
@@ -105,6 +113,11 @@ impl Scan {
 
 /// Scans from the `<` of the root at `start`, never past `limit`.
 pub(super) fn scan(text: &str, start: usize, limit: usize) -> Scan {
+    scan_markdown(text, start, limit, Vec::new())
+}
+
+/// The same for a root that stands in Markdown, which quotes parts of it.
+pub(super) fn scan_markdown(text: &str, start: usize, limit: usize, quoted: Vec<Range<usize>>) -> Scan {
     let text = text.get(..limit).unwrap_or(text);
     let mut scanner = Scanner {
         text,
@@ -115,7 +128,7 @@ pub(super) fn scan(text: &str, start: usize, limit: usize) -> Scan {
         warnings: 0,
         never_closed: Vec::new(),
         nested: None,
-        found: Scan::default(),
+        found: Scan { quoted, ..Scan::default() },
     };
     while scanner.found.end.is_none() && !scanner.found.broken_for_good(scanner.at, text.len()) {
         scanner.advance();
@@ -164,6 +177,10 @@ impl<'t> Scanner<'t> {
             return;
         };
         self.at += skipped;
+        if let Some(end) = self.found.quote_at(self.at) {
+            self.quote(end);
+            return;
+        }
         let rest = self.rest();
         if rest.starts_with('<') {
             self.markup(rest);
@@ -223,6 +240,15 @@ impl<'t> Scanner<'t> {
         } else {
             self.literal();
         }
+    }
+
+    /// Takes what Markdown quotes as text.
+    fn quote(&mut self, end: usize) {
+        let quoted = self.text.get(self.at..end).unwrap_or_default();
+        for (position, _) in quoted.match_indices(['<', '&', ']']) {
+            self.mask_byte(self.at + position);
+        }
+        self.at = end;
     }
 
     /// Takes a `<` that cannot begin a tag as text.

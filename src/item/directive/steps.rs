@@ -1,7 +1,7 @@
 //! The steps of a directive.
 //!
-//! A step does one thing: an executable element, or the prose of `<action>`. Prose beside an
-//! executable element describes it. Inside a step with `foreach`, `{input:NAME}` of the name given
+//! A step does one thing: an executable element, or the prose of `<action>` (also bare, or in the
+//! `<render>` and `<instruction>` of RYE's guides). Prose beside an executable element describes it. Inside a step with `foreach`, `{input:NAME}` of the name given
 //! by `as` (`item` where none is given) is the element.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::item::wording::shown;
 
 const ATTRIBUTES: [&str; 9] =
     ["name", "when", "foreach", "as", "retry", "backoff", "timeout", "on_failure", "description"];
-const ELEMENTS: [&str; 13] = [
+const ELEMENTS: [&str; 15] = [
     "description",
     "action",
     "verification",
@@ -29,6 +29,8 @@ const ELEMENTS: [&str; 13] = [
     "parameters",
     "retry",
     "when",
+    "render",
+    "instruction",
 ];
 const MAX_BACKOFF: f64 = 86_400.0;
 
@@ -157,7 +159,7 @@ fn read_element_name(element: &Element, repeats: bool, path: &str, reading: &mut
 fn read_action(element: &Element, path: &str, reading: &mut Reading<'_>) -> (String, StepAction) {
     let described = element.child("description").map(|it| reading.text(it, &join(path, "description")).trimmed());
     let described = described.or_else(|| element.attribute("description").map(|it| it.value.trimmed()));
-    let mut description = described.as_ref().map(|text| text.value.clone()).unwrap_or_default();
+    let description = described.as_ref().map(|text| text.value.clone()).unwrap_or_default();
 
     let actions: Vec<&Element> = element.children().filter(|child| child.name == "action").collect();
     let wrapped = actions.iter().filter_map(|it| action::only_executable(it));
@@ -168,24 +170,21 @@ fn read_action(element: &Element, path: &str, reading: &mut Reading<'_>) -> (Str
         let message = format!("a step does one thing, and `<{}>` is a second one", second.name);
         reading.report(Code::AmbiguousStep, second.span.start, path, message).suggest("put it into a step of its own");
     }
-    let mut instruction = Text::default();
-    if let Some(first) = prose.first() {
-        instruction = reading.text(first, &join(path, "action")).unframed();
-        reading.uses(&instruction, UseKind::Template, join(path, "action"));
+    let acted = prose.first().map(|first| reading.text(first, &join(path, "action")).unframed()).unwrap_or_default();
+    let told = action::told(element, path, reading);
+    for text in [&acted, &told] {
+        reading.uses(text, UseKind::Template, join(path, "action"));
     }
     if let Some(first) = executables.first() {
-        if !instruction.is_blank() {
-            let gap = if description.is_empty() { "" } else { "\n\n" };
-            description = format!("{description}{gap}{}", instruction.value);
-        }
+        let description = joined([&*description, &*acted.value, &*told.value]);
         return (description, action::read(first, element, path, reading));
     }
-    if instruction.is_blank() {
-        let own = element.own_text().unframed();
-        instruction = if own.is_blank() { described.unwrap_or_default() } else { own };
-        reading.uses(&instruction, UseKind::Template, join(path, "action"));
+    let mut instruction = joined([&*acted.value, &*told.value]);
+    if instruction.is_empty() {
+        let described = described.unwrap_or_default();
+        reading.uses(&described, UseKind::Template, join(path, "action"));
+        instruction = described.value;
     }
-    let mut instruction = instruction.value;
     for quoted in element.children().filter(|child| child.is_opaque()) {
         instruction.push_str("\n\n");
         instruction.push_str(reading.text.get(quoted.span.clone()).unwrap_or_default());
@@ -196,6 +195,12 @@ fn read_action(element: &Element, path: &str, reading: &mut Reading<'_>) -> (Str
         );
     }
     (description, StepAction::Prose { instruction })
+}
+
+/// Joins what is not blank, as paragraphs.
+fn joined<const N: usize>(parts: [&str; N]) -> String {
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
+    parts.join("\n\n")
 }
 
 fn read_verification(element: &Element, path: &str, reading: &mut Reading<'_>) -> Vec<String> {

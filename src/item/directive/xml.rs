@@ -118,6 +118,25 @@ impl Element {
         text
     }
 
+    /// The text directly in it, and that of the elements `part` gives a text for, in order.
+    pub(super) fn text_with(&self, mut part: impl FnMut(&Self) -> Option<Text>) -> Text {
+        let mut text = Text::default();
+        for content in &self.content {
+            match content {
+                Content::Text(piece) => text.append(piece),
+                Content::Element(element) => text.append(&part(element).unwrap_or_default()),
+            }
+        }
+        text
+    }
+
+    /// The element as it is written, tags included.
+    pub(super) fn written(&self, source: &str) -> Text {
+        let mut text = Text::at(self.span.start);
+        text.push(source.get(self.span.clone()).unwrap_or_default(), self.span.start);
+        text
+    }
+
     /// Whether its content is kept as written.
     pub(super) fn is_opaque(&self) -> bool {
         OPAQUE.contains(&&*self.name)
@@ -227,17 +246,17 @@ fn convert(text: &str, node: roxmltree::Node<'_, '_>, base: usize, scanned: &Sca
         let mut at = inner.start;
         for child in node.children().filter(roxmltree::Node::is_element) {
             let child = convert(text, child, base, scanned);
-            content.push(Content::Text(decode_text(text, at..child.span.start)));
+            content.push(Content::Text(decode_text(text, at..child.span.start, scanned)));
             at = child.span.end;
             content.push(Content::Element(child));
         }
-        content.push(Content::Text(decode_text(text, at..inner.end)));
+        content.push(Content::Text(decode_text(text, at..inner.end, scanned)));
     }
     Element { name, attributes, content, span, inner }
 }
 
 /// Decodes text between elements: references, CDATA, placeholders for CDATA; drops comments.
-fn decode_text(text: &str, range: Range<usize>) -> Text {
+fn decode_text(text: &str, range: Range<usize>, scanned: &Scan) -> Text {
     let mut decoded = Text::at(range.start);
     let mut at = range.start;
     while at < range.end {
@@ -247,7 +266,10 @@ fn decode_text(text: &str, range: Range<usize>) -> Text {
         at += plain;
         let rest = text.get(at..range.end).unwrap_or_default();
         let Some(first) = rest.chars().next() else { break };
-        if let Some(inside) = rest.strip_prefix("<!--") {
+        if let Some(end) = scanned.quote_at(at).filter(|end| *end <= range.end) {
+            decode_verbatim(text, at..end, &mut decoded);
+            at = end;
+        } else if let Some(inside) = rest.strip_prefix("<!--") {
             at += inside.find("-->").map_or(rest.len(), |length| length + 7);
         } else if let Some(inside) = rest.strip_prefix("<![CDATA[") {
             let length = inside.find("]]>").unwrap_or(inside.len());

@@ -57,8 +57,8 @@ fn named<'s>(
     path: &str,
     findings: &mut Findings,
 ) -> Option<&'s Item> {
-    // An id that is itself a template is known when it runs.
-    if id.contains('{') {
+    // An id that is itself a template is known when it runs; a missing one is reported where it is read.
+    if id.contains('{') || id.is_empty() {
         return None;
     }
     match store.find(kind, id) {

@@ -118,3 +118,16 @@ fn hooks_may_refer_to_any_step() {
     assert_eq!(codes(&findings), [""; 0]);
     assert_eq!(directive.unwrap().hooks[0].inputs[0].value, "{step:a.log}");
 }
+
+#[test]
+fn text_beside_an_executable_or_an_action_is_kept() {
+    let (directive, findings) = read_process(
+        "<step name=\"a\">Look first.<search item_type=\"tool\" query=\"x\"/></step>\n\
+         <step name=\"b\"><action>Do it.</action>Then rest.</step>",
+    );
+    assert_eq!(codes(&findings), [""; 0]);
+    let steps = directive.unwrap().steps;
+    assert_eq!(steps[0].description, "Look first.");
+    let StepAction::Prose { instruction } = &steps[1].action else { panic!("prose") };
+    assert_eq!(instruction, "Do it.\n\nThen rest.");
+}

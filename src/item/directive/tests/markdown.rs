@@ -80,7 +80,39 @@ fn stamps_of_every_kind_may_come_first() {
     for stamp in [
         "<!-- kiwi-mcp:validated:2026-01-01T00:00:00Z:0123456789ab -->",
         "<!-- rye:signed:2026-01-01T00:00:00Z:00:c2ln:0123456789abcdef|github@someone -->",
+        "<!-- ryeos:signed:2026-01-01T00:00:00Z:00:c2ln:0123456789abcdef -->",
+        "<!-- rye:signed:2026-01-01T00:00:00Z:00:c2ln:0123456789abcdef",
     ] {
         assert_eq!(outcome(&format!("{stamp}\n```xml\n{DIRECTIVE}\n```\n")), (true, vec![]));
     }
+}
+
+fn with_process(process: &str) -> (Option<Directive>, Findings) {
+    let head = "<directive name=\"x\" version=\"1.0.0\"><description>d</description><category>c</category>\
+         <author>a</author><model tier=\"fast\"/></directive>";
+    read(&format!("```xml\n{head}\n```\n\n{process}\n"))
+}
+
+#[test]
+fn steps_below_the_fence_that_cannot_be_read_are_not_reported_as_missing_too() {
+    let (_, findings) = with_process("<process><step name=\"a\">Run <branch></process>");
+    assert_eq!(codes(&findings), ["5:10 XML_SYNTAX", "5:29 XML_SYNTAX"]);
+}
+
+#[test]
+fn a_step_below_an_unclosed_fence_is_not_lost() {
+    let (directive, findings) = with_process(
+        "<process>\n<step name=\"a\">\n```\nx\n</step>\n<step name=\"b\">\n```\n<y>\n```\n</step>\n</process>",
+    );
+    assert_eq!(codes(&findings), [""; 0]);
+    assert_eq!(directive.unwrap().steps.iter().map(|step| &*step.name).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
+fn front_matter_is_not_taken_for_a_directive() {
+    let (directive, findings) =
+        read("<!-- ryeos:signed:2026-01-01T00:00:00Z:00:c2ln:00 -->\n---\nname: x\n---\nDo it.\n");
+    assert!(directive.is_none());
+    let suggestion = findings.as_slice()[0].suggestion.as_deref().unwrap_or_default();
+    assert!(suggestion.starts_with("front matter does not describe a directive here"), "{suggestion}");
 }
