@@ -1,7 +1,7 @@
 //! Knowledge: Markdown with YAML front matter.
 //!
-//! The front matter stands between two `---` lines at the top of the file, after an optional stamp,
-//! and is real YAML: lists, nested maps and multi-line texts all work. [`parse`] reads the fields
+//! The front matter stands between two `---` lines (or in a ```` ```yaml ```` block, as RYE has it) at
+//! the top of the file, after an optional stamp and comments, and is real YAML: lists, nested maps and multi-line texts all work. [`parse`] reads the fields
 //! every entry has; any other key is the author's own and kept in [`Knowledge::front_matter`].
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ struct Sections<'t> {
 /// line there, and any other does not stand alone at the beginning of its line.
 fn split<'t>(text: &'t str, findings: &mut Findings) -> Option<Sections<'t>> {
     let index = LineIndex::new(text);
-    let mut lines = lines_from(text, signature::after_stamp(text)).skip_while(|(_, line)| line.trim().is_empty());
+    let mut lines = lines_from(text, signature::after_stamp(text)).skip_while(|(_, line)| is_skipped(line));
     let Some((opening, first)) = lines.next() else {
         findings
             .add(Code::EmptyFile, Place::START, "", "there is no content")
@@ -107,17 +107,22 @@ fn split<'t>(text: &'t str, findings: &mut Findings) -> Option<Sections<'t>> {
         return None;
     };
     let place = index.place(opening);
-    if first.trim_end() != "---" {
+    // Newer RYE files have the fields in a block of YAML.
+    let fenced = matches!(first.trim_end(), "```yaml" | "```yml");
+    if first.trim_end() != "---" && !fenced {
         findings
             .add(Code::MissingFrontMatter, place, "", "the file has no YAML front matter")
             .suggest("begin it with `---`, the fields `id`, `title`, `version`, `entry_type`, and `---` again");
         return None;
     }
     let start = opening + first.len();
-    let Some((end, closing)) = lines.find(|(_, line)| matches!(line.trim_end(), "---" | "...")) else {
+    let Some((end, closing)) = lines.find(|(_, line)| match line.trim_end() {
+        "```" => fenced,
+        end => !fenced && matches!(end, "---" | "..."),
+    }) else {
         findings
             .add(Code::MissingFrontMatter, place, "", "the front matter that begins here is not closed")
-            .suggest("put a line `---` between the fields and the text");
+            .suggest(format!("put a line `{}` between the fields and the text", if fenced { "```" } else { "---" }));
         return None;
     };
     let yaml = text.get(start..end).unwrap_or("");
@@ -128,6 +133,12 @@ fn split<'t>(text: &'t str, findings: &mut Findings) -> Option<Sections<'t>> {
         return None;
     }
     Some(Sections { place, yaml, body: text.get(end + closing.len()..).unwrap_or("") })
+}
+
+/// Whether a line before the front matter says nothing: blank, or a comment as tools leave them.
+fn is_skipped(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || (line.starts_with("<!--") && line.ends_with("-->"))
 }
 
 /// The lines of a text with their offsets, each with its line ending.
@@ -150,6 +161,8 @@ struct Reader<'n, 'f> {
 impl Reader<'_, '_> {
     fn id(&mut self, stem: &str) -> Option<ItemId> {
         let (current, former) = (self.fields.find_entry("id"), self.fields.find_entry("zettel_id"));
+        // RYE calls it `name`.
+        let former = former.or_else(|| self.fields.find_entry("name").filter(|_| current.is_none()));
         let present = |entry: &&Entry| !is_blank(&entry.value);
         let (current, former) = (current.filter(present), former.filter(present));
         if let (Some(current), Some(former)) = (current, former)

@@ -293,3 +293,22 @@ proptest! {
         prop_assert!(knowledge.is_some() || !complaints.is_empty());
     }
 }
+
+#[test]
+fn the_fields_may_stand_in_a_block_of_yaml() {
+    let text = "<!-- rye:signed:2026-01-01T00:00:00Z:00:c2ln:00\n<!-- rye:unsigned -->\n\n```yaml\nname: my_note\n\
+        title: T\nversion: \"1.0.0\"\nentry_type: reference\ncategory: c\ntags: [a]\n```\n\n# T\n\n---\n";
+    let (knowledge, complaints) = read(text);
+    assert_eq!(complaints, []);
+    let knowledge = knowledge.unwrap();
+    assert_eq!((knowledge.id.as_str(), &*knowledge.title), ("my_note", "T"));
+    assert_eq!(knowledge.body, "\n# T\n\n---\n");
+}
+
+#[test]
+fn a_block_of_yaml_that_is_not_closed_is_reported() {
+    let (knowledge, complaints) = read("```yaml\nid: a\n---\n");
+    assert_eq!(knowledge, None);
+    let message = "the front matter that begins here is not closed";
+    assert_eq!(complaints, [complaint(Code::MissingFrontMatter, 1, 1, "", message)]);
+}

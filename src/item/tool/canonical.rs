@@ -2,7 +2,8 @@
 //!
 //! After [`settle`] a field has one name and one position whatever the author wrote: `executor`
 //! for `executor_id`, `config.url` for `url_template` and `endpoint`, `config.timeout` for
-//! `timeout`, `dependencies` for a list under `config.requires`. Places stay where they were.
+//! `timeout`, `dependencies` for a list under `config.requires`, `inputs` for `input_schema`. Places
+//! stay where they were.
 
 use crate::item::code::Code;
 use crate::item::finding::Findings;
@@ -57,7 +58,9 @@ pub(super) fn settle(map: &mut Node, findings: &mut Findings) {
     if let Some(entry) = map.take("executor_id") {
         offer(map, Entry { key: "executor".to_owned(), ..entry }, "executor_id", findings);
     }
+    settle_inputs(map, findings);
     let mut config = section(map, "config");
+    settle_auth(&mut config);
     for (alias, key) in [("url_template", "url"), ("endpoint", "url"), ("entry_point", "entrypoint")] {
         if let Some(entry) = config.take(alias) {
             offer(&mut config, Entry { key: key.to_owned(), ..entry }, &format!("config.{alias}"), findings);
@@ -78,6 +81,36 @@ pub(super) fn settle(map: &mut Node, findings: &mut Findings) {
     put_section(map, "config", config);
     settle_requires(map, findings);
     settle_permissions(map, findings);
+}
+
+/// What a call takes is `input_schema` in the wrappers that RYE writes for MCP tools, and
+/// `config_schema` in its other tools; that of a primitive or a runtime describes its own `config`.
+fn settle_inputs(map: &mut Node, findings: &mut Findings) {
+    if let Some(entry) = map.take("input_schema") {
+        offer(map, Entry { key: "inputs".to_owned(), ..entry }, "input_schema", findings);
+    }
+    let silent = ["parameters", "inputs"].iter().all(|key| map.find(key).is_none_or(Node::is_null));
+    let is_base = matches!(map.find("tool_type").and_then(Node::as_text), Some("primitive" | "runtime"));
+    let schema = map.find_entry("config_schema").filter(|entry| entry.value.find("properties").is_some());
+    if let Some(Entry { place, value, .. }) = schema.filter(|_| silent && !is_base).cloned() {
+        map.set("inputs", place, value);
+    }
+}
+
+/// A secret that is just `${NAME}` comes from the variable `NAME`.
+fn settle_auth(config: &mut Node) {
+    let mut auth = section(config, "auth");
+    for key in ["token", "key"] {
+        let name = auth.find(key).and_then(Node::as_text);
+        let name = name.and_then(|text| text.trim().strip_prefix("${")?.strip_suffix('}')).map(str::to_owned);
+        let is_name = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
+        if let Some(name) = name.filter(is_name).filter(|_| auth.find("env_var").is_none())
+            && let Some(Entry { place, value, .. }) = auth.take(key)
+        {
+            auth.set("env_var", place, Node::text(name, value.place));
+        }
+    }
+    put_section(config, "auth", auth);
 }
 
 /// Adds to a list that may be given in several places; anything else is offered.

@@ -513,3 +513,34 @@ fn fields_and_prose_may_alternate() {
     assert_eq!(tool.origins().get("executor").map(|origin| (origin.line, origin.column)), Some((13, 3)));
     assert_eq!(tool.origins().get("description").map(|origin| (origin.line, origin.column)), Some((4, 3)));
 }
+
+#[test]
+fn the_schema_of_a_wrapper_is_what_it_takes() {
+    let head = "tool_id: x\ntool_type: script\nversion: 1.0.0\nexecutor_id: python_runtime\ndescription: d\n";
+    for key in ["input_schema", "config_schema"] {
+        let text =
+            format!("{head}{key}:\n  type: object\n  properties: {{topic: {{type: string}}}}\n  required: [topic]\n");
+        let case = lenient("x.yaml", &text);
+        assert_eq!(case.told(), Vec::<String>::new(), "{key}");
+        let taken: Vec<_> = case.tool().manifest.parameters.iter().map(|it| (&*it.name, it.required)).collect();
+        assert_eq!(taken, [("topic", true)], "{key}");
+    }
+}
+
+#[test]
+fn the_config_schema_of_a_runtime_is_not_what_a_call_takes() {
+    let text = "tool_id: x\ntool_type: runtime\nversion: 1.0.0\nexecutor: subprocess\ndescription: d\n\
+        config_schema: {type: object, properties: {script: {type: string}}}\n";
+    assert_eq!(lenient("x.yaml", text).tool().manifest.parameters, []);
+}
+
+#[test]
+fn a_secret_out_of_the_environment_names_its_variable() {
+    let text = "tool_id: x\ntool_type: api\nversion: 1.0.0\nexecutor: http_client\ndescription: d\nconfig:\n  \
+        method: GET\n  url: https://api.example.com\n  auth: {type: bearer, token: \"${API_TOKEN}\"}\n";
+    let case = lenient("x.yaml", text);
+    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.tool().manifest.config["auth"], json!({"type": "bearer", "env_var": "API_TOKEN"}));
+    let literal = lenient("x.yaml", &text.replace("${API_TOKEN}", "abc"));
+    assert_eq!(literal.tool().manifest.config["auth"], json!({"type": "bearer", "token": "abc"}));
+}
