@@ -41,8 +41,8 @@ impl ExecutorChain<'_> {
 /// Why a chain cannot be followed to a primitive.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ChainError {
-    /// A link names an executor that does not exist.
-    #[error("tool `{id}` names executor `{executor}`, which does not exist ({})", arrows(.chain))]
+    /// A link names an executor that does not exist, or cannot be used.
+    #[error("tool `{id}` names executor `{executor}`, which {} ({})", fate(.lookup), arrows(.chain))]
     UnknownExecutor {
         /// The link that names it.
         id: ItemId,
@@ -77,7 +77,12 @@ impl ChainError {
                 "built in are `subprocess`, `http_client`, `python_runtime`, `bash_runtime`, `node_runtime` and `docker_runtime`"
                     .to_owned(),
             ),
-            Self::UnknownExecutor { lookup, .. } => lookup.hint(),
+            Self::UnknownExecutor { lookup, .. } => match &**lookup {
+                LookupError::Broken { finding, .. } => {
+                    Some(format!("mend `{}`, line {} first", finding.file.display(), finding.line))
+                }
+                other => other.hint(),
+            },
             Self::Cycle(_) => Some("let one of them name a primitive: `subprocess` or `http_client`".to_owned()),
             Self::TooLong(_) => Some("let the tool name a runtime or a primitive directly".to_owned()),
             Self::NoPrimitive { last, .. } => Some(format!("give `{last}` an executor")),
@@ -120,6 +125,15 @@ pub fn resolve<'s>(store: &'s ItemStore, tool: &'s LoadedTool) -> Result<Executo
         Ok(ExecutorChain { tool, executors })
     } else {
         Err(ChainError::NoPrimitive { last: current.manifest.tool_id.clone(), chain: ids })
+    }
+}
+
+/// What is the matter with an executor that was not found.
+fn fate(lookup: &LookupError) -> String {
+    match lookup {
+        LookupError::Broken { finding, .. } => format!("cannot be loaded: {}", finding.message),
+        LookupError::Ambiguous { files, .. } => format!("is defined {} times", files.len()),
+        LookupError::Invalid { .. } | LookupError::NotFound { .. } => "does not exist".to_owned(),
     }
 }
 

@@ -15,7 +15,7 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .into_iter()
         .filter(|candidate| candidate.len() <= MAX_WORD)
         .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= tolerance(&word))
+        .filter(|(distance, candidate)| *distance <= tolerance(&word).min(tolerance(candidate)))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
@@ -75,6 +75,7 @@ mod tests {
         assert_eq!(nearest("exectuor", known), Some("executor"));
         assert_eq!(nearest("tasg", known), Some("tags"));
         assert_eq!(nearest("colour", known), None);
+        assert_eq!(nearest("installation", ["isolation"]), None);
         assert_eq!(nearest(&"x".repeat(100_000), known), None);
     }
 

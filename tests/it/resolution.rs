@@ -265,3 +265,20 @@ fn schemas_and_extractors_that_lead_out_of_the_project_are_refused() {
         .collect();
     assert_eq!(told, ["PATH_ESCAPE .ai/extractors/linked.yaml", "PATH_ESCAPE .ai/schemas/linked.json"]);
 }
+
+#[test]
+fn an_executor_that_cannot_be_loaded_is_not_called_missing() {
+    let project = TestProject::new()
+        .file(".ai/tools/base.yaml", "tool_type: runtime\nversion: 1.0.0\ndescription: d\nexecutor: subprocess\n")
+        .file(".ai/tools/a.yaml", cli("a").replace("subprocess", "base"));
+    let findings = project.piton(["validate", "--format", "json"]).json()["findings"].clone();
+    let told: Vec<_> = findings
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|it| it["code"] == "UNKNOWN_EXECUTOR")
+        .map(|it| (it["message"].as_str().unwrap_or_default(), it["suggestion"].as_str().unwrap_or_default()))
+        .collect();
+    let message = "tool `a` names executor `base`, which cannot be loaded: tool_id is required (`a` → `base`)";
+    assert_eq!(told, [(message, "mend `.ai/tools/base.yaml`, line 1 first")]);
+}

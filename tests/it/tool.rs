@@ -157,7 +157,7 @@ fn a_tool_that_cannot_be_loaded_says_why() {
     ----- stderr -----
     error: tool_type is required [MISSING_REQUIRED_FIELD]
      --> .ai/tools/typeless.yaml:1:1
-    hint: add `tool_type:`
+    hint: add `tool_type:` with one of primitive, runtime, script, python, bash, api, mcp_server, mcp_tool, mcp, docker, cli, local, meta, directive, knowledge
     error: tool `typeless` cannot be loaded: tool_type is required
 
     hint: see everything that is wrong with `piton validate`

@@ -61,8 +61,14 @@ pub(super) fn settle(map: &mut Node, findings: &mut Findings) {
     settle_inputs(map, findings);
     let mut config = section(map, "config");
     settle_auth(&mut config);
-    for (alias, key) in [("url_template", "url"), ("endpoint", "url"), ("entry_point", "entrypoint")] {
-        if let Some(entry) = config.take(alias) {
+    let calls_mcp = matches!(map.find("tool_type").and_then(Node::as_text), Some("mcp" | "mcp_tool"));
+    for (alias, key) in
+        [("url_template", "url"), ("endpoint", "url"), ("entry_point", "entrypoint"), ("tool_name", "mcp_tool_name")]
+    {
+        // `tool_name` is RYE's word, and a word that other tools may use for themselves.
+        if (alias != "tool_name" || calls_mcp)
+            && let Some(entry) = config.take(alias)
+        {
             offer(&mut config, Entry { key: key.to_owned(), ..entry }, &format!("config.{alias}"), findings);
         }
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::item::code::Code;
-use crate::item::finding::{Findings, Severity, Strength};
+use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::ItemId;
 use crate::item::node::{Data, Node};
 use crate::item::version;
@@ -142,11 +142,16 @@ pub(super) fn unknown_message(key: &str) -> String {
     format!("tools have no field `{}`", key.chars().take(64).collect::<String>().escape_debug())
 }
 
-fn required(draft: &Draft, key: &str, findings: &mut Findings) {
+fn required<'f>(draft: &Draft, key: &str, findings: &'f mut Findings) -> &'f mut Finding {
     let label = draft.label(key);
     findings
         .add(Code::MissingRequiredField, draft.node.place, draft.path(key), format!("{label} is required"))
-        .suggest(format!("add `{label}:`"));
+        .suggest(format!("add `{label}:`"))
+}
+
+fn type_example(draft: &Draft) -> String {
+    let names: &[&str] = if draft.spelling == Spelling::ToolRoot { &kind::ROOT_NAMES } else { &kind::NAMES };
+    format!("add `{}:` with one of {}", draft.label("tool_type"), names.join(", "))
 }
 
 /// The id that the name of a file or folder suggests.
@@ -212,7 +217,7 @@ fn tool_type(draft: &Draft, findings: &mut Findings) -> (String, Option<ToolKind
     let Some(value) = value else {
         let derived = draft.spelling == Spelling::JsonSchema && draft.kind.is_some();
         if !derived || findings.strength() == Strength::Strict {
-            required(draft, "tool_type", findings);
+            required(draft, "tool_type", findings).suggest(type_example(draft));
         }
         return (String::new(), draft.kind);
     };

@@ -544,3 +544,13 @@ fn a_secret_out_of_the_environment_names_its_variable() {
     let literal = lenient("x.yaml", &text.replace("${API_TOKEN}", "abc"));
     assert_eq!(literal.tool().manifest.config["auth"], json!({"type": "bearer", "token": "abc"}));
 }
+
+#[test]
+fn a_wrapper_of_an_mcp_tool_may_call_it_tool_name() {
+    let text = "tool_id: x\ntool_type: mcp\nversion: 1.0.0\nexecutor_id: servers/docs\ndescription: d\n\
+        config: {tool_name: query-docs}\n";
+    let case = lenient("x.yaml", text);
+    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.tool().manifest.kind, ToolKind::McpTool);
+    assert_eq!(case.tool().manifest.config["mcp_tool_name"], json!("query-docs"));
+}
