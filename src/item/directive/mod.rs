@@ -5,9 +5,9 @@
 //! tree) to a reader per part: `metadata`, `grant`, `inputs`, `steps` with `action`, `outputs`.
 //! `reference` checks placeholders last, when all names are known.
 
+mod access;
 mod action;
 mod block;
-mod display;
 mod grant;
 mod inputs;
 mod lexeme;
@@ -33,6 +33,7 @@ use serde_json::Value;
 use super::id::ItemId;
 use super::place::Place;
 
+pub use access::{Access, Grant};
 pub use parse::parse;
 
 /// A workflow.
@@ -133,87 +134,6 @@ pub struct GitCheckpoint {
     pub mode: Option<CheckpointMode>,
     /// The failure policy, where given.
     pub on_failure: Option<OnFailure>,
-}
-
-/// One permission.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Grant {
-    /// What it allows.
-    #[serde(flatten)]
-    pub access: Access,
-    /// Whether it takes away instead of giving.
-    pub deny: bool,
-    /// Where it stands.
-    pub place: Place,
-}
-
-/// What a permission is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "access", rename_all = "snake_case")]
-pub enum Access {
-    /// Running tools, by id glob or by type glob.
-    Tool {
-        /// The id glob.
-        id: Option<String>,
-        /// The type glob.
-        tool_type: Option<String>,
-    },
-    /// Running commands in a shell.
-    Shell {
-        /// The names of the commands.
-        commands: Vec<String>,
-    },
-    /// Reading environment variables.
-    Env {
-        /// Their names.
-        vars: Vec<String>,
-    },
-    /// Reading files.
-    Read {
-        /// The path glob, relative to the project.
-        path: String,
-    },
-    /// Writing files.
-    Write {
-        /// The path glob, relative to the project.
-        path: String,
-    },
-    /// Calling an HTTP endpoint to read.
-    ReadApi {
-        /// `METHOD path-or-url`, as written.
-        endpoint: String,
-    },
-    /// Calling an HTTP endpoint to write.
-    WriteApi {
-        /// `METHOD path-or-url`, as written.
-        endpoint: String,
-    },
-    /// Using another MCP server.
-    Mcp {
-        /// The server's name or glob.
-        server: String,
-        /// Its tools; empty means all.
-        tools: Vec<String>,
-    },
-    /// Containers.
-    Docker {
-        /// The network, e.g. `host`.
-        network: Option<String>,
-    },
-    /// Searching, loading, signing or executing items, as RYE directives write it.
-    Item {
-        /// `search`, `load`, `sign`, `execute`, or `*`.
-        verb: String,
-        /// `tool`, `directive`, `knowledge`, or `*`.
-        item_type: String,
-        /// The id glob.
-        id: String,
-    },
-    /// Another capability by its name, e.g. `<execute resource="spawn" action="thread"/>`.
-    Capability {
-        /// The name.
-        name: String,
-    },
 }
 
 /// Other directives a directive names.
