@@ -461,7 +461,11 @@ impl<'t> Scanner<'t> {
     }
 
     fn mask_byte(&mut self, offset: usize) {
-        self.found.masks.push(Mask { range: offset..offset + 1, fill: STAND_IN });
+        // A run is one mask: a megabyte of `&` would otherwise take many times its own size.
+        match self.found.masks.last_mut() {
+            Some(last) if last.fill == STAND_IN && last.range.end == offset => last.range.end += 1,
+            _ => self.found.masks.push(Mask { range: offset..offset + 1, fill: STAND_IN }),
+        }
     }
 
     fn mask(&mut self, range: Range<usize>) {

@@ -91,6 +91,16 @@ fn g25_a_megabyte_of_bare_markup() {
 }
 
 #[test]
+fn g25_nothing_but_ampersands_up_to_the_largest_file() {
+    for unit in ["&", "& "] {
+        let text = fenced("", &process("<action>TEXT</action>"));
+        let text = text.replace("TEXT", &unit.repeat((1024 * 1024 - text.len()) / unit.len()));
+        let report = directive(text).limited(["validate", "--format", "json"]).json();
+        assert_eq!(report["valid"], true, "{unit:?}");
+    }
+}
+
+#[test]
 fn g26_cdata_is_kept_verbatim() {
     let text = fenced("", &process("<action><![CDATA[ if a < b && c; then echo \"&lt;\"; fi ]]></action>"));
     let ran = directive(text).limited(["directive", "show", "d", "--format", "json"]);
