@@ -3,7 +3,7 @@
 //! Nothing that exists is ever overwritten: everything is looked at before anything is written, a
 //! file with the same content counts as done, and nothing is written through a symbolic link.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -82,12 +82,36 @@ pub(super) fn write_example(root: &Path) -> Result<Written, Error> {
     if !in_the_way.is_empty() {
         return Err(Error::FilesInTheWay(in_the_way));
     }
-    for (file, text) in EXAMPLE {
-        if written.created.iter().any(|created| created == Path::new(file)) {
-            create(&root.join(file), text).map_err(|source| Error::Write { file: PathBuf::from(file), source })?;
+    let new_folders = missing_folders(root, &written.created);
+    let mut done = Vec::new();
+    for (file, text) in EXAMPLE.iter().filter(|(file, _)| written.created.iter().any(|it| it == Path::new(file))) {
+        if let Err(source) = create(&root.join(file), text) {
+            take_back(root, &done, &new_folders);
+            return Err(Error::Write { file: PathBuf::from(file), source });
         }
+        done.push(PathBuf::from(file));
     }
     Ok(written)
+}
+
+/// The folders that have to be made for some files, the deepest first.
+fn missing_folders(root: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
+    let folders = files.iter().flat_map(|file| file.ancestors().skip(1)).filter(|it| !root.join(it).exists());
+    let mut folders: Vec<PathBuf> = folders.map(Path::to_path_buf).collect();
+    folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+    folders.dedup();
+    folders
+}
+
+/// Removes what a failed call has made; a folder that somebody else uses by now stays.
+fn take_back(root: &Path, files: &[PathBuf], folders: &[PathBuf]) {
+    // The failure that led here is what is reported.
+    for file in files {
+        let _ = fs::remove_file(root.join(file));
+    }
+    for folder in folders {
+        let _ = fs::remove_dir(root.join(folder));
+    }
 }
 
 enum State {
@@ -117,16 +141,17 @@ fn holds(file: &Path, text: &str) -> bool {
     read_bytes(file, text.len() as u64).is_ok_and(|bytes| bytes == text.as_bytes())
 }
 
+/// Writes a file as a whole or not at all; whatever appears there in the meantime is somebody's and stays.
 fn create(file: &Path, text: &str) -> io::Result<()> {
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut options = OpenOptions::new();
-    // Whatever appears here in the meantime is somebody's: `create_new` never replaces it.
-    options.write(true).create_new(true);
+    let folder = file.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
-    if text.starts_with("#!") {
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o777);
-    }
-    options.open(file)?.write_all(text.as_bytes())
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(if text.starts_with("#!") { 0o777 } else { 0o666 });
+    #[cfg(unix)]
+    builder.permissions(mode);
+    let mut whole = builder.tempfile_in(folder)?;
+    whole.write_all(text.as_bytes())?;
+    whole.persist_noclobber(file)?;
+    Ok(())
 }

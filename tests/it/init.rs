@@ -186,3 +186,21 @@ fn the_script_of_the_example_runs_by_itself() {
     let mode = fs::metadata(project.root().join(".ai/tools/examples/greet/greet.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o100, 0o100);
 }
+
+#[test]
+fn a_disk_that_is_full_leaves_nothing_behind() {
+    let project = TestProject::new();
+    // A limit on the size of files fails like a full disk, without a mount: at the first file, and
+    // with one block of 512 bytes at the second.
+    for blocks in [0, 1] {
+        let piton = env!("CARGO_BIN_EXE_piton");
+        project.bash(&format!(
+            "set -o posix; trap '' XFSZ; ulimit -f {blocks}
+             if {piton} init; then echo succeeded >&2; exit 1; fi
+             if test -e .ai; then find .ai >&2; exit 1; fi"
+        ));
+    }
+    assert_eq!(project.files(), Vec::<String>::new());
+    assert_eq!(project.piton(["init"]).code(), Some(0));
+    assert_eq!(project.piton(["validate"]).code(), Some(0));
+}
