@@ -9,7 +9,10 @@ use saphyr_parser::ScanError;
 ///
 /// The parser blames a tab on the beginning of the value that the tab interrupts.
 pub(super) fn find_cause(text: &str, error: &ScanError) -> (usize, usize) {
-    let (line, column) = (error.marker().line().max(1), error.marker().col() + 1);
+    let line = error.marker().line().max(1);
+    // The parser counts bytes in a line that begins with `%`; a column lies inside its line.
+    let length = text.lines().nth(line - 1).unwrap_or(text).chars().count();
+    let column = error.marker().col().min(length) + 1;
     if !error.info().contains("found a tab") {
         return (line, column);
     }

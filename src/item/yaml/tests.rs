@@ -168,6 +168,18 @@ fn merge_keys_are_refused() {
 }
 
 #[test]
+fn a_syntax_error_lies_inside_its_line() {
+    for text in ["%\u{1e800}: \u{feff}", "%ééééééé: [", "a: 1\n%\u{1e800}\u{1e800}: \u{feff}\n"] {
+        let (_, complaints) = read(text);
+        assert!(!complaints.is_empty(), "{text:?}");
+        for (_, line, column, ..) in complaints {
+            let length = text.lines().nth(line as usize - 1).map_or(0, |line| line.chars().count());
+            assert!(column as usize <= length + 1, "{text:?}: column {column} of {length}");
+        }
+    }
+}
+
+#[test]
 fn numbers_that_do_not_fit_are_errors() {
     let text = "a: .nan\nb: [-.inf, 100000000000000000000000000000000000000000000]\nc: 18446744073709551615\n";
     let number = |line, column, path, written| {
