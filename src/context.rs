@@ -1,8 +1,10 @@
-//! Where piton is and what it was given: project, home, environment, settings.
+//! Where piton is and what it was given: project, home, environment, settings, time and chance.
 //!
-//! The only reader of the process's environment and working folder. A front door builds one
+//! The only reader of the process's environment and working folder, and of the clock. A front door builds one
 //! [`Context`] and passes it by reference; everything below takes what it needs as data, so that
 //! tests never have to change the process.
+
+mod clock;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,7 +12,14 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+
+use clock::Clock;
+
+use sha2::Digest;
+
 use crate::config::{Config, Files, InvalidVariable};
+use crate::item::signature::hex;
 use crate::item::store::Roots;
 
 /// The folder of a project or user that holds items.
@@ -31,6 +40,7 @@ pub struct Context {
     pub environment: Environment,
     /// The settings.
     pub config: Config,
+    clock: Clock,
 }
 
 /// What made a folder the project's.
@@ -107,7 +117,18 @@ impl Context {
         let project = root.join(ITEMS).join("config.yaml");
         let files = Files { user: user.as_deref(), project: Some(&project) };
         let config = Config::load(files, &environment.variables)?;
-        Ok(Self { root, found_by, home, cwd, environment, config })
+        let clock = Clock::of(&environment)?;
+        Ok(Self { root, found_by, home, cwd, environment, config, clock })
+    }
+
+    /// The time now, to the millisecond.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Random bits that nobody else has.
+    pub fn random_bits(&self) -> u128 {
+        self.clock.random_bits()
     }
 
     /// The folders that items are read from.
@@ -118,6 +139,15 @@ impl Context {
     /// The folders that programs are looked for in.
     pub fn search_path(&self) -> &OsStr {
         self.environment.find("PATH").unwrap_or_default()
+    }
+
+    /// Where state of this project is kept when there is no repository to keep it in.
+    pub fn state_folder(&self) -> PathBuf {
+        let state = self.environment.find("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = state.or_else(|| self.home.as_ref().map(|home| home.join(".local").join("state")));
+        let state = state.unwrap_or_else(|| self.environment.temporary_folder());
+        let name = sha2::Sha256::digest(self.root.as_os_str().as_encoded_bytes());
+        state.join("piton").join(hex(name.get(..8).unwrap_or(&name)))
     }
 
     /// The folder with the project's items.
@@ -154,9 +184,23 @@ impl Environment {
         Self { variables, cwd: Some(cwd) }
     }
 
+    /// Every variable.
+    pub fn variables(&self) -> &BTreeMap<OsString, OsString> {
+        &self.variables
+    }
+
     /// The value of a variable; an empty one counts as not set.
     pub fn find(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+
+    /// The variables for a program that is to find repositories by itself: all of the process but
+    /// those with which a git hook or alias points git at its own repository.
+    ///
+    /// With them, a `git` anywhere else would write into that repository's index, objects and refs.
+    pub fn without_git_variables(&self) -> BTreeMap<OsString, OsString> {
+        let kept = self.variables.iter().filter(|(name, _)| !is_repository_local(name));
+        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// The folder for temporary files.
@@ -217,6 +261,37 @@ impl ContextError {
 /// What the process was called with, the program's own name first.
 pub fn arguments() -> Vec<OsString> {
     env::args_os().collect()
+}
+
+/// The variables that tie git to one repository: `git rev-parse --local-env-vars`, and those that
+/// hooks are given beside them.
+const REPOSITORY_LOCAL: [&str; 18] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// Whether a variable ties git to one repository. `GIT_CONFIG_GLOBAL` and `_SYSTEM` name the user's
+/// files and stay; the numbered settings are meaningless without their count.
+pub(crate) fn is_repository_local(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let numbered = ["GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"].iter().any(|prefix| name.starts_with(prefix));
+    numbered || REPOSITORY_LOCAL.contains(&name)
 }
 
 /// Finds the top of the project that a folder lies in.

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use crate::context::ContextError;
 use crate::item::finding::Finding;
 use crate::item::store::LookupError;
+use crate::run::error::RunError;
 
 /// Everything that can stop a command.
 #[derive(Debug, thiserror::Error)]
@@ -65,12 +66,21 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A date that nobody understands.
+    #[error("`{0}` is neither a date nor a time span")]
+    InvalidDate(String),
+    /// A roll back that is not the blunt one.
+    #[error("`rollback` takes everything back at once, and only with `--hard`")]
+    OnlyHard,
+    /// A run could not be begun, ended or undone.
+    #[error(transparent)]
+    Run(Box<RunError>),
     /// The result could not be printed.
     #[error("cannot print the result")]
     Output(#[from] io::Error),
 }
 
-/// The exit codes; 3 (denied), 4 (waiting) and 130 (interrupted) enter with runs.
+/// The exit codes; 4 (waiting) enters with directives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// Done.
@@ -79,8 +89,12 @@ pub enum ExitStatus {
     Failure = 1,
     /// Wrong usage, an invalid file, or something that was not found.
     Invalid = 2,
+    /// Denied by a permission.
+    Denied = 3,
     /// The repository or machine cannot be served safely.
     Unsafe = 5,
+    /// Interrupted from the keyboard.
+    Interrupted = 130,
 }
 
 impl Error {
@@ -90,11 +104,12 @@ impl Error {
             Self::Context(err) => err.code(),
             Self::Settings(_) => "INVALID_SETTINGS",
             Self::UnknownSetting { .. } => "UNKNOWN_SETTING",
-            Self::UnknownFormat { .. } => "USAGE",
+            Self::UnknownFormat { .. } | Self::InvalidDate(_) | Self::OnlyHard => "USAGE",
             Self::FilesInTheWay(_) => "FILES_IN_THE_WAY",
             Self::Lookup(err) => err.code(),
             Self::Read { .. } => "CANNOT_READ",
             Self::NotAnItem(_) => "NOT_AN_ITEM",
+            Self::Run(err) => err.code(),
             Self::Write { .. } | Self::Output(_) => "CANNOT_WRITE",
         }
     }
@@ -111,6 +126,12 @@ impl Error {
                 "nothing was written, because nothing is ever overwritten: move away what is there, or keep it"
                     .to_owned(),
             ),
+            Self::InvalidDate(_) => Some("write `2026-01-02`, `2026-01-02T03:04`, `2h` or `\"3 days\"`".to_owned()),
+            Self::OnlyHard => Some(
+                "`piton undo` takes one step back and keeps everything else; `piton rollback --hard REF` moves the \
+                 branch and discards what is not committed"
+                    .to_owned(),
+            ),
             Self::Lookup(err) => err.hint(),
             Self::NotAnItem(_) => {
                 Some("items are Markdown, YAML, JSON or scripts; `piton init` makes one of each".to_owned())
@@ -118,6 +139,7 @@ impl Error {
             Self::Read { .. } => {
                 Some("name a file or folder that exists; paths are relative to the current folder".to_owned())
             }
+            Self::Run(err) => err.hint(),
             Self::Write { .. } | Self::Output(_) => None,
         }
     }
@@ -139,16 +161,26 @@ impl Error {
             ) => ExitStatus::Unsafe,
             // Whoever read the output has seen enough of it.
             Self::Output(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitStatus::Success,
-            Self::Write { .. } | Self::Output(_) => ExitStatus::Failure,
+            Self::Run(err) if err.is_unsafe() => ExitStatus::Unsafe,
+            Self::Run(err) if err.is_usage() => ExitStatus::Invalid,
+            Self::Write { .. } | Self::Output(_) | Self::Run(_) => ExitStatus::Failure,
             Self::Context(_)
             | Self::Settings(_)
             | Self::UnknownSetting { .. }
             | Self::UnknownFormat { .. }
+            | Self::InvalidDate(_)
+            | Self::OnlyHard
             | Self::FilesInTheWay(_)
             | Self::Lookup(_)
             | Self::Read { .. }
             | Self::NotAnItem(_) => ExitStatus::Invalid,
         }
+    }
+}
+
+impl From<RunError> for Error {
+    fn from(err: RunError) -> Self {
+        Self::Run(Box::new(err))
     }
 }
 

@@ -5,16 +5,26 @@
 //!
 //! - [`cli`]: the terminal; the only printer.
 //! - [`error`]: what the front doors report, with codes, hints and exit codes.
+//! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
+//! - [`audit`]: reading back what happened, from the journals.
+//! - [`journal`]: what a run did, event by event, in a chain that shows tampering; the lock of a worktree.
 //! - [`validation`]: every finding about a project in one pass; joins item, chains and syntax.
 //! - [`exec`]: executor chains and the only place that starts processes.
-//! - [`context`]: project, home, environment and settings; the only reader of the process.
+//! - [`checkpoint`]: what a step did to the work tree, kept or put back; all of libgit2.
+//! - [`context`]: project, home, environment, settings and clock; the only reader of the process.
 //! - [`config`]: settings in layers, each value with its source.
 //! - [`item`]: what is on disk under `.ai/`; parsing and validation, never execution.
+//! - [`failpoint`]: where tests let piton die; nothing in release builds.
 
+pub mod audit;
+pub mod checkpoint;
 pub mod cli;
 pub mod config;
 pub mod context;
 pub mod error;
 pub mod exec;
+pub mod failpoint;
 pub mod item;
+pub mod journal;
+pub mod run;
 pub mod validation;

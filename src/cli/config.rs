@@ -58,5 +58,6 @@ fn row(setting: &Setting) -> String {
         Source::Environment { variable } => format!("environment, {variable}"),
         Source::Flag { flag } => format!("flag, {flag}"),
     };
-    format!("{:<18} {:<10} {source}", setting.key.name(), setting.value.as_str())
+    let value = setting.value.to_string();
+    format!("{:<27} {:<10} {source}", setting.key.name(), if value.is_empty() { "(none)" } else { &value })
 }

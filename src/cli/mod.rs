@@ -3,15 +3,27 @@
 //! One file per command, each with its arguments and a `run`; [`Ui`] is the only printer. Commands
 //! return an [`Error`] or the [`ExitStatus`] of a check that was done and failed.
 
+mod checkpoint;
 mod config;
 mod diagnostic;
+mod diff;
 mod directive;
+mod exec;
+mod gc;
 mod init;
+mod log;
+mod past;
 mod quickstart;
+mod recover;
+mod render;
+mod rollback;
 mod sarif;
+mod show;
 mod tool;
 mod ui;
+mod undo;
 mod validate;
+mod verify;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,6 +36,7 @@ pub use ui::{Format, Ui, Verbosity, clean};
 use crate::config::{ColorSetting, Key, Value};
 use crate::context::{self, Context, Environment};
 use crate::error::{Error, ExitStatus};
+use crate::failpoint;
 
 /// Runs directives and tools in a git repository with a safety rope.
 #[derive(Debug, Parser)]
@@ -34,6 +47,9 @@ Examples:
   piton init                  Make `.ai/` with a working example
   piton validate              Check every item of the project
   piton tool show greet       See how piton understands a tool
+  piton exec -- make fmt      Run a command; what it changes becomes a commit
+  piton log                   See what was run; `show`, `diff` and `verify` say more
+  piton undo                  Take the newest step back
   piton config                Show every setting and where it comes from
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 5 cannot be served safely")]
@@ -66,6 +82,18 @@ struct GlobalArguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Init(init::InitArguments),
+    Exec(exec::ExecArguments),
+    Checkpoint(checkpoint::CheckpointArguments),
+    Undo(undo::UndoArguments),
+    Redo(undo::RedoArguments),
+    Restore(undo::RestoreArguments),
+    Rollback(rollback::RollbackArguments),
+    Recover(recover::RecoverArguments),
+    Log(log::LogArguments),
+    Show(show::ShowArguments),
+    Diff(diff::DiffArguments),
+    Verify(verify::VerifyArguments),
+    Gc(gc::GcArguments),
     Validate(validate::ValidateArguments),
     Tool(tool::ToolArguments),
     Directive(directive::DirectiveArguments),
@@ -77,6 +105,18 @@ impl Command {
     fn name(&self) -> &'static str {
         match self {
             Self::Init(_) => "init",
+            Self::Exec(_) => "exec",
+            Self::Checkpoint(_) => "checkpoint",
+            Self::Undo(_) => "undo",
+            Self::Redo(_) => "redo",
+            Self::Restore(_) => "restore",
+            Self::Rollback(_) => "rollback",
+            Self::Recover(_) => "recover",
+            Self::Log(_) => "log",
+            Self::Show(_) => "show",
+            Self::Diff(_) => "diff",
+            Self::Verify(_) => "verify",
+            Self::Gc(_) => "gc",
             Self::Validate(_) => "validate",
             Self::Tool(_) => "tool",
             Self::Directive(_) => "directive",
@@ -95,9 +135,7 @@ impl Command {
         match self {
             Self::Validate(_) => &[Format::Human, Format::Json, Format::Sarif],
             Self::Tool(command) => command.formats(),
-            Self::Init(_) | Self::Directive(_) | Self::Config(_) | Self::Quickstart(_) => {
-                &[Format::Human, Format::Json]
-            }
+            _ => &[Format::Human, Format::Json],
         }
     }
 }
@@ -105,6 +143,7 @@ impl Command {
 /// Runs the program.
 pub fn main() -> ExitCode {
     let environment = Environment::of_process();
+    failpoint::arm(environment.find("PITON_FAILPOINT"));
     let words = context::arguments();
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
@@ -154,13 +193,38 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
     if arguments.command.needs_settings() {
         require_settings(&ctx, ui)?;
     }
-    match &arguments.command {
-        Command::Init(_) => init::run(&ctx, ui),
-        Command::Validate(command) => validate::run(command, &ctx, ui),
-        Command::Tool(command) => tool::run(command, &ctx, ui),
-        Command::Directive(command) => directive::run(command, &ctx, ui),
-        Command::Config(command) => config::run(command, &ctx, ui),
-        Command::Quickstart(_) => quickstart::run(&ctx, ui),
+    dispatch(&arguments.command, &ctx, ui)
+}
+
+fn dispatch(command: &Command, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    match command {
+        Command::Init(_) => init::run(ctx, ui),
+        Command::Exec(command) => exec::run(command, ctx, ui),
+        Command::Checkpoint(command) => checkpoint::run(command, ctx, ui),
+        Command::Undo(command) => undo::run_undo(command, ctx, ui),
+        Command::Redo(_) => undo::run_redo(ctx, ui),
+        Command::Restore(command) => undo::run_restore(command, ctx, ui),
+        Command::Rollback(command) => rollback::run(command, ctx, ui),
+        Command::Recover(_) => recover::run(ctx, ui),
+        Command::Log(command) => log::run(command, ctx, ui),
+        Command::Show(command) => show::run(command, ctx, ui),
+        Command::Diff(command) => diff::run(command, ctx, ui),
+        Command::Verify(command) => verify::run(command, ctx, ui),
+        Command::Gc(command) => gc::run(command, ctx, ui),
+        Command::Validate(command) => validate::run(command, ctx, ui),
+        Command::Tool(command) => tool::run(command, ctx, ui),
+        Command::Directive(command) => directive::run(command, ctx, ui),
+        Command::Config(command) => config::run(command, ctx, ui),
+        Command::Quickstart(_) => quickstart::run(ctx, ui),
+    }
+}
+
+/// Runs a command line of our own inside this process.
+fn run_words(words: &[&str], ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let words = ["piton"].iter().chain(words);
+    match Arguments::try_parse_from(words) {
+        Ok(arguments) => dispatch(&arguments.command, ctx, ui),
+        Err(err) => Err(Error::Output(std::io::Error::other(err.to_string()))),
     }
 }
 

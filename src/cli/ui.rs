@@ -53,6 +53,13 @@ pub enum Verbosity {
     Verbose,
 }
 
+/// What a person answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Yes,
+    No,
+}
+
 /// Where talk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
@@ -67,6 +74,8 @@ pub struct Ui {
     talk_to: Stream,
     out: BufWriter<AutoStream<io::Stdout>>,
     talk: AutoStream<io::Stderr>,
+    /// The first line that could not be printed at once.
+    failed: Option<io::Error>,
 }
 
 impl Format {
@@ -94,6 +103,7 @@ impl Ui {
             talk_to: Stream::Stderr,
             out: BufWriter::new(AutoStream::new(out, out_choice)),
             talk: AutoStream::new(talk, talk_choice),
+            failed: None,
         }
     }
 
@@ -118,6 +128,16 @@ impl Ui {
         self.out.write_all(b"\n")
     }
 
+    /// Prints a value as one line of JSON at once: whoever reads along should not have to wait.
+    ///
+    /// What cannot be printed is reported when the command ends.
+    pub(super) fn json_now(&mut self, value: &impl Serialize) {
+        let printed = self.json(value).and_then(|()| self.out.flush());
+        if let Err(err) = printed {
+            self.failed.get_or_insert(err);
+        }
+    }
+
     /// Prints a line of data, cleaned.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "{}", clean(text))
@@ -126,6 +146,28 @@ impl Ui {
     /// Prints data that carries its own styles; what comes from files must have been cleaned.
     pub fn rendered(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())
+    }
+
+    /// Prints the bytes of files: as they are for a program, cleaned for a person.
+    pub(super) fn contents(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if io::stdout().is_terminal() {
+            return self.out.write_all(clean(&String::from_utf8_lossy(bytes)).as_bytes());
+        }
+        // What strips styles would take away bytes that belong to the file.
+        self.out.flush()?;
+        io::stdout().write_all(bytes)
+    }
+
+    /// Asks a question that a person has to answer with yes; none when there is nobody to ask.
+    pub(super) fn confirm(&mut self, question: &str) -> io::Result<Option<Answer>> {
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Ok(None);
+        }
+        self.say_raw(&format!("{} [y/N] ", clean(question)));
+        let mut line = String::new();
+        io::stdin().read_line(&mut line)?;
+        let said_yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
+        Ok(Some(if said_yes { Answer::Yes } else { Answer::No }))
     }
 
     /// Says that something was done.
@@ -151,6 +193,11 @@ impl Ui {
     /// Says something that only `-v` wants to know.
     pub fn detail(&mut self, text: &str) {
         self.say(Verbosity::Verbose, None, text);
+    }
+
+    /// Says that something failed; not even `-q` hides it.
+    pub fn complaint(&mut self, text: &str) {
+        self.say(Verbosity::Quiet, Some((RED, "error: ")), text);
     }
 
     /// Says what to do next.
@@ -220,7 +267,10 @@ impl Ui {
 
     /// Writes what is still held back.
     pub fn finish(&mut self) -> io::Result<()> {
-        self.out.flush()
+        match self.failed.take() {
+            Some(err) => Err(err),
+            None => self.out.flush(),
+        }
     }
 
     fn say(&mut self, from: Verbosity, label: Option<(Style, &str)>, text: &str) {

@@ -3,10 +3,13 @@
 //! One row per [`Key`]; a key enters when something reads it. To add one: a variant, its row, and
 //! an accessor on [`Config`](super::Config).
 
+use std::fmt;
+
 use crate::item::wording::nearest;
 use serde::{Serialize, Serializer};
 
-use super::{ColorSetting, SignatureRequirement};
+use super::{ColorSetting, HookPolicy, SecretPolicy, SignatureRequirement};
+use crate::item::directive::CheckpointMode;
 
 /// The name of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,15 +18,39 @@ pub enum Key {
     ValidateStrict,
     /// What an item needs before it may be used.
     SignatureRequire,
+    /// When changes are checkpointed.
+    CheckpointMode,
+    /// The largest file that a checkpoint holds.
+    CheckpointMaxFileSize,
+    /// How much one snapshot may have to store.
+    CheckpointMaxTotalSize,
+    /// Whether the user's git hooks run on commits of checkpoints.
+    CheckpointHooks,
+    /// What happens when a checkpoint would hold a secret.
+    CheckpointSecrets,
+    /// Paths and fingerprints that are no secrets.
+    CheckpointSecretsAllowed,
+    /// Whether checkpoints need a git repository.
+    GitRequired,
     /// Whether output is coloured.
     UiColor,
 }
 
 /// The value of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// True or false.
     Bool(bool),
+    /// A number of bytes.
+    Size(u64),
+    /// Of `checkpoint.mode`.
+    Mode(CheckpointMode),
+    /// Of `checkpoint.hooks`.
+    Hooks(HookPolicy),
+    /// Of `checkpoint.secrets`.
+    Secrets(SecretPolicy),
+    /// Several texts.
+    List(Vec<String>),
     /// Of `signature.require`.
     Signature(SignatureRequirement),
     /// Of `ui.color`.
@@ -37,28 +64,50 @@ pub(super) enum Protection {
     Open,
     /// A project may tighten it, never loosen it.
     OnlyTighten,
+    /// A project may not set it: whatever it says loosens something.
+    NotByProject,
+}
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// Described in words.
+    Described(&'static str),
 }
 
 struct Row {
     name: &'static str,
     variable: &'static str,
     summary: &'static str,
-    values: &'static [&'static str],
+    values: Values,
     default: Value,
     protection: Protection,
 }
 
 impl Key {
     /// Every key, in the order of the documentation.
-    pub const ALL: [Self; 3] = [Self::ValidateStrict, Self::SignatureRequire, Self::UiColor];
+    pub const ALL: [Self; 10] = [
+        Self::ValidateStrict,
+        Self::SignatureRequire,
+        Self::CheckpointMode,
+        Self::CheckpointMaxFileSize,
+        Self::CheckpointMaxTotalSize,
+        Self::CheckpointHooks,
+        Self::CheckpointSecrets,
+        Self::CheckpointSecretsAllowed,
+        Self::GitRequired,
+        Self::UiColor,
+    ];
 
-    const fn row(self) -> Row {
+    fn row(self) -> Row {
         match self {
             Self::ValidateStrict => Row {
                 name: "validate.strict",
                 variable: "PITON_VALIDATE_STRICT",
                 summary: "whether validation follows the letter of the specification",
-                values: &["true", "false"],
+                values: Values::Words(&["true", "false"]),
                 default: Value::Bool(false),
                 protection: Protection::Open,
             },
@@ -66,15 +115,71 @@ impl Key {
                 name: "signature.require",
                 variable: "PITON_SIGNATURE_REQUIRE",
                 summary: "what an item needs before it may be used",
-                values: &["none", "integrity", "author"],
+                values: Values::Words(&["none", "integrity", "author"]),
                 default: Value::Signature(SignatureRequirement::None),
+                protection: Protection::OnlyTighten,
+            },
+            Self::CheckpointMode => Row {
+                name: "checkpoint.mode",
+                variable: "PITON_CHECKPOINT_MODE",
+                summary: "when changes are checkpointed; `piton exec` does it at once unless this is set",
+                values: Values::Words(&["auto", "explicit", "disabled"]),
+                default: Value::Mode(CheckpointMode::Explicit),
+                protection: Protection::Open,
+            },
+            Self::CheckpointMaxFileSize => Row {
+                name: "checkpoint.max_file_size",
+                variable: "PITON_CHECKPOINT_MAX_FILE_SIZE",
+                summary: "the largest file that a checkpoint holds; larger ones are left alone",
+                values: Values::Described("a size such as `10MiB`"),
+                default: Value::Size(10 << 20),
+                protection: Protection::Open,
+            },
+            Self::CheckpointMaxTotalSize => Row {
+                name: "checkpoint.max_total_size",
+                variable: "PITON_CHECKPOINT_MAX_TOTAL_SIZE",
+                summary: "how much one snapshot may have to store",
+                values: Values::Described("a size such as `10MiB`"),
+                default: Value::Size(1 << 30),
+                protection: Protection::Open,
+            },
+            Self::CheckpointHooks => Row {
+                name: "checkpoint.hooks",
+                variable: "PITON_CHECKPOINT_HOOKS",
+                summary: "whether your git hooks run on the commits of checkpoints",
+                values: Values::Words(&["auto", "run", "skip"]),
+                default: Value::Hooks(HookPolicy::Auto),
+                protection: Protection::OnlyTighten,
+            },
+            Self::CheckpointSecrets => Row {
+                name: "checkpoint.secrets",
+                variable: "PITON_CHECKPOINT_SECRETS",
+                summary: "what happens when a checkpoint would hold a secret",
+                values: Values::Words(&["block", "warn"]),
+                default: Value::Secrets(SecretPolicy::Block),
+                protection: Protection::OnlyTighten,
+            },
+            Self::CheckpointSecretsAllowed => Row {
+                name: "checkpoint.secrets_allowed",
+                variable: "PITON_CHECKPOINT_SECRETS_ALLOWED",
+                summary: "path globs and fingerprints that are no secrets",
+                values: Values::Described("a list of path globs and fingerprints"),
+                default: Value::List(Vec::new()),
+                protection: Protection::NotByProject,
+            },
+            Self::GitRequired => Row {
+                name: "git.required",
+                variable: "PITON_GIT_REQUIRED",
+                summary: "whether checkpoints need a git repository",
+                values: Values::Words(&["true", "false"]),
+                default: Value::Bool(true),
                 protection: Protection::OnlyTighten,
             },
             Self::UiColor => Row {
                 name: "ui.color",
                 variable: "PITON_UI_COLOR",
                 summary: "whether output is coloured",
-                values: &["auto", "always", "never"],
+                values: Values::Words(&["auto", "always", "never"]),
                 default: Value::Color(ColorSetting::Auto),
                 protection: Protection::Open,
             },
@@ -96,9 +201,12 @@ impl Key {
         self.row().summary
     }
 
-    /// The values it may have, as they are written.
-    pub fn values(self) -> &'static [&'static str] {
-        self.row().values
+    /// The words it may be, where only some are possible.
+    pub fn words(self) -> &'static [&'static str] {
+        match self.row().values {
+            Values::Words(words) => words,
+            Values::Described(_) => &[],
+        }
     }
 
     /// The value when nobody sets it.
@@ -119,27 +227,47 @@ impl Key {
     /// Reads a value of this key.
     pub fn parse(self, text: &str) -> Option<Value> {
         match self {
-            Self::ValidateStrict => match text {
+            Self::ValidateStrict | Self::GitRequired => match text {
                 "true" => Some(Value::Bool(true)),
                 "false" => Some(Value::Bool(false)),
                 _ => None,
             },
             Self::SignatureRequire => SignatureRequirement::parse(text).map(Value::Signature),
+            Self::CheckpointMode => CheckpointMode::parse(text).map(Value::Mode),
+            Self::CheckpointMaxFileSize | Self::CheckpointMaxTotalSize => parse_size(text).map(Value::Size),
+            Self::CheckpointHooks => HookPolicy::parse(text).map(Value::Hooks),
+            Self::CheckpointSecrets => SecretPolicy::parse(text).map(Value::Secrets),
+            Self::CheckpointSecretsAllowed => {
+                let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
+                Some(Value::List(texts.map(str::to_owned).collect()))
+            }
             Self::UiColor => ColorSetting::parse(text).map(Value::Color),
         }
     }
 
     /// Whether the project may replace one value by another.
-    pub(super) fn project_may_set(self, from: Value, to: Value) -> bool {
+    pub(super) fn project_may_set(self, from: &Value, to: &Value) -> bool {
         match (self.row().protection, from, to) {
+            (Protection::NotByProject, ..) => false,
             (Protection::OnlyTighten, Value::Signature(from), Value::Signature(to)) => to >= from,
+            (Protection::OnlyTighten, Value::Secrets(from), Value::Secrets(to)) => to >= from,
+            (Protection::OnlyTighten, Value::Hooks(from), Value::Hooks(to)) => to >= from,
+            (Protection::OnlyTighten, Value::Bool(from), Value::Bool(to)) => to >= from,
             _ => true,
         }
     }
 
+    /// Whether the value is a list.
+    pub(super) fn is_list(self) -> bool {
+        matches!(self.default(), Value::List(_))
+    }
+
     /// The values in the words of a message: "`auto`, `always` or `never`".
     pub(super) fn expected(self) -> String {
-        let quoted: Vec<String> = self.values().iter().map(|value| format!("`{value}`")).collect();
+        if let Values::Described(text) = self.row().values {
+            return text.to_owned();
+        }
+        let quoted: Vec<String> = self.words().iter().map(|value| format!("`{value}`")).collect();
         match quoted.split_last() {
             Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
             _ => quoted.concat(),
@@ -147,14 +275,18 @@ impl Key {
     }
 }
 
-impl Value {
-    /// The value as it is written.
-    pub fn as_str(self) -> &'static str {
+/// The value as it is written.
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bool(true) => "true",
-            Self::Bool(false) => "false",
-            Self::Signature(requirement) => requirement.as_str(),
-            Self::Color(color) => color.as_str(),
+            Self::Bool(value) => write!(formatter, "{value}"),
+            Self::Size(bytes) => write!(formatter, "{}", shown_size(*bytes)),
+            Self::Mode(mode) => formatter.write_str(mode.as_str()),
+            Self::Hooks(policy) => formatter.write_str(policy.as_str()),
+            Self::Secrets(policy) => formatter.write_str(policy.as_str()),
+            Self::List(texts) => formatter.write_str(&texts.join(",")),
+            Self::Signature(requirement) => formatter.write_str(requirement.as_str()),
+            Self::Color(color) => formatter.write_str(color.as_str()),
         }
     }
 }
@@ -163,9 +295,26 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Bool(value) => serializer.serialize_bool(*value),
-            other => serializer.serialize_str(other.as_str()),
+            Self::Size(bytes) => serializer.serialize_u64(*bytes),
+            Self::List(texts) => texts.serialize(serializer),
+            other => serializer.collect_str(other),
         }
     }
+}
+
+const UNITS: [(&str, u64); 6] =
+    [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)];
+
+/// A number of bytes, with or without a unit.
+fn parse_size(text: &str) -> Option<u64> {
+    let unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
+    let (number, factor) = unit.unwrap_or((text.strip_suffix('B').unwrap_or(text), 1));
+    number.trim().parse::<u64>().ok()?.checked_mul(factor)
+}
+
+fn shown_size(bytes: u64) -> String {
+    let unit = UNITS.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
+    unit.map_or_else(|| bytes.to_string(), |(unit, factor)| format!("{}{unit}", bytes / factor))
 }
 
 impl Serialize for Key {
@@ -181,11 +330,21 @@ mod tests {
     #[test]
     fn every_written_value_can_be_read_back() {
         for key in Key::ALL {
-            for text in key.values() {
-                assert_eq!(key.parse(text).map(Value::as_str), Some(*text), "{}", key.name());
+            for text in key.words() {
+                assert_eq!(key.parse(text).map(|value| value.to_string()).as_deref(), Some(*text), "{}", key.name());
             }
-            assert!(key.values().contains(&key.default().as_str()));
+            assert_eq!(key.parse(&key.default().to_string()), Some(key.default()), "{}", key.name());
             assert_eq!(Key::find(key.name()), Some(key));
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [("10MiB", 10 << 20), ("1500", 1500), ("2 GB", 2_000_000_000), ("7B", 7), ("0", 0)] {
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
+        }
+        for text in ["", "MiB", "-1", "1.5MiB", "99999999999GiB", "10 miles"] {
+            assert_eq!(parse_size(text), None, "{text}");
         }
     }
 

@@ -92,6 +92,10 @@ impl Layer<'_> {
 
     fn read_value(&mut self, key: Key, node: &Node) {
         let text = match &node.data {
+            Data::List(items) if key.is_list() && items.iter().all(|item| item.scalar().is_some()) => {
+                let texts: Vec<_> = items.iter().filter_map(Node::scalar).collect();
+                texts.join(",")
+            }
             // In YAML `none` is text and `null` is nothing: nothing is not a value.
             Data::Null | Data::List(_) | Data::Map(_) => {
                 let given = if node.is_null() { "nothing".to_owned() } else { format!("a {}", node.type_name()) };
@@ -106,18 +110,14 @@ impl Layer<'_> {
         let Some(value) = key.parse(&text) else {
             let message = format!("`{}` must be {}, not `{text}`", key.name(), key.expected());
             let finding = self.findings.add(Code::InvalidEnumValue, node.place, key.name(), message);
-            let similar = nearest(&text, key.values().iter().copied());
+            let similar = nearest(&text, key.words().iter().copied());
             finding.suggest(did_you_mean(similar, &format!("write {}", key.expected())));
             return;
         };
         let current = self.config.get(key).value;
-        if self.owner == Owner::Project && !key.project_may_set(current, value) {
-            let message = format!(
-                "a project may tighten `{}`, not loosen it from `{}` to `{}`",
-                key.name(),
-                current.as_str(),
-                value.as_str()
-            );
+        if self.owner == Owner::Project && !key.project_may_set(&current, &value) {
+            let message =
+                format!("a project may tighten `{}`, not loosen it from `{current}` to `{value}`", key.name());
             self.findings
                 .add(Code::SettingIgnored, node.place, key.name(), message)
                 .suggest("set it in `~/.ai/config.yaml` if it is meant");

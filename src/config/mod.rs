@@ -15,6 +15,7 @@ use serde::Serialize;
 
 pub use key::{Key, Value};
 
+use crate::item::directive::CheckpointMode;
 use crate::item::finding::{Finding, Severity, serialize_path};
 
 /// The settings of one invocation.
@@ -81,6 +82,26 @@ pub enum SignatureRequirement {
     Author,
 }
 
+/// Whether the user's git hooks run on the commits of checkpoints; later is stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookPolicy {
+    /// Never.
+    Skip,
+    /// Unless files outside of the step are dirty: many hooks stash or rewrite those.
+    Auto,
+    /// Always.
+    Run,
+}
+
+/// What happens when a checkpoint would hold a secret; later is stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SecretPolicy {
+    /// It is committed and said.
+    Warn,
+    /// The checkpoint fails.
+    Block,
+}
+
 /// Whether output is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ColorSetting {
@@ -105,9 +126,9 @@ pub struct Files<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the variable `{variable}` must be {expected}, not `{value}`")]
 pub struct InvalidVariable {
-    variable: &'static str,
-    expected: String,
-    value: String,
+    pub(crate) variable: &'static str,
+    pub(crate) expected: String,
+    pub(crate) value: String,
 }
 
 impl Config {
@@ -166,11 +187,65 @@ impl Config {
         }
     }
 
+    /// `checkpoint.mode` where somebody has set it.
+    pub fn checkpoint_mode(&self) -> Option<CheckpointMode> {
+        match self.settings.get(&Key::CheckpointMode).map(|setting| &setting.value) {
+            Some(Value::Mode(mode)) => Some(*mode),
+            _ => None,
+        }
+    }
+
+    /// `checkpoint.max_file_size` in bytes.
+    pub fn max_file_size(&self) -> u64 {
+        self.size(Key::CheckpointMaxFileSize)
+    }
+
+    /// `checkpoint.max_total_size` in bytes.
+    pub fn max_total_size(&self) -> u64 {
+        self.size(Key::CheckpointMaxTotalSize)
+    }
+
+    /// `checkpoint.hooks`.
+    pub fn hooks(&self) -> HookPolicy {
+        match self.get(Key::CheckpointHooks).value {
+            Value::Hooks(policy) => policy,
+            _ => HookPolicy::Auto,
+        }
+    }
+
+    /// `checkpoint.secrets`.
+    pub fn secrets(&self) -> SecretPolicy {
+        match self.get(Key::CheckpointSecrets).value {
+            Value::Secrets(policy) => policy,
+            _ => SecretPolicy::Block,
+        }
+    }
+
+    /// `checkpoint.secrets_allowed`.
+    pub fn secrets_allowed(&self) -> Vec<String> {
+        match self.get(Key::CheckpointSecretsAllowed).value {
+            Value::List(texts) => texts,
+            _ => Vec::new(),
+        }
+    }
+
+    /// `git.required`.
+    pub fn git_required(&self) -> bool {
+        self.get(Key::GitRequired).value == Value::Bool(true)
+    }
+
     /// `ui.color`.
     pub fn color(&self) -> ColorSetting {
         match self.get(Key::UiColor).value {
             Value::Color(color) => color,
             _ => ColorSetting::Auto,
+        }
+    }
+
+    fn size(&self, key: Key) -> u64 {
+        match self.get(key).value {
+            Value::Size(bytes) => bytes,
+            _ => 0,
         }
     }
 
@@ -207,6 +282,35 @@ impl SignatureRequirement {
 
     fn parse(text: &str) -> Option<Self> {
         [Self::None, Self::Integrity, Self::Author].into_iter().find(|requirement| requirement.as_str() == text)
+    }
+}
+
+impl HookPolicy {
+    /// The policy as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Auto => "auto",
+            Self::Run => "run",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Skip, Self::Auto, Self::Run].into_iter().find(|policy| policy.as_str() == text)
+    }
+}
+
+impl SecretPolicy {
+    /// The policy as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Warn => "warn",
+            Self::Block => "block",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Warn, Self::Block].into_iter().find(|policy| policy.as_str() == text)
     }
 }
 

@@ -133,3 +133,16 @@ fn the_data_of_git_is_not_a_project() {
         assert!(matches!(ground.find(folder), Err(ContextError::InsideGitData(_))), "{folder}");
     }
 }
+
+#[test]
+fn programs_see_no_variables_that_point_git_at_a_repository() {
+    #[expect(clippy::disallowed_methods, reason = "git knows them best")]
+    let local = std::process::Command::new("git").args(["rev-parse", "--local-env-vars"]).output().unwrap();
+    let local = String::from_utf8(local.stdout).unwrap();
+    let hidden = local.lines().chain(["GIT_QUARANTINE_PATH", "GIT_NAMESPACE", "GIT_INTERNAL_SUPER_PREFIX"]);
+    let hidden = hidden.chain(["GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_12"]);
+    let kept = ["GIT_AUTHOR_NAME", "GIT_CONFIG_GLOBAL", "GIT_EDITOR", "GIT_SSH_COMMAND", "PATH", "XGIT_DIR"];
+    let variables = hidden.chain(kept).map(|name| (name.into(), "value".into())).collect();
+    let seen = Environment::new(variables, "/".into()).without_git_variables();
+    assert_eq!(seen.keys().collect::<Vec<_>>(), kept);
+}

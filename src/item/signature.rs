@@ -281,7 +281,8 @@ fn shown_in(folder: &Path, file: &Path) -> String {
     shown(&file.strip_prefix(folder).unwrap_or(file).to_string_lossy())
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");

@@ -6,10 +6,24 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 8] = ["main", "cli", "error", "validation", "exec", "context", "config", "item"];
+const ORDER: [&str; 13] = [
+    "main",
+    "cli",
+    "error",
+    "run",
+    "audit",
+    "journal",
+    "validation",
+    "exec",
+    "checkpoint",
+    "context",
+    "config",
+    "item",
+    "failpoint",
+];
 
 /// Text that only some files may hold: the text, where it is at home, and the rule.
-const HOMES: [(&[&str], &[&str], &str); 13] = [
+const HOMES: [(&[&str], &[&str], &str); 17] = [
     (&["saphyr_parser", "serde_yaml"], &["item/yaml"], "only `item/yaml` mentions the YAML crates"),
     (&["jsonc_parser"], &["item/json"], "only `item/json` mentions the JSON parser that knows places"),
     (&["roxmltree"], &["item/directive"], "only `item/directive` mentions the XML crate"),
@@ -24,13 +38,26 @@ const HOMES: [(&[&str], &[&str], &str); 13] = [
     (&["clap"], &["cli", "config"], "only `cli`, and `config` for the values of flags, mention the argument parser"),
     (&["anstream", "annotate_snippets"], &["cli"], "only `cli` draws for a terminal"),
     (&["io::stdout", "io::stderr", "println!", "print!"], &["cli/ui.rs"], "only `cli/ui.rs` prints"),
-    (&["std::env", "env::var", "env::args", "current_dir"], &["context.rs"], "only `context.rs` reads the process"),
+    (&["env::var", "env::args", "env::current_dir"], &["context.rs"], "only `context.rs` reads the process"),
+    (
+        &["std::env", "current_dir"],
+        &["context.rs", "exec/subprocess.rs"],
+        "only `context.rs` reads the process; `exec/subprocess.rs` splits search paths and sets a command's folder",
+    ),
+    (&["Timestamp::now", "SystemTime::now", "getrandom"], &["context"], "only `context` reads the clock"),
+    (&["signal_hook"], &["exec/interrupt.rs"], "only `exec/interrupt.rs` listens for signals"),
+    (&["nix"], &["exec/terminal.rs"], "only `exec/terminal.rs` masks signals"),
     (
         &["fs::read", "fs::read_to_string", "read_to_string", "File::open"],
-        &["item/source.rs"],
-        "only `item/source.rs` opens files of others; anything else could hang on a pipe",
+        &["item/source.rs", "exec/process.rs", "journal/mod.rs", "checkpoint"],
+        "only `item/source.rs` opens files of others; anything else could hang on a pipe. `exec/process.rs` asks \
+         the kernel, `journal/mod.rs` syncs its own folders, `checkpoint` reads those of git",
     ),
-    (&["Command::new", "process::Command"], &["exec"], "processes are started in `exec` only"),
+    (
+        &["Command::new", "process::Command"],
+        &["exec", "checkpoint/git_cli"],
+        "processes are started in `exec`, and git and its hooks in `checkpoint/git_cli`",
+    ),
 ];
 
 #[test]

@@ -8,9 +8,16 @@ fn without_files_everything_has_its_default() {
     success: true
     exit_code: 0
     ----- stdout -----
-    validate.strict    false      default
-    signature.require  none       default
-    ui.color           auto       default
+    validate.strict             false      default
+    signature.require           none       default
+    checkpoint.mode             explicit   default
+    checkpoint.max_file_size    10MiB      default
+    checkpoint.max_total_size   1GiB       default
+    checkpoint.hooks            auto       default
+    checkpoint.secrets          block      default
+    checkpoint.secrets_allowed  (none)     default
+    git.required                true       default
+    ui.color                    auto       default
     ----- stderr -----
     ");
 }
@@ -25,16 +32,23 @@ fn every_value_says_which_layer_set_it() {
     success: true
     exit_code: 0
     ----- stdout -----
-    validate.strict    true       project, .ai/config.yaml:2
-    signature.require  integrity  user, [HOME]/.ai/config.yaml:3
-    ui.color           auto       environment, PITON_UI_COLOR
+    validate.strict             true       project, .ai/config.yaml:2
+    signature.require           integrity  user, [HOME]/.ai/config.yaml:3
+    checkpoint.mode             explicit   default
+    checkpoint.max_file_size    10MiB      default
+    checkpoint.max_total_size   1GiB       default
+    checkpoint.hooks            auto       default
+    checkpoint.secrets          block      default
+    checkpoint.secrets_allowed  (none)     default
+    git.required                true       default
+    ui.color                    auto       environment, PITON_UI_COLOR
     ----- stderr -----
     ");
     cmd_snapshot!(project.piton(["config", "--color", "never", "--format", "json"]), @r#"
     success: true
     exit_code: 0
     ----- stdout -----
-    {"settings":[{"key":"validate.strict","value":true,"source":{"layer":"project","file":".ai/config.yaml","line":2}},{"key":"signature.require","value":"integrity","source":{"layer":"user","file":"[HOME]/.ai/config.yaml","line":3}},{"key":"ui.color","value":"never","source":{"layer":"flag","flag":"--color"}}],"findings":[]}
+    {"settings":[{"key":"validate.strict","value":true,"source":{"layer":"project","file":".ai/config.yaml","line":2}},{"key":"signature.require","value":"integrity","source":{"layer":"user","file":"[HOME]/.ai/config.yaml","line":3}},{"key":"checkpoint.mode","value":"explicit","source":{"layer":"default"}},{"key":"checkpoint.max_file_size","value":10485760,"source":{"layer":"default"}},{"key":"checkpoint.max_total_size","value":1073741824,"source":{"layer":"default"}},{"key":"checkpoint.hooks","value":"auto","source":{"layer":"default"}},{"key":"checkpoint.secrets","value":"block","source":{"layer":"default"}},{"key":"checkpoint.secrets_allowed","value":[],"source":{"layer":"default"}},{"key":"git.required","value":true,"source":{"layer":"default"}},{"key":"ui.color","value":"never","source":{"layer":"flag","flag":"--color"}}],"findings":[]}
     ----- stderr -----
     "#);
 }
@@ -45,7 +59,7 @@ fn one_setting_can_be_asked_for() {
     success: true
     exit_code: 0
     ----- stdout -----
-    ui.color           auto       default
+    ui.color                    auto       default
     ----- stderr -----
     ");
 }
@@ -72,7 +86,7 @@ fn a_project_may_tighten_what_signatures_are_required() {
     success: true
     exit_code: 0
     ----- stdout -----
-    signature.require  author     project, .ai/config.yaml:2
+    signature.require           author     project, .ai/config.yaml:2
     ----- stderr -----
     ");
 }
@@ -86,7 +100,7 @@ fn a_project_may_not_loosen_what_signatures_are_required() {
     success: true
     exit_code: 0
     ----- stdout -----
-    signature.require  integrity  user, [HOME]/.ai/config.yaml:2
+    signature.require           integrity  user, [HOME]/.ai/config.yaml:2
     ----- stderr -----
     warning: a project may tighten `signature.require`, not loosen it from `integrity` to `none` [SETTING_IGNORED]
      --> .ai/config.yaml:2:12
@@ -103,7 +117,7 @@ fn the_user_may_loosen_it_by_a_variable() {
     success: true
     exit_code: 0
     ----- stdout -----
-    signature.require  none       environment, PITON_SIGNATURE_REQUIRE
+    signature.require           none       environment, PITON_SIGNATURE_REQUIRE
     ----- stderr -----
     ");
 }
@@ -118,9 +132,16 @@ fn every_mistake_in_a_file_is_reported_and_the_rest_still_counts() {
     success: false
     exit_code: 2
     ----- stdout -----
-    validate.strict    false      default
-    signature.require  none       default
-    ui.color           auto       default
+    validate.strict             false      default
+    signature.require           none       default
+    checkpoint.mode             explicit   default
+    checkpoint.max_file_size    10MiB      default
+    checkpoint.max_total_size   1GiB       default
+    checkpoint.hooks            auto       default
+    checkpoint.secrets          block      default
+    checkpoint.secrets_allowed  (none)     default
+    git.required                true       default
+    ui.color                    auto       default
     ----- stderr -----
     error: `validate.strict` must be `true` or `false`, not `perhaps` [INVALID_ENUM_VALUE]
      --> .ai/config.yaml:2:11
@@ -209,7 +230,10 @@ fn a_wrong_variable_is_named() {
 #[test]
 fn an_empty_variable_is_not_set() {
     let project = TestProject::new().variable("PITON_VALIDATE_STRICT", "");
-    assert_eq!(project.piton(["config", "validate.strict"]).stdout(), "validate.strict    false      default\n");
+    assert_eq!(
+        project.piton(["config", "validate.strict"]).stdout(),
+        "validate.strict             false      default\n"
+    );
 }
 
 #[cfg(unix)]
@@ -220,7 +244,7 @@ fn a_settings_file_that_is_a_folder_is_an_error() {
     success: false
     exit_code: 2
     ----- stdout -----
-    ui.color           auto       default
+    ui.color                    auto       default
     ----- stderr -----
     error: not a regular file [NOT_A_REGULAR_FILE]
      --> .ai/config.yaml:1:1

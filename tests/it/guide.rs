@@ -22,13 +22,42 @@ fn examples(page: &str) -> Vec<(String, String)> {
     files
 }
 
+/// The command lines that a page shows.
+fn commands(page: &str) -> Vec<&str> {
+    page.lines().filter_map(|line| line.strip_prefix("$ ")).collect()
+}
+
+fn pages() -> Vec<String> {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
+    let pages = fs::read_dir(guide).expect("a guide").map(|page| page.expect("an entry").path());
+    pages.map(|page| fs::read_to_string(page).expect("a page")).collect()
+}
+
+#[test]
+fn every_command_of_the_guide_to_checkpoints_works() {
+    let page = pages().into_iter().find(|page| page.starts_with("# Checkpoints")).expect("the page");
+    let project = TestProject::new().file("README.md", "read me\n").file("mine.txt", "mine\n").committed();
+    let project = project.file("mine.txt", "mine, changed\n").file("untracked.txt", "mine\n");
+    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
+    let commands = commands(&page);
+    assert!(commands.len() > 8);
+    for command in commands {
+        project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"));
+    }
+    assert_eq!(project.git(["status", "--porcelain"]), " M mine.txt\n?? untracked.txt\n");
+    assert_eq!(project.read("one.txt"), "one\n");
+    assert_eq!(project.read("greeting.txt"), "hello\n");
+    project.git(["fsck", "--strict"]);
+}
+
 #[test]
 fn every_example_of_the_guide_validates_strictly() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
-    for page in fs::read_dir(guide).expect("a guide") {
-        let page = fs::read_to_string(page.expect("an entry").path()).expect("a page");
+    for page in pages() {
         let files = examples(&page);
-        assert!(!files.is_empty(), "a page without examples");
+        if files.is_empty() {
+            assert!(!commands(&page).is_empty(), "a page without examples");
+            continue;
+        }
         let project = files.iter().fold(TestProject::new(), |project, (path, text)| project.file(path, text));
         let report = project.piton(["validate", "--strict", "--format", "json"]).json();
         let findings = report["findings"].as_array().expect("a list");

@@ -4,6 +4,7 @@
 //! git configuration of the machine, a fixed author and date. [`cmd_snapshot!`] compares the whole
 //! output of a command; what differs between machines is filtered in [`TestProject::filters`] only.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -28,6 +29,8 @@ pub(crate) struct TestProject {
     sandbox: TempDir,
     variables: Vec<(String, String)>,
     folder: PathBuf,
+    /// How many commands have been started, where piton's clock is ours.
+    ticks: Option<Cell<u32>>,
 }
 
 /// What a command did.
@@ -51,7 +54,7 @@ impl TestProject {
             fs::create_dir(sandbox.path().join(folder)).expect("a folder");
         }
         let folder = sandbox.path().join("project");
-        Self { sandbox, variables: Vec::new(), folder }
+        Self { sandbox, variables: Vec::new(), folder, ticks: None }
     }
 
     /// Writes a file below the project; its folders are made.
@@ -111,6 +114,12 @@ impl TestProject {
         self
     }
 
+    /// Gives piton a clock that goes on by a minute per command, and run ids that follow from it.
+    pub(crate) fn ticking(mut self) -> Self {
+        self.ticks = Some(Cell::new(0));
+        self.variable("TZ", "UTC")
+    }
+
     /// Runs all later commands in a folder below the project; it is made.
     pub(crate) fn within(mut self, folder: &str) -> Self {
         self.folder = self.root().join(folder);
@@ -149,20 +158,39 @@ impl TestProject {
 
     /// Runs piton.
     pub(crate) fn piton<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
-        let output = self.command(arguments).output().expect("piton starts");
+        self.ran(self.command(arguments).output().expect("piton starts"))
+    }
+
+    /// Runs piton as somebody whom permission bits bind, which root is not without further ado.
+    pub(crate) fn piton_bound<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
+        let mut command = if rustix::process::geteuid().is_root() {
+            let mut command = self.hermetic("setpriv", &self.folder);
+            command.args(["--bounding-set=-dac_override,-dac_read_search", env!("CARGO_BIN_EXE_piton")]);
+            command
+        } else {
+            self.hermetic(env!("CARGO_BIN_EXE_piton"), &self.folder)
+        };
+        self.ran(command.args(arguments).output().expect("piton starts"))
+    }
+
+    /// What a command did that was started by [`TestProject::command`].
+    pub(crate) fn ran(&self, output: Output) -> Ran {
         Ran { output, filters: self.filters() }
     }
 
     /// Runs piton within limits: it is killed when it needs much processor time, and the test fails
-    /// when it, or a program it starts, needs more than 64 MiB of memory.
+    /// when it, or a program it starts, needs 64 MiB of memory more than the bare program, whose own
+    /// pages are many in an unoptimised build.
     pub(crate) fn limited<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
         // The system tells the memory of a process only to the parent that waits for it.
         const WAITER: &str = "import os, resource, subprocess, sys\n\
             resource.setrlimit(resource.RLIMIT_CPU, (10, 10))\n\
+            usage = lambda: resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n\
+            subprocess.run([sys.argv[2], '--version'], stdout=subprocess.DEVNULL)\n\
+            bare = usage()\n\
             code = subprocess.run(sys.argv[2:]).returncode\n\
-            usage = resource.getrusage(resource.RUSAGE_CHILDREN)\n\
             unit = 1024 if sys.platform == 'darwin' else 1\n\
-            open(sys.argv[1], 'w').write(str(usage.ru_maxrss // unit))\n\
+            open(sys.argv[1], 'w').write(str((usage() - bare) // unit))\n\
             sys.exit(code if code >= 0 else 128 - code)";
         let usage = self.sandbox.path().join("tmp/usage");
         let mut command = self.hermetic("python3", &self.folder);
@@ -170,7 +198,7 @@ impl TestProject {
         let output = command.arg(&usage).arg(env!("CARGO_BIN_EXE_piton")).args(arguments).output();
         let output = output.expect("python3 starts");
         let memory: u64 = fs::read_to_string(usage).expect("the waiter reports").parse().expect("a number of KiB");
-        assert!(memory < 64 * 1024, "piton needed {memory} KiB");
+        assert!(memory < 64 * 1024, "piton needed {memory} KiB more than the bare program");
         Ran { output, filters: self.filters() }
     }
 
@@ -178,6 +206,23 @@ impl TestProject {
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.hermetic(env!("CARGO_BIN_EXE_piton"), &self.folder);
         command.args(arguments);
+        if let Some(ticks) = &self.ticks {
+            let tick = ticks.get();
+            ticks.set(tick + 1);
+            command.env("PITON_TEST_CLOCK", format!("2026-01-02T{:02}:{:02}:00Z", 3 + tick / 60, tick % 60));
+            command.env("PITON_TEST_SEED", (1000 * tick).to_string());
+        }
+        command
+    }
+
+    /// As [`TestProject::command`], run by another program that takes the command line last.
+    pub(crate) fn command_under<S: AsRef<OsStr>>(
+        &self,
+        program: &str,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
+        let mut command = self.hermetic(program, &self.folder);
+        command.args(arguments).arg(env!("CARGO_BIN_EXE_piton"));
         command
     }
 
@@ -194,8 +239,9 @@ impl TestProject {
         assert!(output.status.success(), "{commands}\nfailed: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// A program in a folder, with the environment of the project.
     #[expect(clippy::disallowed_methods, reason = "tests start the real binary and the real git")]
-    fn hermetic(&self, program: &str, folder: &Path) -> Command {
+    pub(crate) fn hermetic(&self, program: &str, folder: &Path) -> Command {
         let mut command = Command::new(program);
         command
             .env_clear()
@@ -232,11 +278,20 @@ impl TestProject {
         filters.push((r"piton-quickstart-\w{6}".to_owned(), "piton-quickstart-[ID]".to_owned()));
         filters.push((r"\b[0-9a-f]{64}\b|\b[0-9a-f]{40}\b".to_owned(), "[HASH]".to_owned()));
         filters.push((r"\b\d+(\.\d+)? ?(ms|s)\b".to_owned(), "[TIME]".to_owned()));
+        if self.ticks.is_some() {
+            // The path of the project is in the journal, and the hash of that in every commit.
+            filters.push((r"\b[0-9a-f]{10}\b".to_owned(), "[SHA]".to_owned()));
+        }
         filters
     }
 }
 
 impl Ran {
+    /// What came of a command of the project that a test started itself.
+    pub(crate) fn new(output: Output, project: &TestProject) -> Self {
+        Self { output, filters: project.filters() }
+    }
+
     /// The filters of a snapshot: pattern and replacement.
     pub(crate) fn filters(&self) -> Vec<(&str, &str)> {
         self.filters.iter().map(|(pattern, shown)| (pattern.as_str(), shown.as_str())).collect()

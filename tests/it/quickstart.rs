@@ -6,7 +6,7 @@ use crate::harness::{TestProject, cmd_snapshot};
 
 #[test]
 fn it_makes_a_project_of_its_own_and_keeps_it() {
-    let project = TestProject::new();
+    let project = TestProject::new().ticking();
     let ran = project.piton(["quickstart"]);
     cmd_snapshot!(ran, @r#"
     success: true
@@ -18,7 +18,39 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
       .ai/tools/examples/greet/                 the tool it calls: a manifest and a script
       .ai/knowledge/examples/how_items_work.md  knowledge: what is worth remembering
 
-    Every mistake in them is found at once; here is none, they are just not signed yet:
+    The example is a git repository. Everything in it becomes the first checkpoint:
+
+    $ piton checkpoint --all --message 'chore: begin'
+    ✓ committed [SHA] chore: begin (5 files, +80 −0)
+
+    You write `notes.txt`. A command runs as a step: what it changes, and only that, is committed:
+
+    $ piton exec -- sh -c 'echo hello > greeting.txt'
+    ✓ committed [SHA] chore: add `greeting.txt` by `sh` (1 file, +1 −0)
+
+    A command that fails is put back, here with the harm it did to your notes:
+
+    $ piton exec -- sh -c 'rm notes.txt; echo oops > greeting.txt; exit 3'
+    ✗ rolled back 2 files
+    error: `sh` exited with status 3 [COMMAND_FAILED]
+    hint: see what it did with `piton show 01kdyacba0g7p1pec9d98tgx4v`
+
+    Any step can be undone later, and an undo as well; branches never move backwards:
+
+    $ piton undo
+    ✓ committed [SHA] chore: undo sh (1 file, +0 −1)
+
+    Every step is written down, in a chain that shows tampering:
+
+    $ piton log
+    01kdyacp  2026-01-02 03:00:36  undo  succeeded  [SHA]  1 file, +0 −1
+    01kdyacb  2026-01-02 03:00:25  exec sh -c 'rm notes.txt; echo oops > greeting.txt; exit 3'  failed  rolled back  2 files, +1 −2
+    01kdyaby  2026-01-02 03:00:12  exec sh -c 'echo hello > greeting.txt'  succeeded  [SHA]  1 file, +1 −0  (undone)
+    01kdyabk  2026-01-02 03:00:01  checkpoint  succeeded  [SHA]  5 files, +80 −0
+    $ piton verify
+    ✓ 4 runs, 3 checkpoints verified
+
+    The files of the project are checked, too: every mistake is found at once; here is none, they are just not signed yet:
 
     $ piton validate
     warning: 3 items are not signed; `--format json` lists them
@@ -70,7 +102,7 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     writes: ["hello.txt"]  # .ai/tools/examples/greet/tool.yaml:8
 
     Look around with `cd [TMP]/piton-quickstart-[ID]`, or make your own project with `piton init`
-    Nothing is executed yet: this version reads, checks and shows
+    Directives are not run yet: that comes next
     ----- stderr -----
     "#);
     assert_eq!(project.files(), Vec::<String>::new());

@@ -18,6 +18,18 @@ fn help_lists_the_commands() {
 
     Commands:
       init        Makes `.ai/` with a working example
+      exec        Runs a command line as one step: what it changes is committed, or put back if it fails
+      checkpoint  Commits what steps of piton left on disk, or files that are named
+      undo        Takes the newest step back, or the one that is named
+      redo        Takes the newest undo back
+      restore     Brings the files that later steps changed back to how they were after a step
+      rollback    Takes branch, index and tracked files back to a commit, at once
+      recover     Brings a run that was cut off to an end and says what was done
+      log         Lists runs, newest first
+      show        Shows one step: what was run, what became of it, and what it changed
+      diff        Shows the difference of two moments
+      verify      Checks what was recorded against git's objects, offline
+      gc          Drops snapshots that nobody needs any more
       validate    Checks directives, tools, knowledge and settings, and reports everything it finds
       tool        Looks at tools
       directive   Looks at directives
@@ -67,6 +79,9 @@ fn help_lists_the_commands() {
       piton init                  Make `.ai/` with a working example
       piton validate              Check every item of the project
       piton tool show greet       See how piton understands a tool
+      piton exec -- make fmt      Run a command; what it changes becomes a commit
+      piton log                   See what was run; `show`, `diff` and `verify` say more
+      piton undo                  Take the newest step back
       piton config                Show every setting and where it comes from
 
     Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 5 cannot be served safely
@@ -177,7 +192,7 @@ fn the_nearest_items_make_the_project() {
     success: true
     exit_code: 0
     ----- stdout -----
-    ui.color           never      project, .ai/config.yaml:2
+    ui.color                    never      project, .ai/config.yaml:2
     ----- stderr -----
     project `[PROJECT]/part`, which has `.ai/`
     ");

@@ -27,7 +27,7 @@ mod xml;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::id::ItemId;
@@ -102,7 +102,7 @@ pub struct Model {
 }
 
 /// When changes are checkpointed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointMode {
     /// After each mutating tool call.
@@ -111,6 +111,25 @@ pub enum CheckpointMode {
     Explicit,
     /// Never.
     Disabled,
+}
+
+impl CheckpointMode {
+    /// Every mode.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Explicit, Self::Disabled];
+
+    /// The mode as it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Explicit => "explicit",
+            Self::Disabled => "disabled",
+        }
+    }
+
+    /// The mode of a word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
+    }
 }
 
 /// What happens with the changes of a step that failed.

@@ -92,8 +92,11 @@ pub(super) const ON_FAILURE: [(&str, OnFailure); 4] = [
 ];
 
 /// The words for when changes are checkpointed.
-pub(super) const CHECKPOINT_MODE: [(&str, CheckpointMode); 3] =
-    [("auto", CheckpointMode::Auto), ("explicit", CheckpointMode::Explicit), ("disabled", CheckpointMode::Disabled)];
+pub(super) const CHECKPOINT_MODE: [(&str, CheckpointMode); 3] = [
+    (CheckpointMode::Auto.as_str(), CheckpointMode::Auto),
+    (CheckpointMode::Explicit.as_str(), CheckpointMode::Explicit),
+    (CheckpointMode::Disabled.as_str(), CheckpointMode::Disabled),
+];
 
 #[cfg(test)]
 mod tests {

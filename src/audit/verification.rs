@@ -1,0 +1,416 @@
+//! Whether the journals, the commits and the refs still tell the same story.
+//!
+//! Everything is worked out again from the lines of the journals and the objects of git, offline.
+//! A [`Finding`] is a break: something was changed, dropped or made up. A note is something that a
+//! reader should know and that nobody did wrong. The commits hold the head of the journal from
+//! before each decision, so even a journal whose chain was written anew does not fit them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::history::{History, Outcome, RunRecord, StepRecord, fold};
+use crate::checkpoint::delta::Change;
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::message::Trailers;
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::reading::{CommitFacts, FileDifference};
+use crate::checkpoint::repository::Repository;
+use crate::checkpoint::snapshot::Snapshot;
+use crate::journal::event::{Decision, StepKind};
+use crate::journal::{self, JournalError, RunId, StepId};
+
+/// Which runs to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One run.
+    Run(RunId),
+    /// The runs of one work tree.
+    WorkTree(String),
+    /// Every run of the repository.
+    All,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Verification {
+    /// How many runs were looked at.
+    pub runs: u64,
+    /// How many committed checkpoints were looked at.
+    pub checkpoints: u64,
+    /// What does not fit, the first break first.
+    pub breaks: Vec<Finding>,
+    /// What is good to know.
+    pub notes: Vec<String>,
+}
+
+/// Something that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// In one word.
+    pub code: Code,
+    /// The run, where it is about one.
+    pub run: Option<RunId>,
+    /// The step, where it is about one.
+    pub step: Option<StepId>,
+    /// What does not fit.
+    pub message: String,
+}
+
+/// What kind of break it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Code {
+    /// The chain of the journal does not hold, or a line cannot be read.
+    JournalBroken,
+    /// The journal contradicts itself.
+    JournalInconsistent,
+    /// The recorded changes are not the difference of the recorded snapshots.
+    DeltaMismatch,
+    /// The commit is not its parent and the recorded changes.
+    CommitMismatch,
+    /// The trailers of the commit name something else.
+    TrailerMismatch,
+    /// The commit is in no branch or tag any more, and nothing recorded says why.
+    Rewritten,
+    /// A ref that keeps a snapshot is gone, or keeps something else.
+    PinMissing,
+    /// A commit says that it is a checkpoint which the journal does not know.
+    NotRecorded,
+    /// An object cannot be read.
+    ObjectDamaged,
+}
+
+/// Looks at the runs of a repository.
+pub fn verify(repository: &Repository, scope: &Scope) -> Result<Verification, AuditError> {
+    let folder = repository.runs_folder();
+    let reachable = repository.reachable()?;
+    let pins = repository.pins()?.into_iter().map(|pin| (pin.name, pin.commit)).collect();
+    let (history, _) = History::load(&folder)?;
+    let dropped = history.runs.iter().flat_map(|run| run.dropped.iter().cloned()).collect();
+    let mut verifier =
+        Verifier { repository, history: &history, reachable, pins, dropped, found: Verification::default() };
+    let runs = journal::list(&folder)?;
+    // Oldest first: the first break that is named is where the trouble began.
+    for run in runs.iter().rev() {
+        verifier.run(&folder, *run, scope)?;
+    }
+    verifier.claims(&runs, scope)?;
+    Ok(verifier.found)
+}
+
+/// Why nothing could be verified at all.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// The repository cannot be read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The folder of the journals cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+struct Verifier<'a> {
+    repository: &'a Repository,
+    history: &'a History,
+    reachable: BTreeSet<ObjectId>,
+    pins: BTreeMap<String, ObjectId>,
+    dropped: BTreeSet<String>,
+    found: Verification,
+}
+
+impl Verifier<'_> {
+    fn run(&mut self, folder: &Path, run: RunId, scope: &Scope) -> Result<(), AuditError> {
+        if let Scope::Run(wanted) = scope
+            && *wanted != run
+        {
+            return Ok(());
+        }
+        let contents = match journal::read(&journal::path_of(folder, run)) {
+            Ok(contents) => contents,
+            Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                self.found.notes.push(format!("run `{run}` has a folder and no journal"));
+                return Ok(());
+            }
+            Err(err) => {
+                self.found.runs += 1;
+                self.broken(Code::JournalBroken, Some(run), None, format!("the journal cannot be read: {err}"));
+                return Ok(());
+            }
+        };
+        let record = fold(&contents.records);
+        if let (Scope::WorkTree(root), Some(record)) = (scope, &record)
+            && record.root != *root
+        {
+            return Ok(());
+        }
+        self.found.runs += 1;
+        if let Err(found) = journal::verify(&contents.records, run) {
+            self.broken(Code::JournalBroken, Some(run), None, format!("the journal is not as it was written: {found}"));
+            // What follows from such a journal is not worth telling.
+            return Ok(());
+        }
+        if contents.torn.is_some() {
+            self.found.notes.push(format!("run `{run}` was cut off while a line was written"));
+        }
+        let Some(record) = record else {
+            if !contents.records.is_empty() {
+                let message = "the journal does not begin with the start of the run".to_owned();
+                self.broken(Code::JournalInconsistent, Some(run), None, message);
+            }
+            return Ok(());
+        };
+        if record.summary.is_none() {
+            self.found.notes.push(format!("run `{run}` has not ended; `piton recover` brings it to an end"));
+        }
+        for step in &record.steps {
+            self.step(&record, step)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, run: &RunRecord, step: &StepRecord) -> Result<(), AuditError> {
+        for snapshot in [&step.before, &step.after].into_iter().flatten() {
+            self.snapshot(step, snapshot)?;
+        }
+        // A checkpoint commits what other steps did: its changes are not those of its own time.
+        if !matches!(step.kind, StepKind::Checkpoint { .. }) {
+            self.continuity(step)?;
+        }
+        self.pins_of(step);
+        let Outcome::Committed { commit, message, .. } = &step.outcome else { return Ok(()) };
+        self.found.checkpoints += 1;
+        let facts = match self.repository.find_commit(*commit) {
+            Ok(facts) => facts,
+            Err(err) => {
+                self.step_broken(Code::ObjectDamaged, step, format!("commit {} cannot be read: {err}", commit.short()));
+                return Ok(());
+            }
+        };
+        if let Some(facts) = &facts {
+            self.commit(run, step, *commit, message, facts)?;
+        }
+        self.reachability(step, *commit, facts.is_some());
+        Ok(())
+    }
+
+    /// The commit that keeps a snapshot holds the tree of that snapshot.
+    fn snapshot(&mut self, step: &StepRecord, snapshot: &Snapshot) -> Result<(), AuditError> {
+        let Some(commit) = snapshot.commit else { return Ok(()) };
+        if let Some(facts) = self.repository.find_commit(commit)?
+            && facts.tree != snapshot.tree
+        {
+            let message = format!("snapshot {} does not hold the recorded tree", commit.short());
+            self.step_broken(Code::DeltaMismatch, step, message);
+        }
+        Ok(())
+    }
+
+    fn continuity(&mut self, step: &StepRecord) -> Result<(), AuditError> {
+        let (Some(before), Some(after), Some(delta)) = (&step.before, &step.after, &step.delta) else { return Ok(()) };
+        // What was pruned cannot be compared any more, and need not be there.
+        if !self.repository.has_object(before.tree)? || !self.repository.has_object(after.tree)? {
+            return Ok(());
+        }
+        match self.repository.captured_differences(before, after) {
+            Ok(found) if same(&found, &delta.changes) => {}
+            Ok(found) => {
+                let path = first_difference(&found, &delta.changes);
+                let message = format!("the recorded changes are not those between its snapshots: `{path}`");
+                self.step_broken(Code::DeltaMismatch, step, message);
+            }
+            Err(err) => self.step_broken(Code::ObjectDamaged, step, format!("its snapshots cannot be compared: {err}")),
+        }
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        run: &RunRecord,
+        step: &StepRecord,
+        commit: ObjectId,
+        message: &str,
+        facts: &CommitFacts,
+    ) -> Result<(), AuditError> {
+        if facts.message != message {
+            let text = format!("commit {} has another message than the recorded one", commit.short());
+            self.step_broken(Code::CommitMismatch, step, text);
+        }
+        // Without a decision the step made its commits itself.
+        let Some(Decision::Commit { old, new, tree, delta, .. }) = &step.decision else { return Ok(()) };
+        if *new != commit {
+            let text = format!("commit {} was recorded, but {} was decided", commit.short(), new.short());
+            self.step_broken(Code::JournalInconsistent, step, text);
+            return Ok(());
+        }
+        let parents: Vec<ObjectId> = old.iter().copied().collect();
+        if facts.parents != parents || facts.tree != *tree {
+            let text = format!("commit {} has another parent or tree than the recorded one", commit.short());
+            self.step_broken(Code::CommitMismatch, step, text);
+        }
+        let base = match old {
+            None => Some(ObjectId::EMPTY_TREE),
+            Some(old) => self.repository.find_commit(*old)?.map(|facts| facts.tree),
+        };
+        if let Some(base) = base {
+            let found = self.repository.differences(base, facts.tree)?;
+            if !same(&found, delta) {
+                let path = first_difference(&found, delta);
+                let text = format!("commit {} is not its parent and the recorded changes: `{path}`", commit.short());
+                self.step_broken(Code::CommitMismatch, step, text);
+            }
+        }
+        if let Some(wrong) = wrong_trailer(run.id, step, &facts.message) {
+            self.step_broken(Code::TrailerMismatch, step, format!("commit {}: {wrong}", commit.short()));
+        }
+        Ok(())
+    }
+
+    fn reachability(&mut self, step: &StepRecord, commit: ObjectId, exists: bool) {
+        if self.reachable.contains(&commit) {
+            return;
+        }
+        let short = commit.short();
+        let left_behind = self.history.runs.iter().flat_map(|run| &run.steps).find(|later| {
+            let tip = later.before.as_ref().and_then(|before| before.head.commit);
+            matches!(later.kind, StepKind::RollBack { .. })
+                && later.id > step.id
+                && tip.is_some_and(|tip| tip == commit || self.repository.leads_to(tip, commit))
+        });
+        if let Some(later) = left_behind {
+            self.found.notes.push(format!("commit {short} of `{}` was left behind by `{}`", step.id, later.id));
+        } else if self.pins.get(&step.pin("commit")) == Some(&commit) {
+            let note =
+                format!("commit {short} of `{}` was made on a detached HEAD: only a ref of piton has it", step.id);
+            self.found.notes.push(note);
+        } else {
+            let what = if exists { "is in no branch or tag any more" } else { "is gone" };
+            self.step_broken(Code::Rewritten, step, format!("commit {short} {what}, and nothing recorded says why"));
+        }
+    }
+
+    fn pins_of(&mut self, step: &StepRecord) {
+        for (name, commit) in step.expected_pins() {
+            let message = match self.pins.get(&name) {
+                Some(found) if *found == commit => continue,
+                None if self.dropped.contains(&name) => continue,
+                Some(found) => format!("`{name}` keeps {} and not {}", found.short(), commit.short()),
+                None => format!("`{name}` is gone"),
+            };
+            self.step_broken(Code::PinMissing, step, message);
+        }
+    }
+
+    /// Commits in history that say they are checkpoints, and what the journals say to that.
+    fn claims(&mut self, runs: &[RunId], scope: &Scope) -> Result<(), AuditError> {
+        let mut unknown = BTreeSet::new();
+        for claim in self.repository.claims(&self.reachable)? {
+            let run = claim.trailers.run.parse::<RunId>().ok();
+            if let Scope::Run(wanted) = scope
+                && run != Some(*wanted)
+            {
+                continue;
+            }
+            let Some(run) = run.filter(|run| runs.contains(run)) else {
+                unknown.insert(claim.trailers.run.clone());
+                continue;
+            };
+            let steps = self.history.run(run).map(|run| run.steps.as_slice()).unwrap_or_default();
+            if steps.iter().any(|step| step.commit() == Some(claim.commit)) {
+                continue;
+            }
+            let short = claim.commit.short();
+            if let Some(step) = self.copied_from(run, steps, claim.commit)? {
+                self.found.notes.push(format!("commit {short} is a copy of the checkpoint of `{step}`"));
+            } else {
+                let text = format!("commit {short} says it is a checkpoint of this run, which does not know it");
+                self.broken(Code::NotRecorded, Some(run), None, text);
+            }
+        }
+        if let (Some(first), Scope::All | Scope::WorkTree(_)) = (unknown.first(), scope) {
+            let more = if unknown.len() > 1 { format!(" and {} more runs", unknown.len() - 1) } else { String::new() };
+            self.found.notes.push(format!("history has commits of run `{first}`{more}, whose journal is not here"));
+        }
+        Ok(())
+    }
+
+    /// The step whose commit another one repeats: same trailers, same changes (cherry-pick, rebase).
+    fn copied_from(&self, run: RunId, steps: &[StepRecord], commit: ObjectId) -> Result<Option<StepId>, AuditError> {
+        let Some(facts) = self.repository.find_commit(commit)? else { return Ok(None) };
+        for step in steps {
+            let Some(Decision::Commit { delta, .. }) = &step.decision else { continue };
+            if wrong_trailer(run, step, &facts.message).is_some() {
+                continue;
+            }
+            let base = match facts.parents.first() {
+                Some(parent) => self.repository.find_commit(*parent)?.map(|facts| facts.tree),
+                None => Some(ObjectId::EMPTY_TREE),
+            };
+            let Some(base) = base else { continue };
+            let touched: BTreeSet<_> =
+                self.repository.differences(base, facts.tree)?.into_iter().map(|(path, ..)| path).collect();
+            // On another base the contents may differ, but never which files it is about.
+            if touched.iter().eq(delta.iter().map(|change| &change.path).collect::<BTreeSet<_>>()) {
+                return Ok(Some(step.id));
+            }
+        }
+        Ok(None)
+    }
+
+    fn step_broken(&mut self, code: Code, step: &StepRecord, message: String) {
+        self.broken(code, Some(step.id.run), Some(step.id), message);
+    }
+
+    fn broken(&mut self, code: Code, run: Option<RunId>, step: Option<StepId>, message: String) {
+        self.found.breaks.push(Finding { code, run, step, message });
+    }
+}
+
+impl Code {
+    /// The stable code.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::JournalBroken => "JOURNAL_BROKEN",
+            Self::JournalInconsistent => "JOURNAL_INCONSISTENT",
+            Self::DeltaMismatch => "DELTA_MISMATCH",
+            Self::CommitMismatch => "COMMIT_MISMATCH",
+            Self::TrailerMismatch => "TRAILER_MISMATCH",
+            Self::Rewritten => "REWRITTEN",
+            Self::PinMissing => "PIN_MISSING",
+            Self::NotRecorded => "NOT_RECORDED",
+            Self::ObjectDamaged => "OBJECT_DAMAGED",
+        }
+    }
+}
+
+/// What is wrong about the trailers of a commit.
+fn wrong_trailer(run: RunId, step: &StepRecord, message: &str) -> Option<String> {
+    let Some(trailers) = Trailers::find(message) else { return Some("it has no trailers of piton".to_owned()) };
+    let journal = step.decided_after.map(|digest| digest.to_string()).unwrap_or_default();
+    let expected = [
+        ("Piton-Run", trailers.run, run.to_string()),
+        ("Piton-Step", trailers.step, format!("{} {}", step.id.step, step.name)),
+        ("Piton-Journal", trailers.journal, journal),
+    ];
+    let (name, found, wanted) = expected.into_iter().find(|(_, found, wanted)| found != wanted)?;
+    Some(format!("`{name}` is `{found}` and not `{wanted}`"))
+}
+
+fn same(found: &[FileDifference], recorded: &[Change]) -> bool {
+    found.len() == recorded.len() && found.iter().zip(recorded).all(|(found, recorded)| is_same(found, recorded))
+}
+
+fn is_same((path, before, after): &FileDifference, recorded: &Change) -> bool {
+    (path, before, after) == (&recorded.path, &recorded.before, &recorded.after)
+}
+
+fn first_difference(found: &[FileDifference], recorded: &[Change]) -> String {
+    let differs = found.iter().zip(recorded).find(|(found, recorded)| !is_same(found, recorded));
+    let longer = found.get(recorded.len()).map(|(path, ..)| path);
+    let path = differs
+        .map(|(found, recorded)| (&found.0).min(&recorded.path))
+        .or(longer)
+        .or_else(|| recorded.get(found.len()).map(|change| &change.path));
+    path.map(ToString::to_string).unwrap_or_default()
+}

@@ -1,0 +1,244 @@
+//! Taking a snapshot: the scan's findings as a tree, with everything needed to go back to it.
+
+use git2::ObjectType;
+
+use super::attributes::{self, Conversion};
+use super::checkpointer::Checkpointer;
+use super::delta::{Change, ChangeKind, Delta, count_lines};
+use super::error::CheckpointError;
+use super::files::read_if_there;
+use super::ignore::{IgnoreRules, Kind, Letters, UnknownFolder};
+use super::object::{Entry, FileMode, ObjectId};
+use super::objects::Objects;
+use super::path::RepoPath;
+use super::scan::{self, Blob, Executable, Scan, Sink, TrustIndex};
+use super::snapshot::Snapshot;
+use super::tree::{self, Edits};
+
+const IGNORE_FILE: &[u8] = b".gitignore";
+
+impl Checkpointer {
+    /// The work tree before a step. The ignore rules of this moment count until the next one.
+    pub fn before(&mut self) -> Result<Snapshot, CheckpointError> {
+        let rules = self.shared_rules()?;
+        self.take(&rules)
+    }
+
+    /// The work tree after a step, by the ignore rules from before it.
+    pub fn after(&mut self, before: &Snapshot) -> Result<Snapshot, CheckpointError> {
+        if self.rules.is_none() {
+            self.remember_rules(before)?;
+        }
+        match self.rules.take() {
+            Some(rules) => self.take(&rules),
+            None => self.before(),
+        }
+    }
+
+    /// Takes the ignore rules from a snapshot: the process that knew them is gone.
+    ///
+    /// A `.gitignore` that was itself ignored is in no snapshot; such files are read from disk, since
+    /// a rule too many only leaves a file alone.
+    pub fn remember_rules(&mut self, before: &Snapshot) -> Result<(), CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let mut files = Vec::new();
+        for (path, entry) in tree::files_named(&objects, before.tree, IGNORE_FILE)? {
+            if entry.mode.is_file() {
+                files.push((path.parent(), objects.read(entry.id)?));
+            }
+        }
+        self.rules = Some(self.shared_rules()?.with_files(files, UnknownFolder::Read));
+        Ok(())
+    }
+
+    /// Everything that differs between HEAD and a snapshot, as one delta.
+    pub fn delta_to_head(&self, snapshot: &Snapshot) -> Result<Delta, CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let head_tree = self.repository.tree_of(snapshot.head.commit)?;
+        let mut delta = Delta::default();
+        for (path, before, after) in tree::differences(&objects, head_tree, snapshot.tree)? {
+            let outside = snapshot.left_out.iter().any(|left| left.path == path || path.is_inside(&left.path));
+            // Only the line ends on disk differ from what git stores.
+            let same = attributes::clean(&self.repository, &objects, self.conversion, &path, after)? == before;
+            if !outside && !same {
+                let (insertions, deletions) = count_lines(&objects, before, after)?;
+                delta.changes.push(Change { path, before, after, insertions, deletions });
+            }
+        }
+        objects.sync()?;
+        Ok(delta)
+    }
+
+    /// Files that a step made and that git ignores by now: `git add` would leave them out as well.
+    pub(super) fn newly_ignored(&self, delta: &Delta) -> Result<Vec<RepoPath>, CheckpointError> {
+        if !delta.changes.iter().any(|change| change.path.file_name() == IGNORE_FILE) {
+            return Ok(Vec::new());
+        }
+        let mut ignored = Vec::new();
+        for change in delta.changes.iter().filter(|change| change.kind() == ChangeKind::Added) {
+            let mut files = Vec::new();
+            let mut folder = change.path.parent();
+            loop {
+                if let Some(bytes) = self.work_tree.read_if_file(&folder.join(IGNORE_FILE))? {
+                    files.push((folder.clone(), bytes));
+                }
+                if folder.is_top() {
+                    break;
+                }
+                folder = folder.parent();
+            }
+            let rules = self.shared_rules()?.with_files(files, UnknownFolder::NoRules);
+            let tracked = self.index.find(change.path.as_bytes()).is_some();
+            if !tracked && rules.is_ignored(&change.path, Kind::File) {
+                ignored.push(change.path.clone());
+            }
+        }
+        Ok(ignored)
+    }
+
+    /// Ignored files that a step staged with `git add --force`: no snapshot tells whether they were
+    /// there before, so they are the user's.
+    pub(super) fn forced_in(
+        &self,
+        objects: &Objects<'_>,
+        before: &Snapshot,
+        delta: &Delta,
+    ) -> Result<Vec<RepoPath>, CheckpointError> {
+        let Some(rules) = self.rules.as_ref().filter(|_| delta.changes_index()) else { return Ok(Vec::new()) };
+        let mut forced = Vec::new();
+        for change in delta.changes.iter().filter(|change| change.kind() == ChangeKind::Added) {
+            if rules.is_ignored(&change.path, Kind::File)
+                && tree::find(objects, before.index_tree, &change.path)?.is_none()
+            {
+                forced.push(change.path.clone());
+            }
+        }
+        Ok(forced)
+    }
+
+    fn take(&mut self, rules: &IgnoreRules) -> Result<Snapshot, CheckpointError> {
+        self.refresh_index()?;
+        self.conversion = attributes::find_conversion(&self.repository, &self.index, &self.work_tree, &[])?;
+        let mut scan = self.scan(rules)?;
+        let unknown: Vec<RepoPath> =
+            scan.attribute_files.iter().filter(|path| self.index.find(path.as_bytes()).is_none()).cloned().collect();
+        if !unknown.is_empty() {
+            let found = attributes::find_conversion(&self.repository, &self.index, &self.work_tree, &unknown)?;
+            if found > self.conversion {
+                self.conversion = found;
+                scan = self.scan(rules)?;
+            }
+        }
+        let objects = Objects::of(&self.repository.git)?;
+        let mut edits: Edits = scan
+            .files
+            .iter()
+            .map(|(path, seen)| (path.clone(), seen.map(|seen| Entry { mode: seen.mode, id: seen.id })))
+            .collect();
+        for path in &scan.submodules {
+            if let Some(id) = self.commit_of_submodule(path) {
+                edits.insert(path.clone(), Some(Entry { mode: FileMode::Gitlink, id }));
+            }
+        }
+        let index_tree = tree::of_index(&objects, &self.index)?;
+        let tree = tree::edit(&objects, index_tree, &edits)?;
+        let head = self.repository.head()?;
+        let commit = self.snapshot_commit(&objects, &head, tree, index_tree)?;
+        objects.sync()?;
+        self.cache = scan.cache;
+        self.unproved = scan.files.into_keys().chain(scan.left_out.iter().map(|left| left.path.clone())).collect();
+        // Without it the next scan is slower, not wrong.
+        let _ = self.cache.store(&self.repository.own_folder().join("index"));
+        self.rules = Some(scan.ignore_rules);
+        Ok(Snapshot {
+            tree,
+            index_tree,
+            head,
+            commit,
+            permissions: scan.permissions,
+            empty_folders: scan.empty_folders,
+            announced: self.index.announced(),
+            left_out: scan.left_out,
+        })
+    }
+
+    fn scan(&self, rules: &IgnoreRules) -> Result<Scan, CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let options = scan::Options {
+            max_file_size: self.options.max_file_size,
+            executable: self.executable(),
+            trust_index: match self.conversion {
+                Conversion::None => TrustIndex::Trust,
+                Conversion::Possible => TrustIndex::RawOnly,
+            },
+        };
+        let mut budget = Budget { files: 0, size: 0, most: self.options.max_total_size };
+        let folder = self.repository.git_dir();
+        let mut store = |blobs: &[Blob]| {
+            budget.take(folder, blobs)?;
+            blobs.iter().try_for_each(|blob| objects.write_named(blob.id, ObjectType::Blob, &blob.bytes).map(|_| ()))
+        };
+        let mut holds = |id: ObjectId| objects.exists(id);
+        let mut sink = Sink { holds: &mut holds, store: &mut store };
+        let scan = scan::scan(&self.work_tree, &self.index, &self.cache, rules, &options, &mut sink)?;
+        objects.sync()?;
+        Ok(scan)
+    }
+
+    /// Where it is known from whether a file is executable.
+    pub(super) fn executable(&self) -> Executable {
+        match self.repository.flag("core.fileMode") {
+            Some(false) => Executable::FromIndex,
+            _ => Executable::FromDisk,
+        }
+    }
+
+    /// The rules that are not in the work tree.
+    fn shared_rules(&self) -> Result<IgnoreRules, CheckpointError> {
+        let excludes = self
+            .repository
+            .path("core.excludesFile")
+            .or_else(|| self.repository.user_git_folder().map(|folder| folder.join("ignore")));
+        let excludes = match excludes {
+            Some(path) => read_if_there(&path)?,
+            None => None,
+        };
+        let exclude = read_if_there(&self.repository.git.commondir().join("info").join("exclude"))?;
+        let letters = match self.repository.flag("core.ignoreCase") {
+            Some(true) => Letters::Folded,
+            _ => Letters::Distinct,
+        };
+        Ok(IgnoreRules::to_collect(excludes.as_deref(), exclude.as_deref(), letters))
+    }
+
+    /// Where the HEAD of a submodule is; none when it is not checked out.
+    fn commit_of_submodule(&self, path: &RepoPath) -> Option<ObjectId> {
+        let repository = git2::Repository::open(self.repository.top().join(path.as_path())).ok()?;
+        repository.refname_to_id("HEAD").ok().map(ObjectId::from)
+    }
+}
+
+/// What may be stored for one snapshot.
+struct Budget {
+    files: u64,
+    size: u64,
+    most: u64,
+}
+
+impl Budget {
+    fn take(&mut self, folder: &std::path::Path, blobs: &[Blob]) -> Result<(), CheckpointError> {
+        let size: u64 = blobs.iter().map(|blob| blob.bytes.len() as u64).sum();
+        self.files += blobs.len() as u64;
+        self.size += size;
+        if self.size > self.most {
+            return Err(CheckpointError::OverBudget { files: self.files, size: self.size });
+        }
+        // Room for the objects, and as much again to put things back with.
+        let room = rustix::fs::statvfs(folder).map_err(|err| CheckpointError::io("look at", folder)(err.into()))?;
+        let available = room.f_bavail.saturating_mul(room.f_frsize);
+        if available < size.saturating_mul(2) {
+            return Err(CheckpointError::DiskFull { available, needed: size });
+        }
+        Ok(())
+    }
+}

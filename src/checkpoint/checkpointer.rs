@@ -1,0 +1,332 @@
+//! The engine that everything else calls: snapshots, deltas, commits and roll backs of one work tree.
+//!
+//! A [`Checkpointer`] remembers between calls what makes the next snapshot cheap (the parsed index,
+//! the stat cache) and what makes it right (the ignore rules from before the step).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use git2::ErrorCode;
+use jiff::Timestamp;
+
+use super::attributes::Conversion;
+use super::commit::{self, CommitPlan, PreparedCommit};
+use super::delta::{self, Delta};
+use super::error::CheckpointError;
+use super::identity::{self, Identity};
+use super::ignore::IgnoreRules;
+use super::index::lock::IndexLock;
+use super::index::{Index, IndexEntry};
+use super::object::{Entry, ObjectId};
+use super::objects::Objects;
+use super::path::RepoPath;
+use super::repository::Repository;
+use super::restore::{Plan, Report};
+use super::scan::StatCache;
+use super::snapshot::{Head, PermissionKind, Snapshot};
+use super::staging::{self, OnOverlap};
+use super::stat::Stat;
+use super::worktree::WorkTree;
+use crate::config::{HookPolicy, SecretPolicy};
+
+/// How checkpoints are made here.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The largest file that a snapshot holds.
+    pub max_file_size: u64,
+    /// How much one snapshot may have to store.
+    pub max_total_size: u64,
+    /// How long to wait for git's lock on the index.
+    pub lock_wait: Duration,
+    /// Whether the user's hooks run.
+    pub hooks: HookPolicy,
+    /// What happens when a commit would hold a secret.
+    pub secrets: SecretPolicy,
+    /// What is no secret: globs of paths, and fingerprints.
+    pub secrets_allowed: Vec<String>,
+    /// The variables of the process: identity, search path.
+    pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// Makes and undoes checkpoints in one work tree.
+pub struct Checkpointer {
+    pub(crate) repository: Repository,
+    pub(crate) work_tree: WorkTree,
+    pub(crate) options: Options,
+    pub(super) index: Index,
+    pub(super) cache: StatCache,
+    pub(super) rules: Option<IgnoreRules>,
+    pub(super) conversion: Conversion,
+    /// What the last scan did not find as the index has it.
+    pub(super) unproved: BTreeSet<RepoPath>,
+}
+
+impl Checkpointer {
+    /// Gets ready to work in a repository. Nothing is written except a folder of our own.
+    pub fn open(repository: Repository, options: Options) -> Result<Self, CheckpointError> {
+        let own = repository.own_folder();
+        let temporary = own.join("tmp");
+        std::fs::create_dir_all(&temporary).map_err(CheckpointError::io("make the folder", &temporary))?;
+        let work_tree = WorkTree::open(repository.top(), &temporary)?;
+        let index = Index::load(&repository.index_file())?;
+        let cache = StatCache::load(&own.join("index"));
+        Ok(Self {
+            repository,
+            work_tree,
+            options,
+            index,
+            cache,
+            rules: None,
+            conversion: Conversion::None,
+            unproved: BTreeSet::new(),
+        })
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    /// Refuses what would make a commit wrong or impossible, before anything is run.
+    pub fn require_ready(&mut self, now: Timestamp) -> Result<(), CheckpointError> {
+        self.require_undoable()?;
+        self.secret_scanner()?;
+        Identity::find(&self.repository, &self.options.environment, now)?;
+        let lock = self.lock_index()?;
+        drop(lock);
+        Ok(())
+    }
+
+    /// Refuses what would make a snapshot or a roll back wrong.
+    pub fn require_undoable(&mut self) -> Result<(), CheckpointError> {
+        self.repository.refuse_operation_in_progress()?;
+        self.refresh_index()?;
+        let unmerged = self.index.unmerged();
+        if unmerged.is_empty() { Ok(()) } else { Err(CheckpointError::Unmerged(unmerged)) }
+    }
+
+    /// Points a ref of ours at a snapshot.
+    pub fn pin(&self, name: &str, snapshot: &Snapshot) -> Result<(), CheckpointError> {
+        snapshot.commit.map_or(Ok(()), |commit| commit::pin(&self.repository, name, commit))
+    }
+
+    /// Points a ref of ours at a commit.
+    pub fn pin_commit(&self, name: &str, commit: ObjectId) -> Result<(), CheckpointError> {
+        commit::pin(&self.repository, name, commit)
+    }
+
+    /// Removes a ref of ours; it does not matter when it is gone already.
+    pub fn unpin(&self, name: &str) -> Result<(), CheckpointError> {
+        let removed = self.repository.git.find_reference(name).and_then(|mut found| found.delete());
+        match removed {
+            Err(err) if err.code() != ErrorCode::NotFound => {
+                Err(CheckpointError::Git { doing: "remove a ref", source: err })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What changed from one snapshot to another.
+    pub fn delta(&self, before: &Snapshot, after: &Snapshot) -> Result<Delta, CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let mut delta = delta::between(&objects, before, after)?;
+        let forced = self.forced_in(&objects, before, &delta)?;
+        delta.changes.retain(|change| !forced.contains(&change.path));
+        delta.not_captured.extend(forced);
+        delta.not_captured.sort();
+        Ok(delta)
+    }
+
+    /// Works out the commit of a delta on top of where HEAD is.
+    pub fn plan_commit(&self, before: &Head, delta: &Delta) -> Result<CommitPlan, CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let ignored = self.newly_ignored(delta)?;
+        let excluded = |path: &RepoPath| ignored.contains(path);
+        let plan = commit::plan(&self.repository, &objects, self.conversion, before, delta, &excluded)?;
+        objects.sync()?;
+        Ok(plan)
+    }
+
+    /// The user's index with the files of a commit brought up to date.
+    fn staged_for(
+        &self,
+        objects: &Objects<'_>,
+        index: &Index,
+        plan: &CommitPlan,
+        on_overlap: OnOverlap,
+    ) -> Result<Index, CheckpointError> {
+        let head_tree = self.repository.tree_of(plan.head.commit)?;
+        let stat_of = |path: &RepoPath, entry: Entry| self.trusted_stat(plan, path, entry);
+        let edits = staging::of_commit(objects, index, plan, head_tree, &stat_of, on_overlap)?;
+        // What the scan found unchanged in a later second than it was written in is unchanged.
+        let scanned = index.is_same_file(&self.index);
+        let is_vouched = |path: &[u8], entry: &IndexEntry| {
+            scanned && entry.stat.modified_seconds < self.cache.began_seconds() && !self.unproved.contains(path)
+        };
+        Ok(index.edited_vouching(&edits, &is_vouched))
+    }
+
+    /// The state of a file of a commit, if its bytes on disk are those of the entry.
+    fn trusted_stat(&self, plan: &CommitPlan, path: &RepoPath, entry: Entry) -> Option<Stat> {
+        let (_, after) = plan.cleaned.get(path)?;
+        if *after == Some(entry) { self.cache.trusted_stat(path, entry.id) } else { None }
+    }
+
+    /// Where a private index with the content of the commit is written, for hooks to look at.
+    pub(crate) fn write_private_index(&mut self, plan: &CommitPlan) -> Result<PathBuf, CheckpointError> {
+        self.refresh_index()?;
+        let objects = Objects::of(&self.repository.git)?;
+        let stat_of = |path: &RepoPath, entry: Entry| self.trusted_stat(plan, path, entry);
+        let edits = staging::of_tree(&objects, &self.index, plan.tree, &stat_of)?;
+        let bytes = self.index.edited(&edits).to_bytes();
+        let path = self.repository.own_folder().join("tmp").join("hook-index");
+        std::fs::write(&path, bytes).map_err(CheckpointError::io("write", &path))?;
+        Ok(path)
+    }
+
+    /// Makes the commit object and puts the new index into git's lock. The branch has not moved yet.
+    pub fn prepare_commit(
+        &self,
+        plan: &CommitPlan,
+        message: &str,
+        now: Timestamp,
+    ) -> Result<PreparedCommit<'_>, CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let commit = self.create_commit(plan, message, now)?;
+        objects.adopt(commit);
+        self.prepare(plan, commit, message, OnOverlap::Refuse)
+    }
+
+    /// As [`Self::prepare_commit`] for a commit that exists already: a decision that was cut off.
+    pub fn prepare_existing(
+        &self,
+        plan: &CommitPlan,
+        commit: ObjectId,
+        message: &str,
+    ) -> Result<PreparedCommit<'_>, CheckpointError> {
+        self.prepare(plan, commit, message, OnOverlap::KeepStaged)
+    }
+
+    fn prepare(
+        &self,
+        plan: &CommitPlan,
+        commit: ObjectId,
+        message: &str,
+        on_overlap: OnOverlap,
+    ) -> Result<PreparedCommit<'_>, CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let lock = self.lock_index()?;
+        // Hooks and signing take their time: meanwhile somebody may have switched the branch.
+        if let Some(err) = plan.head.moved_to(&self.repository.head()?) {
+            return Err(err);
+        }
+        // Under the lock nobody changes it any more.
+        let index = Index::load(&self.repository.index_file())?;
+        let staged = self.staged_for(&objects, &index, plan, on_overlap)?;
+        let summary = format!("piton: {}", message.lines().next().unwrap_or_default());
+        commit::prepare(&self.repository, &objects, plan, commit, &summary, lock, &staged)
+    }
+
+    /// Brings only the index up to date with a commit that the branch already has.
+    pub fn finish_index(&self, plan: &CommitPlan) -> Result<(), CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let lock = self.lock_index()?;
+        let index = Index::load(&self.repository.index_file())?;
+        lock.write(&self.staged_for(&objects, &index, plan, OnOverlap::KeepStaged)?.to_bytes())?.commit()
+    }
+
+    /// Puts back what a step did, except what somebody else has changed since.
+    pub fn roll_back(&self, before: &Snapshot, delta: &Delta) -> Result<Report, CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let plan = Plan::inverse(&objects, before, delta)?;
+        self.apply(&plan, before, delta)
+    }
+
+    /// Carries out a plan that leads back to `before`, index included.
+    pub fn apply(&self, plan: &Plan, before: &Snapshot, delta: &Delta) -> Result<Report, CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let bits = |folder: &RepoPath| before.permissions.of(folder, PermissionKind::Folder);
+        let mut report = plan.apply(&objects, &self.work_tree, self.executable(), bits)?;
+        if delta.changes_index() {
+            let lock = self.lock_index()?;
+            let index = Index::load(&self.repository.index_file())?;
+            let (edits, kept) = staging::of_roll_back(&objects, &index, before, delta)?;
+            lock.write(&index.edited(&edits).to_bytes())?.commit()?;
+            report.kept.extend(kept);
+        }
+        Ok(report)
+    }
+
+    pub(super) fn lock_index(&self) -> Result<IndexLock, CheckpointError> {
+        IndexLock::acquire(&self.repository.index_file(), &self.repository.own_folder(), self.options.lock_wait)
+    }
+
+    fn create_commit(&self, plan: &CommitPlan, message: &str, now: Timestamp) -> Result<ObjectId, CheckpointError> {
+        let identity = Identity::find(&self.repository, &self.options.environment, now)?;
+        let doing = "make the commit";
+        if self.repository.flag("commit.gpgsign") == Some(true) {
+            return self.create_signed_commit(plan, message, &identity);
+        }
+        let git = &self.repository.git;
+        let tree = git.find_tree(plan.tree.into()).map_err(CheckpointError::git(doing))?;
+        let parent = match plan.head.commit {
+            Some(id) => Some(git.find_commit(id.into()).map_err(CheckpointError::git(doing))?),
+            None => None,
+        };
+        let parents: Vec<&git2::Commit<'_>> = parent.iter().collect();
+        let id = git
+            .commit(None, &identity.author, &identity.committer, message, &tree, &parents)
+            .map_err(CheckpointError::git(doing))?;
+        Ok(id.into())
+    }
+
+    /// Reads the user's index again if somebody has replaced it.
+    pub(super) fn refresh_index(&mut self) -> Result<(), CheckpointError> {
+        let path = self.repository.index_file();
+        if !self.index.is_current(&path)? {
+            self.index = Index::load(&path)?;
+        }
+        Ok(())
+    }
+
+    /// The commit that keeps a snapshot reachable: HEAD itself when there is nothing else to keep.
+    pub(super) fn snapshot_commit(
+        &self,
+        objects: &Objects<'_>,
+        head: &Head,
+        tree: ObjectId,
+        index_tree: ObjectId,
+    ) -> Result<Option<ObjectId>, CheckpointError> {
+        let head_tree = self.repository.tree_of(head.commit)?;
+        if (tree, index_tree) == (head_tree, head_tree) {
+            return Ok(head.commit);
+        }
+        let mut parents: Vec<ObjectId> = head.commit.into_iter().collect();
+        if index_tree != head_tree && index_tree != tree {
+            let staged = self.create_snapshot_commit(objects, index_tree, &parents, "piton: what was staged")?;
+            parents.push(staged);
+        }
+        self.create_snapshot_commit(objects, tree, &parents, "piton: the work tree").map(Some)
+    }
+
+    fn create_snapshot_commit(
+        &self,
+        objects: &Objects<'_>,
+        tree: ObjectId,
+        parents: &[ObjectId],
+        message: &str,
+    ) -> Result<ObjectId, CheckpointError> {
+        let signature = identity::of_snapshots()?;
+        let git = &self.repository.git;
+        let making = || CheckpointError::git("make a snapshot");
+        let tree = git.find_tree(tree.into()).map_err(making())?;
+        let parents: Vec<git2::Commit<'_>> =
+            parents.iter().map(|id| git.find_commit((*id).into())).collect::<Result<_, _>>().map_err(making())?;
+        let parents: Vec<&git2::Commit<'_>> = parents.iter().collect();
+        let id = git.commit(None, &signature, &signature, message, &tree, &parents).map_err(making())?.into();
+        objects.adopt(id);
+        Ok(id)
+    }
+}

@@ -1,0 +1,209 @@
+//! A delta as a commit on top of HEAD, without anything else of the user's.
+//!
+//! [`plan`] works out what the commit holds, [`prepare`] makes its objects and writes the new index
+//! into git's lock file, and [`PreparedCommit`] then moves the branch and renames the lock. Between
+//! the last two the caller writes its decision down: from then on a crash is finished, not undone.
+
+use std::collections::BTreeMap;
+
+use git2::{ErrorCode, Oid};
+
+use super::attributes::{self, Conversion};
+use super::delta::{Change, Delta, count_lines};
+use super::error::CheckpointError;
+use super::index::Index;
+use super::index::lock::{IndexLock, WrittenLock};
+use super::merge::{Merged, three_way};
+use super::object::{Entry, ObjectId};
+use super::objects::{Objects, sync_path};
+use super::path::RepoPath;
+use super::repository::Repository;
+use super::snapshot::Head;
+use super::tree::{self, Edits};
+use crate::failpoint::failpoint;
+
+/// What a commit is going to hold.
+#[derive(Clone, Debug)]
+pub struct CommitPlan {
+    /// Where HEAD is: the parent of the commit.
+    pub head: Head,
+    /// Commits that the step made itself, oldest first.
+    pub adopted: Vec<ObjectId>,
+    /// The files, as git stores them.
+    pub changes: Vec<Change>,
+    /// The tree of the commit.
+    pub tree: ObjectId,
+    /// What the step's change of each file was, as git stores it: for the index.
+    pub(crate) cleaned: BTreeMap<RepoPath, (Option<Entry>, Option<Entry>)>,
+}
+
+/// A commit whose objects exist and whose index waits in the lock; nothing of the user's has moved.
+pub struct PreparedCommit<'repo> {
+    repository: &'repo Repository,
+    /// The ref that is going to move.
+    pub target: String,
+    /// Where it is.
+    pub old: Option<ObjectId>,
+    /// The commit.
+    pub new: ObjectId,
+    /// The checksum of the new index.
+    pub index: String,
+    lock: WrittenLock,
+    summary: String,
+}
+
+/// Works out the commit of a delta on top of HEAD, leaving out `excluded` paths.
+pub(crate) fn plan(
+    repository: &Repository,
+    objects: &Objects<'_>,
+    conversion: Conversion,
+    before: &Head,
+    delta: &Delta,
+    excluded: &dyn Fn(&RepoPath) -> bool,
+) -> Result<CommitPlan, CheckpointError> {
+    let head = repository.head()?;
+    let adopted = commits_since(repository, before, &head)?;
+    let (base_tree, head_tree) = (repository.tree_of(before.commit)?, repository.tree_of(head.commit)?);
+    let mut overlaps = Vec::new();
+    let mut edits = Edits::new();
+    let mut cleaned = BTreeMap::new();
+    for change in delta.changes.iter().filter(|change| !excluded(&change.path)) {
+        let clean = |raw| attributes::clean(repository, objects, conversion, &change.path, raw);
+        let (old, new) = (clean(change.before)?, clean(change.after)?);
+        let committed = tree::find(objects, head_tree, &change.path)?;
+        // A file that was there and in no commit is the user's alone, whatever the step made of it.
+        let at_first = tree::find(objects, base_tree, &change.path)?;
+        let was_users_own = old.is_some() && at_first.is_none();
+        let merged = match (was_users_own, old == at_first) {
+            (true, _) => Merged::Overlap,
+            // Nothing in the file was the user's: what commits of the step have of it is its own as well.
+            (false, true) => Merged::Clean(new),
+            (false, false) => three_way(objects, old, committed, new)?,
+        };
+        match merged {
+            Merged::Overlap => overlaps.push(change.path.clone()),
+            Merged::Clean(entry) if entry != committed => {
+                edits.insert(change.path.clone(), entry);
+            }
+            Merged::Clean(_) => {}
+        }
+        cleaned.insert(change.path.clone(), (old, new));
+    }
+    if !overlaps.is_empty() {
+        return Err(CheckpointError::DirtyOverlap(overlaps));
+    }
+    let tree = tree::edit(objects, head_tree, &edits)?;
+    let mut plan = CommitPlan { head, adopted, changes: Vec::new(), tree, cleaned };
+    for (path, before, after) in tree::differences(objects, head_tree, tree)? {
+        let (insertions, deletions) = count_lines(objects, before, after)?;
+        plan.changes.push(Change { path, before, after, insertions, deletions });
+    }
+    Ok(plan)
+}
+
+/// The commits between where HEAD was and where it is, or why they cannot be the step's.
+fn commits_since(repository: &Repository, before: &Head, now: &Head) -> Result<Vec<ObjectId>, CheckpointError> {
+    match before.moved_to(now) {
+        None => return Ok(Vec::new()),
+        Some(err @ CheckpointError::BranchSwitched { .. }) => return Err(err),
+        Some(_) => {}
+    }
+    let moved = || CheckpointError::HeadMoved { expected: before.commit, found: now.commit };
+    let tip: Oid = now.commit.ok_or_else(moved)?.into();
+    if let Some(base) = before.commit {
+        let reading = CheckpointError::git("read the history");
+        if !repository.git.graph_descendant_of(tip, base.into()).map_err(reading)? {
+            return Err(moved());
+        }
+    }
+    repository.commits_between(before.commit, now.commit)
+}
+
+impl CommitPlan {
+    /// Whether there is nothing left to commit.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The ref that the commit moves: the branch, or HEAD itself when detached.
+    pub fn target(&self) -> &str {
+        self.head.branch.as_deref().unwrap_or("HEAD")
+    }
+}
+
+/// Writes the new index into the lock of the user's index. The branch is still where it was.
+pub(crate) fn prepare<'repo>(
+    repository: &'repo Repository,
+    objects: &Objects<'_>,
+    plan: &CommitPlan,
+    commit: ObjectId,
+    summary: &str,
+    lock: IndexLock,
+    index: &Index,
+) -> Result<PreparedCommit<'repo>, CheckpointError> {
+    objects.adopt(commit);
+    objects.sync()?;
+    let bytes = index.to_bytes();
+    let checksum = bytes.last_chunk().map_or(ObjectId::ZERO, |last| ObjectId::from_bytes(*last));
+    let lock = lock.write(&bytes)?;
+    Ok(PreparedCommit {
+        repository,
+        target: plan.target().to_owned(),
+        old: plan.head.commit,
+        new: commit,
+        index: checksum.to_string(),
+        lock,
+        summary: summary.to_owned(),
+    })
+}
+
+impl PreparedCommit<'_> {
+    /// Moves the branch if it is still where it was. From here on the commit is made.
+    pub fn move_branch(&self) -> Result<(), CheckpointError> {
+        move_ref(self.repository, &self.target, self.old, self.new, &self.summary)
+    }
+
+    /// Puts the index in place. If that fails it is still to be done, and a redo of the commit does it.
+    pub fn finish(self) -> Result<(), CheckpointError> {
+        failpoint("commit-ref-moved");
+        sync_ref(self.repository, &self.target)?;
+        self.lock.commit()
+    }
+}
+
+/// Compare-and-swap of a ref.
+pub(crate) fn move_ref(
+    repository: &Repository,
+    name: &str,
+    old: Option<ObjectId>,
+    new: ObjectId,
+    message: &str,
+) -> Result<(), CheckpointError> {
+    let moved = match old {
+        Some(old) => repository.git.reference_matching(name, new.into(), true, old.into(), message),
+        None => repository.git.reference(name, new.into(), false, message),
+    };
+    match moved {
+        Ok(_) => Ok(()),
+        Err(err) if matches!(err.code(), ErrorCode::Modified | ErrorCode::Exists | ErrorCode::NotFound) => {
+            let found = repository.git.refname_to_id(name).ok().map(ObjectId::from);
+            Err(CheckpointError::HeadMoved { expected: old, found })
+        }
+        Err(err) => Err(CheckpointError::Git { doing: "move the branch", source: err }),
+    }
+}
+
+/// Points a ref of ours at an object.
+pub(crate) fn pin(repository: &Repository, name: &str, id: ObjectId) -> Result<(), CheckpointError> {
+    let pinning = CheckpointError::git("pin a snapshot");
+    repository.git.reference(name, id.into(), true, "piton: snapshot").map_err(pinning)?;
+    failpoint("ref-pinned");
+    sync_ref(repository, name)
+}
+
+/// A loose ref is a file: it has to be on disk before anything relies on it.
+pub(crate) fn sync_ref(repository: &Repository, name: &str) -> Result<(), CheckpointError> {
+    let folder = if name == "HEAD" { repository.git.path() } else { repository.git.commondir() };
+    let path = folder.join(name);
+    if path.is_file() { sync_path(&path) } else { Ok(()) }
+}

@@ -1,0 +1,394 @@
+//! Why a checkpoint could not be made, undone or read.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::object::ObjectId;
+use super::path::{RepoPath, listed};
+use super::secret::SecretHit;
+
+/// Everything that can stop a checkpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// There is no repository around the project.
+    #[error("`{}` is not inside a git repository", .0.display())]
+    NoRepository(PathBuf),
+    /// The repository has no work tree.
+    #[error("`{}` is a bare repository: it has no work tree", .0.display())]
+    Bare(PathBuf),
+    /// The work tree is the file system's root or the user's home.
+    #[error("the work tree is `{}`, which is too much to keep watch over", .0.display())]
+    TooBroad(PathBuf),
+    /// The repository belongs to somebody else.
+    #[error("the repository `{}` belongs to another user", .0.display())]
+    ForeignOwner(PathBuf),
+    /// Git is in the middle of something.
+    #[error("{} is in progress", .0.name())]
+    InProgress(Operation),
+    /// The index holds conflicts.
+    #[error("the index holds conflicts: {}", listed(.0))]
+    Unmerged(Vec<RepoPath>),
+    /// The repository uses something that is not served yet.
+    #[error("the repository uses {feature}, which piton cannot serve yet")]
+    Unsupported {
+        /// The name of what it uses, e.g. `a sparse checkout`.
+        feature: &'static str,
+        /// Where it was found, e.g. the setting or file.
+        found: String,
+    },
+    /// There is nobody to attribute commits to.
+    #[error("git does not know who you are")]
+    NoIdentity,
+    /// A date in the environment cannot be read.
+    #[error("`{text}` is not a date")]
+    InvalidDate {
+        /// The text.
+        text: String,
+    },
+    /// Git's lock on the index is held.
+    #[error("`{}` exists for {} s: another git process may be at work", .path.display(), .age.as_secs())]
+    IndexLocked {
+        /// The lock.
+        path: PathBuf,
+        /// For how long it has been there.
+        age: Duration,
+    },
+    /// A file of the work tree cannot be read.
+    #[error("cannot read `{path}`")]
+    Unreadable {
+        /// The file.
+        path: RepoPath,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file did not hold still.
+    #[error("`{0}` keeps changing while it is read")]
+    Changing(RepoPath),
+    /// There is more to store than the budget allows.
+    #[error("{files} changed or untracked files hold {size} bytes, more than checkpoints may store")]
+    OverBudget {
+        /// How many files.
+        files: u64,
+        /// Their size.
+        size: u64,
+    },
+    /// The disk has too little room.
+    #[error("the disk has {available} bytes left, too little to store {needed} bytes safely")]
+    DiskFull {
+        /// The room there is.
+        available: u64,
+        /// What is to be stored.
+        needed: u64,
+    },
+    /// The step changed lines that the user had changed as well, or files that are the user's alone.
+    #[error("the step changed what you had not committed yourself: {}", listed(.0))]
+    DirtyOverlap(Vec<RepoPath>),
+    /// The delta holds what looks like a secret.
+    #[error("{} in the changes", secrets(.0))]
+    SecretFound(Vec<SecretHit>),
+    /// HEAD is not where it has to be.
+    #[error("HEAD moved while the step ran, from {} to {}", commit_name(*.expected), commit_name(*.found))]
+    HeadMoved {
+        /// Where it was.
+        expected: Option<ObjectId>,
+        /// Where it is.
+        found: Option<ObjectId>,
+    },
+    /// HEAD names another branch than before.
+    #[error("the branch changed while the step ran, from `{expected}` to `{found}`")]
+    BranchSwitched {
+        /// The branch before.
+        expected: String,
+        /// The branch now.
+        found: String,
+    },
+    /// A hook of the user refused the commit.
+    #[error("the hook `{hook}` refused the commit: {reason}")]
+    HookFailed {
+        /// Its name.
+        hook: &'static str,
+        /// Its last words, or how it ended.
+        reason: String,
+    },
+    /// The commit could not be signed as the user's settings want.
+    #[error("the commit could not be signed: {reason}")]
+    SigningFailed {
+        /// What the program said.
+        reason: String,
+    },
+    /// Files are not as the step left them.
+    #[error("changed since: {}", listed(.0))]
+    ChangedSince(Vec<RepoPath>),
+    /// A text that goes into a commit message would break it.
+    #[error("{what} `{text}` cannot be part of a commit message")]
+    InvalidMessage {
+        /// Which text.
+        what: &'static str,
+        /// The text, shortened and escaped.
+        text: String,
+    },
+    /// Git's index cannot be read.
+    #[error("the index `{}` cannot be read: {reason}", .path.display())]
+    InvalidIndex {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The allow-list of secrets holds something that is no pattern.
+    #[error("`{entry}` in `checkpoint.secrets_allowed` is neither a fingerprint nor a pattern: {reason}")]
+    InvalidAllowance {
+        /// The entry.
+        entry: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The `git` program is needed and failed or is missing.
+    #[error("cannot run `git {doing}`: {reason}")]
+    GitProgram {
+        /// What it was to do.
+        doing: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// Something recorded is not there any more.
+    #[error("{what} is gone")]
+    Missing {
+        /// The thing, with its name.
+        what: String,
+    },
+    /// Libgit2 failed.
+    #[error("cannot {doing}")]
+    Git {
+        /// What it was to do.
+        doing: &'static str,
+        /// What it said.
+        #[source]
+        source: git2::Error,
+    },
+    /// The file system failed.
+    #[error("cannot {doing} `{}`", .path.display())]
+    Io {
+        /// What was to be done.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What git is in the middle of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `git merge`.
+    Merge,
+    /// `git revert`.
+    Revert,
+    /// `git cherry-pick`.
+    CherryPick,
+    /// `git bisect`.
+    Bisect,
+    /// `git rebase`.
+    Rebase,
+    /// `git am`.
+    ApplyMailbox,
+}
+
+impl Operation {
+    /// Its name in a sentence.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Merge => "a merge",
+            Self::Revert => "a revert",
+            Self::CherryPick => "a cherry-pick",
+            Self::Bisect => "a bisect",
+            Self::Rebase => "a rebase",
+            Self::ApplyMailbox => "`git am`",
+        }
+    }
+
+    fn way_out(self) -> &'static str {
+        match self {
+            Self::Merge => "finish it with `git merge --continue` or leave it with `git merge --abort`",
+            Self::Revert => "finish it with `git revert --continue` or leave it with `git revert --abort`",
+            Self::CherryPick => {
+                "finish it with `git cherry-pick --continue` or leave it with `git cherry-pick --abort`"
+            }
+            Self::Bisect => "leave it with `git bisect reset`",
+            Self::Rebase => "finish it with `git rebase --continue` or leave it with `git rebase --abort`",
+            Self::ApplyMailbox => "finish it with `git am --continue` or leave it with `git am --abort`",
+        }
+    }
+}
+
+impl CheckpointError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoRepository(_) => "NO_REPOSITORY",
+            Self::Bare(_) => "BARE_REPOSITORY",
+            Self::TooBroad(_) => "WORK_TREE_TOO_BROAD",
+            Self::ForeignOwner(_) => "FOREIGN_OWNER",
+            Self::InProgress(_) => "OPERATION_IN_PROGRESS",
+            Self::Unmerged(_) => "UNMERGED_INDEX",
+            Self::Unsupported { .. } => "UNSUPPORTED_REPOSITORY",
+            Self::NoIdentity => "NO_IDENTITY",
+            Self::InvalidDate { .. } => "INVALID_DATE",
+            Self::IndexLocked { .. } => "INDEX_LOCKED",
+            Self::Unreadable { .. } => "UNREADABLE_FILE",
+            Self::Changing(_) => "FILE_CHANGING",
+            Self::OverBudget { .. } => "OVER_BUDGET",
+            Self::DiskFull { .. } => "DISK_FULL",
+            Self::DirtyOverlap(_) => "DIRTY_OVERLAP",
+            Self::SecretFound(_) => "SECRET_FOUND",
+            Self::HeadMoved { .. } => "HEAD_MOVED",
+            Self::BranchSwitched { .. } => "BRANCH_SWITCHED",
+            Self::HookFailed { .. } => "HOOK_FAILED",
+            Self::SigningFailed { .. } => "SIGNING_FAILED",
+            Self::ChangedSince(_) => "CHANGED_SINCE",
+            Self::InvalidMessage { .. } => "INVALID_MESSAGE",
+            Self::InvalidIndex { .. } => "INVALID_INDEX",
+            Self::InvalidAllowance { .. } => "INVALID_SETTINGS",
+            Self::GitProgram { .. } => "GIT_PROGRAM_FAILED",
+            Self::Missing { .. } => "MISSING",
+            Self::Git { .. } => "GIT_FAILED",
+            Self::Io { .. } => "IO_FAILED",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoRepository(_) => {
+                "make one with `git init`, or go without checkpoints: `--checkpoint disabled`".to_owned()
+            }
+            Self::Bare(_) => "work in a clone or in a linked worktree (`git worktree add`)".to_owned(),
+            Self::TooBroad(_) => "make a repository of the folder with your project instead".to_owned(),
+            Self::ForeignOwner(path) => format!(
+                "if you trust it: `git config --global --add safe.directory '{}'`",
+                path.display()
+            ),
+            Self::InProgress(operation) => operation.way_out().to_owned(),
+            Self::Unmerged(_) => "resolve them and `git add` the files; `git status` lists them".to_owned(),
+            Self::Unsupported { found, .. } => {
+                format!("it was found in {found}; `--checkpoint disabled` goes on without checkpoints")
+            }
+            Self::NoIdentity => {
+                "tell it: `git config user.name \"Your Name\"` and `git config user.email you@example.org`".to_owned()
+            }
+            Self::InvalidDate { .. } => {
+                "`GIT_AUTHOR_DATE` and `GIT_COMMITTER_DATE` take `@SECONDS +ZONE`, RFC 2822 or ISO 8601".to_owned()
+            }
+            Self::IndexLocked { path, .. } => format!(
+                "wait for it, or, when no git process is running any more, remove `{}`",
+                path.display()
+            ),
+            Self::Unreadable { .. } => {
+                "make it readable, or let git ignore it: checkpoints hold every file that git would see".to_owned()
+            }
+            Self::Changing(_) => "stop what writes to it, or let git ignore it".to_owned(),
+            Self::OverBudget { .. } => {
+                "let git ignore what is generated, or raise `checkpoint.max_total_size`".to_owned()
+            }
+            Self::DiskFull { .. } => "make room; `piton gc` drops old snapshots".to_owned(),
+            Self::DirtyOverlap(_) => {
+                "`piton undo` takes the step back: commit or stash your own part and run it again; or commit both together with `piton checkpoint PATH`"
+                    .to_owned()
+            }
+            Self::SecretFound(_) => {
+                "the changes are on disk and not committed: remove the secret, or allow it by its fingerprint with `checkpoint.secrets_allowed`".to_owned()
+            }
+            Self::HeadMoved { .. } | Self::BranchSwitched { .. } => {
+                "nothing was moved back; the old tip is pinned below `refs/piton/local/`".to_owned()
+            }
+            Self::HookFailed { .. } => {
+                "mend what it complains about, or leave hooks out with `checkpoint.hooks: skip`".to_owned()
+            }
+            Self::SigningFailed { .. } => {
+                "mend the signing settings of git (`user.signingkey`, `gpg.format`), or turn `commit.gpgsign` off"
+                    .to_owned()
+            }
+            Self::ChangedSince(_) => "what is there now is kept; see it with `piton diff`".to_owned(),
+            Self::InvalidMessage { .. } => "use one line without control characters".to_owned(),
+            Self::InvalidIndex { .. } => "see what git says with `git status`".to_owned(),
+            Self::InvalidAllowance { .. } => "see it with `piton config checkpoint.secrets_allowed`".to_owned(),
+            Self::GitProgram { .. } => "see that `git` is installed and works here".to_owned(),
+            Self::Git { .. } => "see what git says with `git fsck`".to_owned(),
+            Self::Missing { .. } | Self::Io { .. } => return None,
+        })
+    }
+
+    /// Whether the repository or the machine is the reason, so that nothing was even tried.
+    pub fn is_unsafe(&self) -> bool {
+        matches!(
+            self,
+            Self::NoRepository(_)
+                | Self::Bare(_)
+                | Self::TooBroad(_)
+                | Self::ForeignOwner(_)
+                | Self::InProgress(_)
+                | Self::Unmerged(_)
+                | Self::Unsupported { .. }
+                | Self::NoIdentity
+                | Self::InvalidDate { .. }
+                | Self::IndexLocked { .. }
+                | Self::Unreadable { .. }
+                | Self::Changing(_)
+                | Self::OverBudget { .. }
+                | Self::DiskFull { .. }
+                | Self::InvalidIndex { .. }
+                | Self::GitProgram { .. }
+                | Self::Git { .. }
+                | Self::Io { .. }
+        )
+    }
+
+    /// Whether there was no room on the disk.
+    pub(crate) fn is_about_room(&self) -> bool {
+        let full = |err: &io::Error| matches!(err.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        match self {
+            Self::DiskFull { .. } => true,
+            Self::Io { source, .. } | Self::Unreadable { source, .. } => full(source),
+            Self::Git { source, .. } => source.message().contains("No space left"),
+            _ => false,
+        }
+    }
+
+    /// Whether trying again later may do: no room, or a lock that somebody holds.
+    pub fn may_pass(&self) -> bool {
+        let locked = |err: &git2::Error| err.code() == git2::ErrorCode::Locked;
+        self.is_about_room()
+            || matches!(self, Self::IndexLocked { .. })
+            || matches!(self, Self::Git { source, .. } if locked(source))
+    }
+
+    /// Gives what libgit2 said a place in a sentence: `cannot {doing}`.
+    pub(crate) fn git(doing: &'static str) -> impl FnOnce(git2::Error) -> Self {
+        move |source| Self::Git { doing, source }
+    }
+
+    /// Gives what the system said a place in a sentence: ``cannot {doing} `{path}` ``.
+    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, path: path.into(), source }
+    }
+}
+
+fn secrets(hits: &[SecretHit]) -> String {
+    let listed: Vec<String> = hits
+        .iter()
+        .take(5)
+        .map(|hit| format!("{} in `{}` line {} ({})", hit.rule, hit.path, hit.line, hit.fingerprint))
+        .collect();
+    match hits.len() {
+        0..=5 => listed.join(", "),
+        more => format!("{} and {} more", listed.join(", "), more - 5),
+    }
+}
+
+fn commit_name(id: Option<ObjectId>) -> String {
+    id.map_or_else(|| "no commit".to_owned(), |id| id.short())
+}

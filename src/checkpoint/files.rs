@@ -1,0 +1,30 @@
+//! Reading git's own files and the user's settings beside them.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use std::os::unix::fs::OpenOptionsExt;
+
+use super::error::CheckpointError;
+
+/// No file that git reads for its rules is larger.
+const MOST: u64 = 100 * 1024 * 1024;
+
+/// The bytes of a file; none when there is no such file. A pipe is not waited for.
+pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, CheckpointError> {
+    let reading = || CheckpointError::io("read", path);
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(err) => return Err(reading()(err)),
+    };
+    if !file.metadata().map_err(reading())?.is_file() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST).read_to_end(&mut bytes).map_err(reading())?;
+    Ok(Some(bytes))
+}

@@ -1,0 +1,188 @@
+//! The `git` program and the user's hooks: what libgit2 does not do.
+//!
+//! Every process gets a known environment (no variable that points git at another repository), no
+//! standard input but what it needs, a process group of its own, a cap on its output and a time
+//! limit after which the whole group is killed. [`GitProgram`] is the type to read first;
+//! [`signing`] makes signed commits, [`hook`] runs hooks.
+
+pub(crate) mod hook;
+mod process;
+pub(crate) mod signing;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::fs::{Access, access};
+
+use super::error::CheckpointError;
+use crate::context::is_repository_local;
+use process::{Ended, Finished};
+
+/// Variables that change what git prints, besides those that name a repository ([`is_repository_local`]).
+const PRINTING: [&str; 7] = [
+    "GIT_ATTR_SOURCE",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_TRACE",
+];
+
+/// How the `git` program and hooks are run in one repository.
+#[derive(Clone, Debug)]
+pub(crate) struct GitProgram {
+    search_path: OsString,
+    environment: BTreeMap<OsString, OsString>,
+    work_tree: PathBuf,
+    git_dir: PathBuf,
+}
+
+/// What the program wrote and how it ended.
+#[derive(Debug)]
+pub(crate) struct GitOutput {
+    /// Whether it ended with status 0.
+    pub(crate) succeeded: bool,
+    /// The last 64 KiB of its output.
+    pub(crate) stdout: Vec<u8>,
+    /// Its last words, or how it ended.
+    pub(crate) reason: String,
+}
+
+impl GitProgram {
+    /// Takes the environment of piton itself, without what would lead git astray. Both folders are absolute.
+    pub(crate) fn new(
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        git_dir: &Path,
+        work_tree: &Path,
+    ) -> Self {
+        let mut environment: BTreeMap<OsString, OsString> =
+            environment.into_iter().filter(|(name, _)| !leads_astray(name)).collect();
+        for (name, value) in [("GIT_TERMINAL_PROMPT", "0"), ("SSH_ASKPASS_REQUIRE", "never")] {
+            environment.insert(name.into(), value.into());
+        }
+        environment.remove(OsStr::new("GPG_TTY"));
+        let search_path = environment.get(OsStr::new("PATH")).cloned().unwrap_or_default();
+        Self { search_path, environment, work_tree: work_tree.to_owned(), git_dir: git_dir.to_owned() }
+    }
+
+    /// Runs `git` in the repository. An error means that it did not run or did not end in time.
+    pub(crate) fn run(
+        &self,
+        doing: &'static str,
+        arguments: &[&OsStr],
+        variables: &[(&str, OsString)],
+        input: Option<&[u8]>,
+        limit: Duration,
+    ) -> Result<GitOutput, CheckpointError> {
+        let failed = |reason: String| CheckpointError::GitProgram { doing, reason };
+        let program =
+            self.find_program("git").ok_or_else(|| failed("there is no `git` on the search path".to_owned()))?;
+        let mut command = self.command(&program);
+        command.env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", &self.work_tree).env("LC_ALL", "C");
+        // A monitor of files is a program of the repository's choice, and not needed here.
+        command.args(["-c", "core.fsmonitor=false"]).args(arguments);
+        command.envs(variables.iter().map(|(name, value)| (*name, value)));
+        let finished = process::run(command, input, limit).map_err(|error| failed(error.to_string()))?;
+        let reason = finished.reason();
+        match finished.ended {
+            Ended::TimedOut => Err(failed(reason)),
+            Ended::Exited(status) => Ok(GitOutput { succeeded: status.success(), stdout: finished.stdout, reason }),
+        }
+    }
+
+    /// A command at the top of the work tree with the known environment and nothing else.
+    #[expect(clippy::disallowed_methods, reason = "the one place that prepares git and hooks; `process` runs them")]
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().envs(&self.environment).current_dir(&self.work_tree);
+        command
+    }
+
+    fn find_program(&self, name: &str) -> Option<PathBuf> {
+        // An empty or relative entry would be looked up in the work tree: a tool could put its own `git` there.
+        let folders = self.search_path.as_bytes().split(|byte| *byte == b':').map(OsStr::from_bytes).map(Path::new);
+        folders
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(name))
+            .find(|program| is_executable(program))
+    }
+}
+
+fn leads_astray(name: &OsStr) -> bool {
+    is_repository_local(name) || PRINTING.iter().any(|known| name.as_encoded_bytes().starts_with(known.as_bytes()))
+}
+
+/// Whether this is a file that may be executed.
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file()) && access(path, Access::EXEC_OK).is_ok()
+}
+
+/// A person and a date as git's variables take them.
+fn identity(role: &str, person: &git2::Signature<'_>) -> Vec<(String, OsString)> {
+    let minutes = person.when().offset_minutes();
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let date = format!("@{} {sign}{:02}{:02}", person.when().seconds(), minutes.abs() / 60, minutes.abs() % 60);
+    vec![
+        (format!("GIT_{role}_NAME"), OsStr::from_bytes(person.name_bytes()).to_owned()),
+        (format!("GIT_{role}_EMAIL"), OsStr::from_bytes(person.email_bytes()).to_owned()),
+        (format!("GIT_{role}_DATE"), date.into()),
+    ]
+}
+
+impl Finished {
+    /// Its last words, or how it ended.
+    fn reason(&self) -> String {
+        let ended = match &self.ended {
+            Ended::TimedOut => "it did not end in time and was killed".to_owned(),
+            Ended::Exited(status) => status.to_string(),
+        };
+        let words = last_words(&self.stderr);
+        match (&self.ended, words.is_empty()) {
+            (_, true) => ended,
+            (Ended::TimedOut, false) => format!("{ended}; its last words: {words}"),
+            (Ended::Exited(_), false) => words,
+        }
+    }
+}
+
+/// The last lines of an output on one line, without colours and control characters.
+fn last_words(output: &[u8]) -> String {
+    const LINES: usize = 5;
+    const LENGTH: usize = 500;
+    let text = String::from_utf8_lossy(output);
+    let lines: Vec<String> =
+        text.lines().map(|line| plain(line).trim().to_owned()).filter(|line| !line.is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default().join("; ");
+    let long = last.chars().count();
+    if long <= LENGTH { last } else { format!("…{}", last.chars().skip(long - LENGTH).collect::<String>()) }
+}
+
+/// A line without escape sequences, control characters and marks that reorder text.
+fn plain(line: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = line.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c == '\u{1b}' && rest.next_if_eq(&'[').is_some() {
+            for c in rest.by_ref() {
+                if ('@'..='~').contains(&c) {
+                    break;
+                }
+            }
+        } else if c == '\t' {
+            kept.push(' ');
+        } else if !c.is_control()
+            && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            kept.push(c);
+        }
+    }
+    kept
+}

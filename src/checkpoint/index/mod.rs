@@ -1,0 +1,280 @@
+//! Git's index: which files are staged, with the stat fields that tell whether they changed.
+//!
+//! Our own codec for versions 2 to 4, because libgit2's takes ten times as long and drops what it
+//! does not know. [`Index`] is one file in memory: it is never changed, [`Index::edited`] makes a
+//! new one. Writing goes through [`lock::IndexLock`], git's own lock, and nothing else.
+
+mod edit;
+pub(crate) mod lock;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod tree_cache;
+mod write;
+
+use std::cmp::Ordering;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::error::CheckpointError;
+use super::object::{Entry, FileMode, ObjectId};
+use super::path::RepoPath;
+use super::stat::Stat;
+use tree_cache::TreeCache;
+
+/// The content of an index file.
+///
+/// Invariant: the entries are sorted by path and stage, as in the file, and none is there twice.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    layout: Layout,
+    entries: Vec<IndexEntry>,
+    /// The paths one after the other, without anything between them.
+    paths: Vec<u8>,
+    /// Where the path of each entry ends in `paths`; it begins where the one before ends.
+    ends: Vec<u32>,
+    trees: Option<TreeCache>,
+    /// The conflicts that were resolved, as git wrote them.
+    resolved: Option<Vec<u8>>,
+    stamp: Option<Stamp>,
+}
+
+/// What the index knows about one file, apart from its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexEntry {
+    /// What the system said about the file when `id` was its content.
+    pub(crate) stat: Stat,
+    /// Its kind.
+    pub(crate) mode: FileMode,
+    /// Its content.
+    pub(crate) id: ObjectId,
+    /// 0, or the side of a conflict: 1 is the common ancestor, 2 is ours, 3 is theirs.
+    pub(crate) stage: u8,
+    /// The user promised not to change the file.
+    pub(crate) assume_unchanged: bool,
+    /// The file is not meant to be in the work tree.
+    pub(crate) skip_worktree: bool,
+    /// `git add -N`: the path is known, its content is not staged.
+    pub(crate) intent_to_add: bool,
+}
+
+/// How the entries are laid out in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// Versions 2 and 3: whole paths with padding; the version follows from the flags in use.
+    Padded,
+    /// Version 4: paths without what they share with the one before.
+    Compressed,
+}
+
+/// What tells one index file from another. Git never writes into an index: it puts a new file in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+    modified: (u32, u32),
+}
+
+impl Index {
+    /// The index without files, as in a repository where nothing was ever staged.
+    pub(crate) fn empty() -> Self {
+        Self {
+            layout: Layout::Padded,
+            entries: Vec::new(),
+            paths: Vec::new(),
+            ends: Vec::new(),
+            trees: None,
+            resolved: None,
+            stamp: None,
+        }
+    }
+
+    /// How many entries there are; a path in conflict has several.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The files that were only announced (`git add -N`).
+    pub(crate) fn announced(&self) -> Vec<RepoPath> {
+        let announced = |at: &usize| self.get(*at).is_some_and(|entry| entry.intent_to_add);
+        (0..self.len()).filter(announced).map(|at| RepoPath::from_bytes(self.path(at))).collect()
+    }
+
+    /// The path of an entry; empty beyond the last one.
+    pub(crate) fn path(&self, at: usize) -> &[u8] {
+        let end = self.ends.get(at).map_or(0, |end| *end as usize);
+        self.paths.get(self.path_start(at)..end).unwrap_or_default()
+    }
+
+    /// One entry.
+    pub(crate) fn get(&self, at: usize) -> Option<&IndexEntry> {
+        self.entries.get(at)
+    }
+
+    /// The entries of a range with their paths.
+    pub(crate) fn entries(&self, range: Range<usize>) -> impl Iterator<Item = (&[u8], &IndexEntry)> {
+        range.map_while(|at| Some((self.path(at), self.get(at)?)))
+    }
+
+    /// Where a path is that is not in conflict.
+    pub(crate) fn find(&self, path: &[u8]) -> Option<usize> {
+        self.find_in(0..self.len(), path)
+    }
+
+    /// As [`Self::find`], among the entries of a range.
+    pub(crate) fn find_in(&self, range: Range<usize>, path: &[u8]) -> Option<usize> {
+        let found = self.stages(range, path);
+        self.get(found.start).filter(|entry| !found.is_empty() && entry.stage == 0)?;
+        Some(found.start)
+    }
+
+    /// The entries inside a folder, found among those of a range that holds all of them.
+    ///
+    /// A walk narrows the range folder by folder: start with `0..len()` and the top (an empty path).
+    pub(crate) fn below(&self, range: Range<usize>, folder: &[u8]) -> Range<usize> {
+        if folder.is_empty() {
+            return range;
+        }
+        let start = self.partition(range.clone(), |path| order_to_inside(path, folder) == Ordering::Less);
+        let end = self.partition(start..range.end, |path| order_to_inside(path, folder) == Ordering::Equal);
+        start..end
+    }
+
+    /// The paths in conflict.
+    pub(crate) fn unmerged(&self) -> Vec<RepoPath> {
+        let mut paths: Vec<RepoPath> = self
+            .entries(0..self.len())
+            .filter(|(_, entry)| entry.stage > 0)
+            .map(|(path, _)| RepoPath::from_bytes(path))
+            .collect();
+        paths.dedup();
+        paths
+    }
+
+    /// When the file was last written (seconds and nanoseconds); none when there is no file.
+    pub(crate) fn modified(&self) -> Option<(u32, u32)> {
+        self.stamp.map(|stamp| stamp.modified)
+    }
+
+    /// Whether a file that looks unchanged by its stat fields, nanoseconds included, may have changed:
+    /// it was written when the index was, or later.
+    pub(crate) fn is_racy(&self, entry: &IndexEntry) -> bool {
+        let Some((seconds, nanos)) = self.modified() else { return true };
+        let file = entry.stat;
+        // A zero stands for a file system (or a program) that only knows seconds.
+        if nanos == 0 || file.modified_nanos == 0 {
+            return self.is_racy_to_git(entry);
+        }
+        entry.mode != FileMode::Gitlink && (file.modified_seconds, file.modified_nanos) >= (seconds, nanos)
+    }
+
+    /// As [`Self::is_racy`] for a git that compares whole seconds only, as most builds do.
+    ///
+    /// [`Self::edited`] makes git look into these files: a later index would vouch for them.
+    pub(crate) fn is_racy_to_git(&self, entry: &IndexEntry) -> bool {
+        entry.mode != FileMode::Gitlink
+            && self.modified().is_none_or(|(seconds, _)| entry.stat.modified_seconds >= seconds)
+    }
+
+    /// The tree of everything staged, when git has already written it.
+    pub(crate) fn cached_tree(&self) -> Option<ObjectId> {
+        self.cached_tree_of(b"")
+    }
+
+    /// The tree of a folder, when git has already written it as it is staged.
+    pub(crate) fn cached_tree_of(&self, folder: &[u8]) -> Option<ObjectId> {
+        let tree = self.trees.as_ref()?.find(folder)?;
+        // Git trusts the count as well; a wrong one would name the tree of other files.
+        (self.below(0..self.len(), folder).len() == tree.entries as usize).then_some(tree.id)
+    }
+
+    /// Whether the file on disk is still the one that was read.
+    pub(crate) fn is_current(&self, path: &Path) -> Result<bool, CheckpointError> {
+        match fs::metadata(path) {
+            Ok(found) => Ok(self.stamp == Some(Stamp::of(&found))),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(self.stamp.is_none()),
+            Err(err) => Err(CheckpointError::io("look at", path)(err)),
+        }
+    }
+
+    /// Whether both were read from the same file at the same state.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        self.stamp.is_some() && self.stamp == other.stamp
+    }
+
+    /// All entries of one path: one, up to three in conflict, or an empty range where it would be.
+    fn stages(&self, range: Range<usize>, path: &[u8]) -> Range<usize> {
+        let start = self.partition(range.clone(), |other| other < path);
+        let count = self.entries(start..range.end).take_while(|(other, _)| *other == path).count();
+        start..start + count
+    }
+
+    /// The first entry of a range for whose path `is_before` does not hold.
+    fn partition(&self, range: Range<usize>, is_before: impl Fn(&[u8]) -> bool) -> usize {
+        let (mut low, mut high) = (range.start, range.end.max(range.start));
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_before(self.path(middle)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    fn path_start(&self, at: usize) -> usize {
+        at.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize)
+    }
+}
+
+impl IndexEntry {
+    /// A staged file without any of the flags.
+    pub(crate) fn new(entry: Entry, stat: Stat) -> Self {
+        Self {
+            stat,
+            mode: entry.mode,
+            id: entry.id,
+            stage: 0,
+            assume_unchanged: false,
+            skip_worktree: false,
+            intent_to_add: false,
+        }
+    }
+
+    /// Whether both put the same into a tree, whatever their stat fields are.
+    fn is_same_content(&self, other: &Self) -> bool {
+        (self.mode, self.id, self.stage, self.intent_to_add) == (other.mode, other.id, other.stage, other.intent_to_add)
+    }
+}
+
+impl Stamp {
+    fn of(found: &fs::Metadata) -> Self {
+        Self {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            changed: (found.ctime(), found.ctime_nsec()),
+            modified: (truncated(found.mtime()), truncated(found.mtime_nsec())),
+        }
+    }
+}
+
+/// Whether a path sorts before, among or after those inside a folder.
+fn order_to_inside(path: &[u8], folder: &[u8]) -> Ordering {
+    match path.split_at_checked(folder.len()) {
+        Some((start, rest)) => start.cmp(folder).then_with(|| rest.first().cmp(&Some(&b'/'))),
+        None => path.cmp(folder),
+    }
+}
+
+/// The lower 32 bits: git keeps no more of a time.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "git truncates in the same way")]
+fn truncated(number: i64) -> u32 {
+    number as u32
+}

@@ -1,0 +1,321 @@
+//! Reading an index file: versions 2 to 4, with every length checked and the checksum verified.
+//!
+//! What git would refuse is refused; what this codec cannot keep (a split or sparse index, unknown
+//! mandatory extensions) is refused by name. The format is in `git help format-index`.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use sha1::{Digest, Sha1};
+
+use super::super::error::CheckpointError;
+use super::super::object::{FileMode, ObjectId};
+use super::super::stat::Stat;
+use super::tree_cache::TreeCache;
+use super::{Index, IndexEntry, Layout, Stamp};
+
+/// The bytes of an entry before its path, without the second flags of version 3.
+const FIXED: usize = 62;
+/// The length in the flags that stands for "this or more".
+const LONG: usize = 0xfff;
+/// From this size on the checksum is worth a thread of its own.
+const LARGE: usize = 1 << 18;
+
+impl Index {
+    /// Loads an index file; one that does not exist holds nothing.
+    pub(crate) fn load(path: &Path) -> Result<Self, CheckpointError> {
+        let unreadable = || CheckpointError::io("read", path);
+        let mut options = OpenOptions::new();
+        // A pipe in its place must not make the opening wait.
+        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let mut file = match options.open(path) {
+            Ok(file) => file,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Self::empty()),
+            Err(err) => return Err(unreadable()(err)),
+        };
+        let found = file.metadata().map_err(unreadable())?;
+        if !found.is_file() {
+            return Err(CheckpointError::InvalidIndex { path: path.into(), reason: "it is not a file".into() });
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default().saturating_add(1));
+        file.read_to_end(&mut bytes).map_err(unreadable())?;
+        let index = Self::parse(&bytes).map_err(|broken| broken.at(path))?;
+        Ok(Self { stamp: Some(Stamp::of(&found)), ..index })
+    }
+
+    /// Reads the bytes of an index file.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Broken> {
+        let Some((content, trailer)) = bytes.split_last_chunk::<20>() else {
+            return Err(Broken::Invalid(format!("it is only {} bytes long", bytes.len())));
+        };
+        let is_intact = || *trailer == [0; 20] || Sha1::digest(content)[..] == trailer[..];
+        let (is_intact, index) = if content.len() < LARGE {
+            (is_intact(), parse_content(content))
+        } else {
+            rayon::join(is_intact, || parse_content(content))
+        };
+        // A torn file is torn, whatever its parts look like.
+        if is_intact { index } else { Err(Broken::Invalid("its checksum does not match".into())) }
+    }
+}
+
+/// Why bytes are no index that can be served.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Invalid(String),
+    Unsupported { feature: &'static str, extension: String },
+}
+
+impl Broken {
+    fn at(self, path: &Path) -> CheckpointError {
+        match self {
+            Self::Invalid(reason) => CheckpointError::InvalidIndex { path: path.into(), reason },
+            Self::Unsupported { feature, extension } => CheckpointError::Unsupported {
+                feature,
+                found: format!("`{}` (extension `{extension}`)", path.display()),
+            },
+        }
+    }
+}
+
+fn parse_content(content: &[u8]) -> Result<Index, Broken> {
+    let mut rest = content;
+    let header = take::<12>(&mut rest)?;
+    let [magic, version, count] = [header[..4].as_ref(), &header[4..8], &header[8..]];
+    if magic != b"DIRC" {
+        return Err(Broken::Invalid("it does not begin with `DIRC`".into()));
+    }
+    let version = number(version);
+    let layout = match version {
+        2 | 3 => Layout::Padded,
+        4 => Layout::Compressed,
+        other => return Err(Broken::Invalid(format!("it has the unknown version {other}"))),
+    };
+    let count = number(count) as usize;
+    if count > rest.len() / FIXED || u32::try_from(content.len()).is_err() {
+        return Err(Broken::Invalid(format!("it cannot hold {count} entries")));
+    }
+    let mut reader = Reader {
+        entries: Vec::with_capacity(count),
+        // Version 4 leaves out what paths share, so its arena grows beyond this.
+        paths: Vec::with_capacity(rest.len() - count * FIXED),
+        ends: Vec::with_capacity(count),
+        flaw: None,
+    };
+    for _ in 0..count {
+        match layout {
+            Layout::Padded => reader.padded(&mut rest, version)?,
+            Layout::Compressed => reader.compressed(&mut rest)?,
+        }
+    }
+    let (trees, resolved) = parse_extensions(rest)?;
+    if let Some(flaw) = reader.flaw {
+        return Err(Broken::Invalid(flaw));
+    }
+    let Reader { entries, paths, ends, .. } = reader;
+    Ok(Index { layout, entries, paths, ends, trees, resolved, stamp: None })
+}
+
+/// The entries read so far.
+struct Reader {
+    entries: Vec<IndexEntry>,
+    paths: Vec<u8>,
+    ends: Vec<u32>,
+    /// The first thing that is wrong with the entries. It is reported after the extensions were
+    /// seen: a split index has entries without names, a sparse one has folders.
+    flaw: Option<String>,
+}
+
+/// What precedes the path of an entry.
+struct Fixed {
+    entry: IndexEntry,
+    /// The length of the path, where it is short enough for the flags.
+    length: Option<usize>,
+    /// How many bytes it took.
+    size: usize,
+}
+
+impl Reader {
+    fn padded(&mut self, rest: &mut &[u8], version: u32) -> Result<(), Broken> {
+        let fixed = self.fixed(rest)?;
+        if version == 2 && fixed.size > FIXED {
+            self.flaw("an entry has flags that version 2 does not know");
+        }
+        let path = match fixed.length {
+            Some(length) => rest.get(..length).ok_or_else(torn)?,
+            None => until_nul(rest)?,
+        };
+        if path.contains(&0) {
+            self.flaw("a path has a wrong length");
+        }
+        // One to eight zero bytes end the path and fill the entry up to a multiple of eight.
+        let padding = 8 - (fixed.size + path.len()) % 8;
+        let (padding, after) =
+            rest.get(path.len()..).and_then(|rest| rest.split_at_checked(padding)).ok_or_else(torn)?;
+        if padding.iter().any(|byte| *byte != 0) {
+            self.flaw("a path has a wrong length");
+        }
+        *rest = after;
+        self.paths.extend_from_slice(path);
+        self.finish(fixed.entry)
+    }
+
+    fn compressed(&mut self, rest: &mut &[u8]) -> Result<(), Broken> {
+        let fixed = self.fixed(rest)?;
+        let dropped = take_offset(rest)?;
+        let before = self.path_range(self.entries.len());
+        let Some(kept) = before.len().checked_sub(dropped) else {
+            return Err(Broken::Invalid("a path drops more than the one before has".into()));
+        };
+        let start = self.paths.len();
+        self.paths.extend_from_within(before.start..before.start + kept);
+        let added = until_nul(rest)?;
+        self.paths.extend_from_slice(added);
+        *rest = rest.get(added.len() + 1..).ok_or_else(torn)?;
+        if fixed.length.is_some_and(|length| length != self.paths.len() - start) {
+            self.flaw("a path has a wrong length");
+        }
+        self.finish(fixed.entry)
+    }
+
+    /// Takes what precedes the path.
+    fn fixed(&mut self, rest: &mut &[u8]) -> Result<Fixed, Broken> {
+        let bytes = take::<FIXED>(rest)?;
+        let (numbers, others) = bytes.split_at(40);
+        let mut fields = numbers.as_chunks::<4>().0.iter().map(|field| u32::from_be_bytes(*field));
+        let mut field = || fields.next().unwrap_or_default();
+        let changed = (field(), field());
+        let modified = (field(), field());
+        let (device, inode, bits, user, group, size) = (field(), field(), field(), field(), field(), field());
+        let mut id = [0; 20];
+        id.copy_from_slice(&others[..20]);
+        let flags = u16::from_be_bytes([others[20], others[21]]);
+        let second = if flags & 0x4000 == 0 { 0 } else { u16::from_be_bytes(*take::<2>(rest)?) };
+        if second & 0x9fff != 0 {
+            self.flaw("an entry has unknown flags");
+        }
+        let mode = FileMode::from_bits(bits).unwrap_or_else(|| {
+            self.flaw(&format!("an entry has the mode {bits:o}"));
+            FileMode::Regular
+        });
+        let entry = IndexEntry {
+            stat: Stat {
+                changed_seconds: changed.0,
+                changed_nanos: changed.1,
+                modified_seconds: modified.0,
+                modified_nanos: modified.1,
+                device,
+                inode,
+                user,
+                group,
+                size,
+            },
+            mode,
+            id: ObjectId::from_bytes(id),
+            stage: (flags >> 12 & 3).to_be_bytes()[1],
+            assume_unchanged: flags & 0x8000 != 0,
+            skip_worktree: second & 0x4000 != 0,
+            intent_to_add: second & 0x2000 != 0,
+        };
+        let length = usize::from(flags) & LONG;
+        let size = if flags & 0x4000 == 0 { FIXED } else { FIXED + 2 };
+        Ok(Fixed { entry, length: (length < LONG).then_some(length), size })
+    }
+
+    /// Adds the entry whose path was just appended.
+    fn finish(&mut self, entry: IndexEntry) -> Result<(), Broken> {
+        let Ok(end) = u32::try_from(self.paths.len()) else {
+            return Err(Broken::Invalid("its paths are too long".into()));
+        };
+        let at = self.entries.len();
+        let before = self.path_range(at);
+        self.ends.push(end);
+        self.entries.push(entry);
+        let paths = [before, self.path_range(at + 1)].map(|range| self.paths.get(range).unwrap_or_default());
+        if paths[1].is_empty() {
+            self.flaw("an entry has no path");
+        } else if paths[0] >= paths[1] {
+            // Only the sides of a conflict share a path, and nothing settled stands beside them.
+            let stage = at.checked_sub(1).and_then(|before| self.entries.get(before)).map_or(0, |entry| entry.stage);
+            if paths[0] > paths[1] {
+                self.flaw("its entries are out of order");
+            } else if stage == 0 || stage >= entry.stage {
+                self.flaw("an entry is there twice");
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the path of the entry before this one is.
+    fn path_range(&self, at: usize) -> std::ops::Range<usize> {
+        let end =
+            |at: usize, back| at.checked_sub(back).and_then(|at| self.ends.get(at)).map_or(0, |end| *end as usize);
+        end(at, 2)..end(at, 1)
+    }
+
+    fn flaw(&mut self, what: &str) {
+        self.flaw.get_or_insert_with(|| what.to_owned());
+    }
+}
+
+fn parse_extensions(mut rest: &[u8]) -> Result<(Option<TreeCache>, Option<Vec<u8>>), Broken> {
+    let (mut trees, mut resolved) = (None, None);
+    while !rest.is_empty() {
+        let name = take::<4>(&mut rest)?;
+        let size = u32::from_be_bytes(*take::<4>(&mut rest)?) as usize;
+        let (data, after) = rest.split_at_checked(size).ok_or_else(torn)?;
+        rest = after;
+        let feature = match name {
+            b"TREE" => {
+                trees = TreeCache::parse(data);
+                continue;
+            }
+            b"REUC" => {
+                resolved = Some(data.to_vec());
+                continue;
+            }
+            // The others that git knows describe the file as it was; the next git makes them anew.
+            [b'A'..=b'Z', ..] => continue,
+            b"link" => "a split index",
+            b"sdir" => "a sparse index",
+            _ => "an unknown extension of the index",
+        };
+        return Err(Broken::Unsupported { feature, extension: name.escape_ascii().to_string() });
+    }
+    Ok((trees, resolved))
+}
+
+fn take<'a, const SIZE: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; SIZE], Broken> {
+    let (taken, after) = rest.split_first_chunk().ok_or_else(torn)?;
+    *rest = after;
+    Ok(taken)
+}
+
+/// Takes a number in the encoding of pack offsets.
+fn take_offset(rest: &mut &[u8]) -> Result<usize, Broken> {
+    let mut value = 0_usize;
+    loop {
+        let [byte] = *take::<1>(rest)?;
+        value |= usize::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+        value = value.checked_add(1).and_then(|value| value.checked_mul(128)).ok_or_else(torn)?;
+    }
+}
+
+fn until_nul(bytes: &[u8]) -> Result<&[u8], Broken> {
+    let end = bytes.iter().position(|byte| *byte == 0).ok_or_else(torn)?;
+    bytes.get(..end).ok_or_else(torn)
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
+
+fn torn() -> Broken {
+    Broken::Invalid("it ends in the middle".into())
+}

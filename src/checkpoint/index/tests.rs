@@ -1,0 +1,74 @@
+//! The codec against the real git: what git wrote is read and written back as git would.
+
+mod damage;
+mod editing;
+mod locking;
+mod reading;
+mod repository;
+
+use std::collections::BTreeMap;
+
+use sha1::{Digest, Sha1};
+
+use super::super::object::{Entry, FileMode, ObjectId};
+use super::super::path::RepoPath;
+use super::super::stat::Stat;
+use super::parse::Broken;
+use super::{Index, IndexEntry};
+
+type Edits = BTreeMap<RepoPath, Option<IndexEntry>>;
+
+/// An entry whose content is told by one byte.
+fn entry(content: u8) -> IndexEntry {
+    IndexEntry::new(
+        Entry { mode: FileMode::Regular, id: ObjectId::from_bytes([content; 20]) },
+        Stat { modified_seconds: u32::from(content), size: 7, ..Stat::default() },
+    )
+}
+
+/// Everything in an index that its bytes hold.
+fn content(index: &Index) -> impl PartialEq + std::fmt::Debug + '_ {
+    let entries: Vec<(&[u8], &IndexEntry)> = index.entries(0..index.len()).collect();
+    // Their bytes: in memory the folders lie in the order in which they were read.
+    let trees = index.trees.as_ref().map(|trees| {
+        let mut bytes = Vec::new();
+        trees.write(&mut bytes);
+        bytes
+    });
+    (index.layout, entries, trees, &index.resolved)
+}
+
+fn paths(index: &Index) -> Vec<String> {
+    index.entries(0..index.len()).map(|(path, _)| String::from_utf8_lossy(path).into_owned()).collect()
+}
+
+/// An index of these paths, in this order, whatever it is.
+fn index_of(paths: &[(&str, IndexEntry)]) -> Index {
+    let mut index = Index::empty();
+    for (path, entry) in paths {
+        index.paths.extend_from_slice(path.as_bytes());
+        index.ends.push(u32::try_from(index.paths.len()).unwrap());
+        index.entries.push(*entry);
+    }
+    index
+}
+
+/// The bytes with the checksum that fits them.
+fn sealed(content: &[u8]) -> Vec<u8> {
+    let mut bytes = content.to_vec();
+    bytes.extend_from_slice(&Sha1::digest(content));
+    bytes
+}
+
+fn unsealed(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len() - 20]
+}
+
+/// Why these bytes are refused.
+fn refusal(bytes: &[u8]) -> String {
+    match Index::parse(bytes) {
+        Ok(index) => panic!("read as {:?}", paths(&index)),
+        Err(Broken::Invalid(reason)) => reason,
+        Err(Broken::Unsupported { feature, extension }) => format!("{feature} ({extension})"),
+    }
+}

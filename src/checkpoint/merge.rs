@@ -1,0 +1,68 @@
+//! Three-way merging of one file: what a step did, on top of what somebody else has there.
+
+use git2::{MergeFileInput, merge_file};
+
+use super::error::CheckpointError;
+use super::object::{Entry, FileMode};
+use super::objects::Objects;
+
+/// What came out of merging one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merged {
+    /// Both sides fit; this is to be there.
+    Clean(Option<Entry>),
+    /// Both sides changed the same lines, or one side is not a text.
+    Overlap,
+}
+
+/// Applies the change `base` → `theirs` to `ours`.
+pub(crate) fn three_way(
+    objects: &Objects<'_>,
+    base: Option<Entry>,
+    ours: Option<Entry>,
+    theirs: Option<Entry>,
+) -> Result<Merged, CheckpointError> {
+    if base == theirs || ours == theirs {
+        return Ok(Merged::Clean(ours));
+    }
+    if ours == base {
+        return Ok(Merged::Clean(theirs));
+    }
+    let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else { return Ok(Merged::Overlap) };
+    if ![base, ours, theirs].iter().all(|entry| entry.mode.is_file()) {
+        return Ok(Merged::Overlap);
+    }
+    let mode = merge_modes(base.mode, ours.mode, theirs.mode);
+    let id = if base.id == theirs.id || ours.id == theirs.id {
+        ours.id
+    } else if ours.id == base.id {
+        theirs.id
+    } else {
+        let contents = [objects.read(base.id)?, objects.read(ours.id)?, objects.read(theirs.id)?];
+        match merge_text(&contents)? {
+            Some(merged) => objects.write_blob(&merged)?,
+            None => return Ok(Merged::Overlap),
+        }
+    };
+    Ok(Merged::Clean(Some(Entry { mode, id })))
+}
+
+/// Two kinds of file leave no room for a conflict: if both sides changed it, they agree.
+fn merge_modes(base: FileMode, ours: FileMode, theirs: FileMode) -> FileMode {
+    if ours == base { theirs } else { ours }
+}
+
+fn merge_text(contents: &[Vec<u8>; 3]) -> Result<Option<Vec<u8>>, CheckpointError> {
+    // As git does: a NUL in the beginning makes a file binary.
+    if contents.iter().any(|content| content.iter().take(8000).any(|byte| *byte == 0)) {
+        return Ok(None);
+    }
+    let [base, ours, theirs] = contents;
+    let inputs = [base, ours, theirs].map(|content| {
+        let mut input = MergeFileInput::new();
+        input.content(content);
+        input
+    });
+    let merged = merge_file(&inputs[0], &inputs[1], &inputs[2], None).map_err(CheckpointError::git("merge a file"))?;
+    Ok(merged.is_automergeable().then(|| merged.content().to_vec()))
+}

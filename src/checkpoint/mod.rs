@@ -1,0 +1,39 @@
+//! Checkpoints: what a step did to the work tree, kept or put back. All of libgit2 lives here.
+//!
+//! Nothing of the user's is written except through two doors: a commit that was decided moves the
+//! branch and the entries of its own files in the index; a roll back writes the paths of its delta.
+//! [`snapshot::Snapshot`] and [`delta::Delta`] are the data that everything else is about,
+//! [`checkpointer::Checkpointer`] is who does it.
+
+mod attributes;
+mod capture;
+pub mod checkpointer;
+pub mod commit;
+pub mod delta;
+pub mod diff;
+pub mod error;
+mod files;
+mod git_cli;
+mod ident;
+mod identity;
+mod ignore;
+mod index;
+mod merge;
+pub mod message;
+pub mod object;
+mod objects;
+pub mod path;
+pub mod reading;
+pub mod redo;
+pub mod repository;
+pub mod reset;
+pub mod restore;
+pub mod reversal;
+mod scan;
+pub mod secret;
+pub mod snapshot;
+mod staging;
+mod stat;
+mod tree;
+pub mod user_hooks;
+mod worktree;

@@ -1,0 +1,201 @@
+//! Looking at a repository without changing it: commits, what leads to them, and our own refs.
+//!
+//! Everything here may meet objects that are gone or damaged: what is missing is `None`, what is
+//! damaged is an error. The only write is [`Repository::remove_pins`], for snapshots nobody needs.
+
+use std::collections::BTreeSet;
+
+use git2::{ErrorCode, Oid, Sort};
+
+use super::delta::{self, Change};
+use super::error::CheckpointError;
+use super::message::Trailers;
+use super::object::{Entry, ObjectId};
+use super::objects::Objects;
+use super::path::RepoPath;
+use super::repository::Repository;
+use super::snapshot::Snapshot;
+use super::tree;
+
+/// What a commit says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitFacts {
+    /// Its files.
+    pub tree: ObjectId,
+    /// What it is built on.
+    pub parents: Vec<ObjectId>,
+    /// Its message; bytes that are not UTF-8 are replaced.
+    pub message: String,
+}
+
+/// A ref of ours.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Pin {
+    /// Its full name.
+    pub name: String,
+    /// What it keeps.
+    pub commit: ObjectId,
+}
+
+/// A commit that says it is a checkpoint.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The commit.
+    pub commit: ObjectId,
+    /// What it says.
+    pub(crate) trailers: Trailers,
+}
+
+/// A file that differs: what was there and what is.
+pub type FileDifference = (RepoPath, Option<Entry>, Option<Entry>);
+
+/// Where the refs are that keep snapshots.
+const PINS: &str = "refs/piton/local/*";
+
+impl Repository {
+    /// Whether a path is on disk or in the last commit.
+    pub fn has_path(&self, path: &RepoPath) -> Result<bool, CheckpointError> {
+        if std::fs::symlink_metadata(self.top.join(path.as_path())).is_ok() {
+            return Ok(true);
+        }
+        let objects = Objects::of(&self.git)?;
+        let tree = self.tree_of(self.head()?.commit)?;
+        Ok(tree::find(&objects, tree, path)?.is_some() || tree::has_folder(&objects, tree, path)?)
+    }
+
+    /// What a commit says; none when there is no such commit.
+    pub fn find_commit(&self, id: ObjectId) -> Result<Option<CommitFacts>, CheckpointError> {
+        let commit = match self.git.find_commit(id.into()) {
+            Ok(commit) => commit,
+            Err(err) if err.code() == ErrorCode::NotFound => return Ok(None),
+            Err(err) => return Err(CheckpointError::git("read a commit")(err)),
+        };
+        Ok(Some(CommitFacts {
+            tree: commit.tree_id().into(),
+            parents: commit.parent_ids().map(ObjectId::from).collect(),
+            message: String::from_utf8_lossy(commit.message_raw_bytes()).into_owned(),
+        }))
+    }
+
+    /// The commit that git calls by a name: a branch, a tag, `HEAD~2`, the beginning of its id.
+    pub fn find_named(&self, name: &str) -> Option<ObjectId> {
+        let found = self.git.revparse_single(name).ok()?;
+        Some(found.peel_to_commit().ok()?.id().into())
+    }
+
+    /// Whether an object is there.
+    pub fn has_object(&self, id: ObjectId) -> Result<bool, CheckpointError> {
+        Ok(id == ObjectId::EMPTY_TREE || Objects::of(&self.git)?.exists(id))
+    }
+
+    /// Every commit that HEAD of any worktree, a branch or a tag leads to.
+    pub fn reachable(&self) -> Result<BTreeSet<ObjectId>, CheckpointError> {
+        let reading = || CheckpointError::git("read the history");
+        let mut walk = self.git.revwalk().map_err(reading())?;
+        walk.set_sorting(Sort::NONE).map_err(reading())?;
+        for tip in self.tips()? {
+            walk.push(tip).map_err(reading())?;
+        }
+        walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())
+    }
+
+    /// Whether a commit is another one or comes before it.
+    pub fn leads_to(&self, tip: ObjectId, commit: ObjectId) -> bool {
+        tip == commit || self.git.graph_descendant_of(tip.into(), commit.into()).unwrap_or(false)
+    }
+
+    /// The commits among these that say they are checkpoints.
+    pub fn claims(&self, commits: &BTreeSet<ObjectId>) -> Result<Vec<Claim>, CheckpointError> {
+        let mut claims = Vec::new();
+        for id in commits {
+            let Some(facts) = self.find_commit(*id)? else { continue };
+            // Reading trailers is slow, and most commits have none of ours.
+            if let Some(trailers) =
+                Some(&facts.message).filter(|text| text.contains("Piton-Run:")).and_then(|text| Trailers::find(text))
+            {
+                claims.push(Claim { commit: *id, trailers });
+            }
+        }
+        Ok(claims)
+    }
+
+    /// The refs that keep snapshots, in the order of their names.
+    pub fn pins(&self) -> Result<Vec<Pin>, CheckpointError> {
+        let reading = || CheckpointError::git("read the refs of piton");
+        let mut pins = Vec::new();
+        for found in self.git.references_glob(PINS).map_err(reading())? {
+            let found = found.map_err(reading())?;
+            let name = String::from_utf8_lossy(found.name_bytes()).into_owned();
+            pins.extend(found.target().map(|target| Pin { name, commit: target.into() }));
+        }
+        pins.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(pins)
+    }
+
+    /// Removes refs of ours that still are where they were seen.
+    pub fn remove_pins(&self, pins: &[Pin]) -> Result<(), CheckpointError> {
+        for pin in pins {
+            let removing = || CheckpointError::git("remove a ref");
+            match self.git.find_reference(&pin.name) {
+                Ok(mut found) if found.target() == Some(Oid::from(pin.commit)) => found.delete().map_err(removing())?,
+                Ok(_) => {}
+                Err(err) if err.code() == ErrorCode::NotFound => {}
+                Err(err) => return Err(removing()(err)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The files in which two trees differ.
+    pub fn differences(&self, one: ObjectId, other: ObjectId) -> Result<Vec<FileDifference>, CheckpointError> {
+        tree::differences(&Objects::of(&self.git)?, one, other)
+    }
+
+    /// The files in which two snapshots differ, as a delta would record them.
+    pub fn captured_differences(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+    ) -> Result<Vec<FileDifference>, CheckpointError> {
+        delta::captured_differences(&Objects::of(&self.git)?, before, after)
+    }
+
+    /// The files in which two trees differ, with the lines counted.
+    pub fn changes(&self, one: ObjectId, other: ObjectId) -> Result<Vec<Change>, CheckpointError> {
+        let objects = Objects::of(&self.git)?;
+        let mut changes = Vec::new();
+        for (path, before, after) in tree::differences(&objects, one, other)? {
+            let (insertions, deletions) = delta::count_lines(&objects, before, after)?;
+            changes.push(Change { path, before, after, insertions, deletions });
+        }
+        Ok(changes)
+    }
+
+    /// Lines added and removed between two versions of a file.
+    pub fn count_lines(&self, old: Option<Entry>, new: Option<Entry>) -> Result<(u64, u64), CheckpointError> {
+        delta::count_lines(&Objects::of(&self.git)?, old, new)
+    }
+
+    /// Where branches, tags and the HEADs of all worktrees point.
+    fn tips(&self) -> Result<BTreeSet<Oid>, CheckpointError> {
+        let reading = || CheckpointError::git("read the branches");
+        let mut tips = BTreeSet::new();
+        for found in self.git.references().map_err(reading())? {
+            let found = found.map_err(reading())?;
+            let counts = found.is_branch() || found.is_tag() || found.is_remote();
+            if let Some(commit) = Some(found).filter(|_| counts).and_then(|found| found.peel_to_commit().ok()) {
+                tips.insert(commit.id());
+            }
+        }
+        tips.extend(self.head()?.commit.map(Oid::from));
+        for name in self.git.worktrees().map_err(reading())?.iter().flatten().flatten() {
+            let head = self.git.find_worktree(name).and_then(|found| git2::Repository::open_from_worktree(&found));
+            tips.extend(head.and_then(|found| found.refname_to_id("HEAD")));
+        }
+        // From a linked worktree the main one has to be asked as well.
+        if let Ok(main) = git2::Repository::open(self.git.commondir()) {
+            tips.extend(main.refname_to_id("HEAD"));
+        }
+        Ok(tips)
+    }
+}

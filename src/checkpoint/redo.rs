@@ -1,0 +1,144 @@
+//! Finishing a commit that was decided and cut off.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+
+use git2::ErrorCode;
+
+use super::attributes::{self, Conversion};
+use super::checkpointer::Checkpointer;
+use super::commit::CommitPlan;
+use super::delta::{Change, Delta};
+use super::error::CheckpointError;
+use super::files::read_if_there;
+use super::index::lock;
+use super::object::ObjectId;
+use super::objects::Objects;
+use super::path::RepoPath;
+use super::snapshot::Head;
+
+/// What became of a commit that was decided.
+#[derive(Debug)]
+pub enum Redo {
+    /// The branch has it and the index knows.
+    Done,
+    /// The branch is neither where it was nor at the commit: nothing was touched.
+    Moved(CheckpointError),
+}
+
+impl Checkpointer {
+    /// The plan of a commit, from what was written down about it.
+    pub fn plan_of(
+        &self,
+        target: &str,
+        old: Option<ObjectId>,
+        tree: ObjectId,
+        changes: &[Change],
+        delta: &Delta,
+    ) -> Result<CommitPlan, CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let mut cleaned = BTreeMap::new();
+        for change in &delta.changes {
+            // No snapshot was taken yet that would know better.
+            let conversion = Conversion::Possible;
+            let clean = |raw| attributes::clean(&self.repository, &objects, conversion, &change.path, raw);
+            cleaned.insert(change.path.clone(), (clean(change.before)?, clean(change.after)?));
+        }
+        let branch = (target != "HEAD").then(|| target.to_owned());
+        let head = Head { branch, commit: old };
+        Ok(CommitPlan { head, adopted: Vec::new(), changes: changes.to_vec(), tree, cleaned })
+    }
+
+    /// Moves the branch if that is still to be done, and brings the index up to date.
+    pub fn redo(&self, plan: &CommitPlan, commit: ObjectId) -> Result<Redo, CheckpointError> {
+        self.clear_ref_lock(plan.target(), commit);
+        let now = self.repository.head()?;
+        let reading = || CheckpointError::git("read the branch");
+        let tip = match self.repository.git.refname_to_id(plan.target()) {
+            Ok(id) => Some(ObjectId::from(id)),
+            Err(err) if err.code() == ErrorCode::NotFound => None,
+            Err(err) => return Err(reading()(err)),
+        };
+        let is_checked_out = now.branch == plan.head.branch;
+        if tip == Some(commit) {
+            if is_checked_out {
+                self.finish_index(plan)?;
+            }
+            return Ok(Redo::Done);
+        }
+        let has_it = match tip {
+            Some(tip) => self.repository.git.graph_descendant_of(tip.into(), commit.into()).map_err(reading())?,
+            None => false,
+        };
+        if has_it {
+            return Ok(Redo::Done);
+        }
+        if tip != plan.head.commit || !is_checked_out {
+            return Ok(Redo::Moved(CheckpointError::HeadMoved { expected: plan.head.commit, found: tip }));
+        }
+        let message = self.message_of(commit)?;
+        let prepared = self.prepare_existing(plan, commit, &message)?;
+        prepared.move_branch()?;
+        prepared.finish()?;
+        Ok(Redo::Done)
+    }
+
+    /// Removes the lock on the index and temporary files that a run of ours left behind. A lock
+    /// of somebody else is left alone.
+    pub fn clear_own_locks(&self) -> Result<(), CheckpointError> {
+        let own = self.repository.own_folder();
+        lock::clear_stale(&self.repository.index_file(), &own)?;
+        let temporary = own.join("tmp");
+        let reading = || CheckpointError::io("read the folder", &temporary);
+        for entry in std::fs::read_dir(&temporary).map_err(reading())? {
+            let path = entry.map_err(reading())?.path();
+            let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            match removed {
+                Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(CheckpointError::io("remove", &path)(err));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The message of a commit.
+    pub fn message_of(&self, commit: ObjectId) -> Result<String, CheckpointError> {
+        let found = self.repository.git.find_commit(commit.into()).map_err(CheckpointError::git("read a commit"))?;
+        Ok(String::from_utf8_lossy(found.message_bytes()).into_owned())
+    }
+
+    /// When git's index was last written, in seconds since 1970.
+    pub fn index_changed_at(&self) -> Option<i64> {
+        std::fs::metadata(self.repository.index_file()).ok().map(|found| found.ctime())
+    }
+
+    /// When a file was last changed, in seconds since 1970; none when it is gone.
+    pub fn changed_at(&self, path: &RepoPath) -> Result<Option<i64>, CheckpointError> {
+        Ok(self.work_tree.state(path)?.and_then(|found| found.changed_seconds()))
+    }
+
+    /// Removes the locks on refs of ours below a folder, whose process is gone.
+    pub fn clear_ref_locks(&self, folder: &str) -> Result<(), CheckpointError> {
+        for entry in walkdir::WalkDir::new(self.repository.git.commondir().join(folder)).into_iter().flatten() {
+            if entry.file_type().is_file() && entry.path().extension().is_some_and(|end| end == "lock") {
+                std::fs::remove_file(entry.path()).map_err(CheckpointError::io("remove", entry.path()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Our own move of the branch, cut off in the middle, leaves a lock behind it: empty, or with the
+    /// name of the commit. It is only removed when the journal says that the move was decided and its
+    /// process is gone; what holds anything else is somebody else's.
+    fn clear_ref_lock(&self, target: &str, commit: ObjectId) {
+        let folder = if target == "HEAD" { self.repository.git.path() } else { self.repository.git.commondir() };
+        let path = folder.join(format!("{target}.lock"));
+        let held = read_if_there(&path).ok().flatten();
+        if held.is_some_and(|held| commit.to_string().as_bytes().starts_with(held.trim_ascii_end())) {
+            // If it cannot be removed, moving the branch says so.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

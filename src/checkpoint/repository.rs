@@ -1,0 +1,254 @@
+//! The repository around a project: what kind it is, where its parts are, what state it is in.
+//!
+//! [`Repository::open`] refuses by name what libgit2 would mishandle without a word. It never
+//! looks at `GIT_DIR` and its kin: a hook of another repository may have set them.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use git2::{Config, ErrorCode, RepositoryOpenFlags, RepositoryState};
+
+use super::error::{CheckpointError, Operation};
+use super::object::ObjectId;
+use super::snapshot::Head;
+
+/// A repository with a work tree that can be served.
+pub struct Repository {
+    pub(crate) git: git2::Repository,
+    /// The top of the work tree: absolute, without symbolic links.
+    pub(crate) top: PathBuf,
+    /// Settings of git, with what the environment changes about them.
+    pub(crate) config: Config,
+    /// The user's own folder of git, e.g. `~/.config/git`.
+    user_folder: Option<PathBuf>,
+}
+
+impl Repository {
+    /// Opens the repository that a folder lies in.
+    pub fn open(
+        folder: &Path,
+        home: Option<&Path>,
+        environment: &BTreeMap<OsString, OsString>,
+    ) -> Result<Self, CheckpointError> {
+        let git = match git2::Repository::open_ext(folder, RepositoryOpenFlags::empty(), None::<&Path>) {
+            Ok(git) => git,
+            Err(err) => return Err(why_not(folder, err)),
+        };
+        let top = match git.workdir() {
+            Some(top) if !git.is_bare() => {
+                std::fs::canonicalize(top).map_err(CheckpointError::io("find the folder", top))?
+            }
+            _ => return Err(CheckpointError::Bare(git.path().to_path_buf())),
+        };
+        if top.parent().is_none() || home == Some(top.as_path()) {
+            return Err(CheckpointError::TooBroad(top));
+        }
+        let config = settings(&git, environment)?;
+        // Line ends and the like are converted by libgit2, which would look into other files.
+        git.set_config(&config).map_err(CheckpointError::git("read the settings of git"))?;
+        let user_folder = environment
+            .get(OsStr::new("XDG_CONFIG_HOME"))
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+            .or_else(|| home.map(|home| home.join(".config")))
+            .map(|folder| folder.join("git"));
+        let repository = Self { git, top, config, user_folder };
+        repository.refuse_unsupported()?;
+        Ok(repository)
+    }
+
+    /// The top of the work tree.
+    pub fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// The data of this worktree.
+    pub fn git_dir(&self) -> &Path {
+        self.git.path()
+    }
+
+    /// Where piton keeps the journals of every worktree.
+    pub fn runs_folder(&self) -> PathBuf {
+        self.git.commondir().join("piton").join("runs")
+    }
+
+    /// Where piton keeps its lock, its cache and temporary files for this worktree.
+    pub fn own_folder(&self) -> PathBuf {
+        self.git.path().join("piton")
+    }
+
+    pub(crate) fn index_file(&self) -> PathBuf {
+        self.git.path().join("index")
+    }
+
+    /// Where HEAD points now.
+    pub fn head(&self) -> Result<Head, CheckpointError> {
+        let reading = CheckpointError::git;
+        let head = self.git.find_reference("HEAD").map_err(reading("read HEAD"))?;
+        let branch = head.symbolic_target_bytes().map(|name| String::from_utf8_lossy(name).into_owned());
+        let commit = match self.git.refname_to_id("HEAD") {
+            Ok(id) => Some(ObjectId::from(id)),
+            Err(err) if err.code() == ErrorCode::NotFound => None,
+            Err(err) => return Err(reading("read HEAD")(err)),
+        };
+        Ok(Head { branch, commit })
+    }
+
+    /// The files of HEAD; none on an unborn branch.
+    pub(crate) fn tree_of(&self, commit: Option<ObjectId>) -> Result<ObjectId, CheckpointError> {
+        match commit {
+            None => Ok(ObjectId::EMPTY_TREE),
+            Some(id) => {
+                let commit = self.git.find_commit(id.into()).map_err(CheckpointError::git("read a commit"))?;
+                Ok(commit.tree_id().into())
+            }
+        }
+    }
+
+    /// The commits that one has and the other has not, oldest first.
+    pub fn commits_between(
+        &self,
+        base: Option<ObjectId>,
+        tip: Option<ObjectId>,
+    ) -> Result<Vec<ObjectId>, CheckpointError> {
+        let reading = || CheckpointError::git("read the history");
+        let Some(tip) = tip else { return Ok(Vec::new()) };
+        let mut walk = self.git.revwalk().map_err(reading())?;
+        walk.push(tip.into()).map_err(reading())?;
+        if let Some(base) = base {
+            walk.hide(base.into()).map_err(reading())?;
+        }
+        let mut commits: Vec<ObjectId> =
+            walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())?;
+        commits.reverse();
+        Ok(commits)
+    }
+
+    /// Refuses while git is in the middle of something: a commit would end it, or be swept into it.
+    pub fn refuse_operation_in_progress(&self) -> Result<(), CheckpointError> {
+        let operation = match self.git.state() {
+            RepositoryState::Clean => return Ok(()),
+            RepositoryState::Merge => Operation::Merge,
+            RepositoryState::Revert | RepositoryState::RevertSequence => Operation::Revert,
+            RepositoryState::CherryPick | RepositoryState::CherryPickSequence => Operation::CherryPick,
+            RepositoryState::Bisect => Operation::Bisect,
+            RepositoryState::Rebase
+            | RepositoryState::RebaseInteractive
+            | RepositoryState::RebaseMerge
+            | RepositoryState::ApplyMailboxOrRebase => Operation::Rebase,
+            RepositoryState::ApplyMailbox => Operation::ApplyMailbox,
+        };
+        Err(CheckpointError::InProgress(operation))
+    }
+
+    /// A setting that is true or false.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        self.config.get_bool(name).ok()
+    }
+
+    /// A setting that is a text.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.config.get_string(name).ok()
+    }
+
+    /// A setting that is a path, with `~` resolved.
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.config.get_path(name).ok()
+    }
+
+    /// The user's own folder of git, where rules for every repository may be.
+    pub(crate) fn user_git_folder(&self) -> Option<&Path> {
+        self.user_folder.as_deref()
+    }
+
+    fn refuse_unsupported(&self) -> Result<(), CheckpointError> {
+        let refuse = |feature, found: &str| Err(CheckpointError::Unsupported { feature, found: found.to_owned() });
+        if self.flag("core.sparseCheckout") == Some(true) {
+            return refuse("a sparse checkout", "`core.sparseCheckout`");
+        }
+        if self.flag("core.splitIndex") == Some(true) {
+            return refuse("a split index", "`core.splitIndex`");
+        }
+        if is_promisor(&self.config) {
+            return refuse("a partial clone", "`remote.*.promisor`");
+        }
+        Ok(())
+    }
+}
+
+/// Makes a repository for an example, with an identity of its own.
+pub fn create_repository(folder: &Path) -> Result<(), CheckpointError> {
+    let making = || CheckpointError::git("make a repository");
+    let mut options = git2::RepositoryInitOptions::new();
+    options.initial_head("main").external_template(false);
+    let repository = git2::Repository::init_opts(folder, &options).map_err(making())?;
+    let mut config = repository.config().map_err(making())?;
+    let settings = [
+        ("user.name", "piton quickstart"),
+        ("user.email", "quickstart@example.org"),
+        ("commit.gpgsign", "false"),
+        ("core.hooksPath", "/dev/null"),
+    ];
+    settings.iter().try_for_each(|(name, value)| config.set_str(name, value)).map_err(making())
+}
+
+/// Git's settings as the git program sees them: `GIT_CONFIG_GLOBAL` and `GIT_CONFIG_SYSTEM` may
+/// name other files than the usual ones, which libgit2 does not know.
+fn settings(git: &git2::Repository, environment: &BTreeMap<OsString, OsString>) -> Result<Config, CheckpointError> {
+    let reading = || CheckpointError::git("read the settings of git");
+    let usual = git.config().map_err(reading())?;
+    let variable = |name: &str| environment.get(OsStr::new(name)).map(PathBuf::from);
+    let (global, system) = (variable("GIT_CONFIG_GLOBAL"), variable("GIT_CONFIG_SYSTEM"));
+    if global.is_none() && system.is_none() {
+        return Ok(usual);
+    }
+    let mut config = Config::new().map_err(reading())?;
+    let found = |path: Result<PathBuf, git2::Error>| path.ok();
+    let files = [
+        (system.or_else(|| found(Config::find_system())), git2::ConfigLevel::System),
+        (if global.is_some() { None } else { found(Config::find_xdg()) }, git2::ConfigLevel::XDG),
+        (global.or_else(|| found(Config::find_global())), git2::ConfigLevel::Global),
+        (Some(git.commondir().join("config")), git2::ConfigLevel::Local),
+        (Some(git.path().join("config.worktree")), git2::ConfigLevel::Worktree),
+    ];
+    for (path, level) in files {
+        if let Some(path) = path.filter(|path| path.is_file()) {
+            config.add_file(&path, level, true).map_err(reading())?;
+        }
+    }
+    Ok(config)
+}
+
+/// Why libgit2 would not open a repository, by the name of what it does not know.
+fn why_not(folder: &Path, err: git2::Error) -> CheckpointError {
+    match err.code() {
+        ErrorCode::NotFound => return CheckpointError::NoRepository(folder.to_path_buf()),
+        ErrorCode::Owner => return CheckpointError::ForeignOwner(folder.to_path_buf()),
+        _ => {}
+    }
+    let message = err.message().to_lowercase();
+    let found = |name: &str| format!("`{name}`");
+    let unsupported = |feature, name| CheckpointError::Unsupported { feature, found: found(name) };
+    if message.contains("partialclone") {
+        unsupported("a partial clone", "extensions.partialClone")
+    } else if message.contains("refstorage") || message.contains("reftable") {
+        unsupported("reftable", "extensions.refStorage")
+    } else if message.contains("objectformat") || message.contains("object format") || message.contains("sha256") {
+        unsupported("SHA-256 object names", "extensions.objectFormat")
+    } else if message.contains("extension") {
+        CheckpointError::Unsupported { feature: "an extension of git's format", found: err.message().to_owned() }
+    } else {
+        CheckpointError::Git { doing: "open the repository", source: err }
+    }
+}
+
+fn is_promisor(config: &Config) -> bool {
+    let Ok(mut entries) = config.entries(Some("remote\\..*\\.promisor")) else { return false };
+    while let Some(entry) = entries.next() {
+        if entry.is_ok_and(|entry| entry.value().is_ok_and(|value| value == "true")) {
+            return true;
+        }
+    }
+    false
+}

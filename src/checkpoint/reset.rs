@@ -1,0 +1,171 @@
+//! Tracked files, index and branch as they were at a commit: the blunt form of a roll back.
+
+use std::collections::BTreeSet;
+
+use super::attributes::{self, Conversion};
+use super::checkpointer::Checkpointer;
+use super::commit;
+use super::error::CheckpointError;
+use super::index::{Index, IndexEntry};
+use super::object::{Entry, FileMode, ObjectId};
+use super::objects::Objects;
+use super::path::RepoPath;
+use super::restore::{Placement, Plan};
+use super::snapshot::{PermissionKind, Snapshot};
+use super::staging::IndexEdits;
+use super::stat::Stat;
+use super::tree;
+
+/// What a reset is going to write.
+#[derive(Clone, Debug, Default)]
+pub struct Reset {
+    plan: Plan,
+    /// Files with work that is in no commit and is going to be replaced or removed.
+    pub discarded: Vec<RepoPath>,
+    /// Tracked files outside of checkpoints: no snapshot holds them, so they stay as they are.
+    pub left: Vec<RepoPath>,
+}
+
+impl Checkpointer {
+    /// Works out how the tracked files become those of a commit. Stops on files that no snapshot
+    /// holds (ignored ones) and that are in the way.
+    pub fn plan_reset(&self, before: &Snapshot, to: ObjectId) -> Result<Reset, CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let (wanted, committed) = (self.repository.tree_of(Some(to))?, self.repository.tree_of(before.head.commit)?);
+        let outside =
+            |path: &RepoPath| before.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path));
+        let is_gitlink = |entry: Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
+        let mut reset = Reset::default();
+        for (path, current, target) in tree::differences(&objects, before.tree, wanted)? {
+            // A snapshot has the bytes on disk, the commit what git makes of them.
+            let clean = attributes::clean(&self.repository, &objects, self.conversion, &path, current)?;
+            if clean == target {
+                continue;
+            }
+            let head = tree::find(&objects, committed, &path)?;
+            let is_tracked = self.is_staged(&path) || head.is_some();
+            if target.is_none() && !is_tracked {
+                continue;
+            }
+            if is_gitlink(current) || is_gitlink(target) || outside(&path) {
+                reset.left.push(path);
+                continue;
+            }
+            if current.is_some() && clean != head {
+                reset.discarded.push(path.clone());
+            }
+            let permissions = target.map_or(0, |target| permissions(before, &path, current, target));
+            reset.plan.files.push(Placement { path, expected: current, target, permissions });
+        }
+        if self.conversion == Conversion::Possible {
+            self.convert(&objects, to, &mut reset.plan)?;
+        }
+        objects.sync()?;
+        let conflicts = reset.plan.conflicts(&self.work_tree, self.executable())?;
+        if !conflicts.is_empty() {
+            return Err(CheckpointError::ChangedSince(conflicts));
+        }
+        reset.plan.remove_emptied_folders(&objects, wanted)?;
+        Ok(reset)
+    }
+
+    /// Writes the tracked files. Index and branch stay as they are.
+    pub fn reset_files(&self, before: &Snapshot, reset: &Reset) -> Result<(), CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let bits = |folder: &RepoPath| before.permissions.of(folder, PermissionKind::Folder);
+        let report = reset.plan.apply(&objects, &self.work_tree, self.executable(), bits)?;
+        if report.kept.is_empty() { Ok(()) } else { Err(CheckpointError::ChangedSince(report.kept)) }
+    }
+
+    /// Makes the index that of a commit; files that were only announced are not staged any more.
+    pub fn reset_index(&self, to: ObjectId) -> Result<(), CheckpointError> {
+        let objects = Objects::of(&self.repository.git)?;
+        let wanted = self.repository.tree_of(Some(to))?;
+        let lock = self.lock_index()?;
+        let index = Index::load(&self.repository.index_file())?;
+        let staged = tree::of_index(&objects, &index)?;
+        let mut edits: IndexEdits = tree::differences(&objects, staged, wanted)?
+            .into_iter()
+            .map(|(path, _, target)| (path, target.map(|entry| IndexEntry::new(entry, Stat::default()))))
+            .collect();
+        for (path, entry) in index.entries(0..index.len()) {
+            let path = RepoPath::from_bytes(path);
+            if entry.intent_to_add && !edits.contains_key(&path) {
+                edits.insert(path, None);
+            }
+        }
+        lock.write(&index.edited(&edits).to_bytes())?.commit()
+    }
+
+    /// Moves the branch to a commit if it is still where it was.
+    pub fn reset_branch(&self, before: &Snapshot, to: ObjectId) -> Result<(), CheckpointError> {
+        let target = before.head.branch.as_deref().unwrap_or("HEAD");
+        if before.head.commit == Some(to) {
+            return Ok(());
+        }
+        commit::move_ref(&self.repository, target, before.head.commit, to, "piton: rollback --hard")?;
+        commit::sync_ref(&self.repository, target)
+    }
+
+    /// Whether the index has a file; one that was only announced (`git add -N`) is the user's alone.
+    fn is_staged(&self, path: &RepoPath) -> bool {
+        let entry = self.index.find(path.as_bytes()).and_then(|at| self.index.get(at));
+        entry.is_some_and(|entry| !entry.intent_to_add)
+    }
+
+    /// Replaces what git stores by what belongs on disk. Only libgit2's checkout knows how, so the
+    /// files are checked out into a folder of our own.
+    fn convert(&self, objects: &Objects<'_>, to: ObjectId, plan: &mut Plan) -> Result<(), CheckpointError> {
+        let converting = || CheckpointError::git("convert a file as git would");
+        let files: Vec<&mut Placement> =
+            plan.files.iter_mut().filter(|file| file.target.is_some_and(|entry| entry.mode.is_file())).collect();
+        if files.is_empty() {
+            return Ok(());
+        }
+        let own = self.repository.own_folder().join("tmp");
+        let folder = tempfile::tempdir_in(&own).map_err(CheckpointError::io("make a folder in", &own))?;
+        let mut options = git2::build::CheckoutBuilder::new();
+        options.force().update_index(false).refresh(false).disable_pathspec_match(true).target_dir(folder.path());
+        for file in &files {
+            options.path(file.path.as_path());
+        }
+        let commit = self.repository.git.find_object(to.into(), None).map_err(converting())?;
+        self.repository.git.checkout_tree(&commit, Some(&mut options)).map_err(converting())?;
+        for file in files {
+            let path = folder.path().join(file.path.as_path());
+            let content = std::fs::read(&path).map_err(CheckpointError::io("read", &path))?;
+            if let Some(target) = &mut file.target {
+                target.id = objects.write_blob(&content)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The permission bits that a file gets: its own, unless it is going to be of another kind.
+fn permissions(before: &Snapshot, path: &RepoPath, current: Option<Entry>, target: Entry) -> u32 {
+    let usual = &before.permissions;
+    match PermissionKind::of(target.mode) {
+        None => 0,
+        Some(kind) if current.is_some_and(|current| current.mode == target.mode) => usual.of(path, kind),
+        Some(PermissionKind::Executable) => usual.executable,
+        Some(_) => usual.file,
+    }
+}
+
+impl Plan {
+    /// Adds the folders that lose their last file to those that are removed.
+    fn remove_emptied_folders(&mut self, objects: &Objects<'_>, wanted: ObjectId) -> Result<(), CheckpointError> {
+        let mut folders = BTreeSet::new();
+        for file in self.files.iter().filter(|file| file.target.is_none()) {
+            let mut folder = file.path.parent();
+            while !folder.is_top() && !tree::has_folder(objects, wanted, &folder)? {
+                let parent = folder.parent();
+                folders.insert(folder);
+                folder = parent;
+            }
+        }
+        self.folders_removed = folders.into_iter().rev().collect();
+        Ok(())
+    }
+}

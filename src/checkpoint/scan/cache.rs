@@ -1,0 +1,232 @@
+//! What earlier scans hashed and the user's index cannot answer: untracked and changed files, and
+//! files whose content git converts.
+//!
+//! The file is a cache: anything wrong with it, and it counts as empty. Its format, all numbers
+//! big-endian: `PITONSC1`; seconds and nanoseconds of the time at which the scan began; the number
+//! of entries; per entry nine fields of the stat, the mode, 20 bytes of the id, the length of the
+//! path, the path; at the end the SHA-1 of all that. Entries are in the order of their paths.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use sha1::{Digest, Sha1};
+
+use super::super::error::CheckpointError;
+use super::super::object::{FileMode, ObjectId};
+use super::super::path::RepoPath;
+use super::super::stat::Stat;
+
+const MAGIC: &[u8; 8] = b"PITONSC1";
+/// A file of a million entries stays well below this.
+const MAX_SIZE: u64 = 1 << 30;
+
+/// The ids of files that were hashed, with the stat they had.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct StatCache {
+    /// When the scan began that filled it. A file changed at that time or later may have been changed
+    /// again after it was read without its time telling.
+    began: (u32, u32),
+    entries: Vec<CachedFile>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct CachedFile {
+    path: RepoPath,
+    stat: Stat,
+    mode: FileMode,
+    id: ObjectId,
+}
+
+impl StatCache {
+    /// An empty cache of a scan that begins now, by the clock of the file system.
+    pub(crate) fn new(began: (u32, u32)) -> Self {
+        Self { began, entries: Vec::new() }
+    }
+
+    /// Reads a cache; an empty one if there is none or it is not sound.
+    pub(crate) fn load(path: &Path) -> Self {
+        read(path).and_then(|bytes| Self::decode(&bytes)).unwrap_or_default()
+    }
+
+    /// Writes the cache in the place of the one that is there.
+    pub(crate) fn store(&self, path: &Path) -> Result<(), CheckpointError> {
+        let write = || {
+            // Where what a killed process leaves behind is cleared away.
+            let folder = path.parent().unwrap_or(Path::new(".")).join("tmp");
+            std::fs::create_dir_all(&folder)?;
+            let mut file = tempfile::Builder::new().prefix(".piton-tmp-").tempfile_in(&folder)?;
+            file.write_all(&self.encode())?;
+            file.persist(path).map_err(|err| err.error)?;
+            Ok(())
+        };
+        write().map_err(CheckpointError::io("write", path))
+    }
+
+    /// The id of a file that is certainly still the one that was hashed.
+    pub(super) fn find(&self, path: &[u8], mode: FileMode, stat: &Stat) -> Option<ObjectId> {
+        let at = self.entries.binary_search_by(|entry| entry.path.as_bytes().cmp(path)).ok()?;
+        let entry = self.entries.get(at)?;
+        let racy = (entry.stat.modified_seconds, entry.stat.modified_nanos) >= self.began;
+        let same_kind = (entry.mode == FileMode::Symlink) == (mode == FileMode::Symlink);
+        (!racy && same_kind && entry.stat == *stat).then_some(entry.id)
+    }
+
+    /// The stat of a file with this content, if git may trust it: the file cannot have changed
+    /// again within the same second.
+    pub(crate) fn trusted_stat(&self, path: &RepoPath, id: ObjectId) -> Option<Stat> {
+        let at = self.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
+        let entry = self.entries.get(at).filter(|entry| entry.id == id)?;
+        (entry.stat.modified_seconds < self.began.0).then_some(entry.stat)
+    }
+
+    /// When the scan began, in seconds: older files that it found unchanged are unchanged.
+    pub(crate) fn began_seconds(&self) -> u32 {
+        self.began.0
+    }
+
+    /// Adds what was hashed.
+    pub(super) fn push(&mut self, path: RepoPath, mode: FileMode, stat: Stat, id: ObjectId) {
+        self.entries.push(CachedFile { path, stat, mode, id });
+    }
+
+    /// Puts the entries in order, once all are there.
+    pub(super) fn finish(&mut self) {
+        self.entries.sort_by(|a, b| a.path.cmp(&b.path));
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        let mut number = |value: u32| bytes.extend_from_slice(&value.to_be_bytes());
+        number(self.began.0);
+        number(self.began.1);
+        number(u32::try_from(self.entries.len()).unwrap_or(u32::MAX));
+        for entry in &self.entries {
+            for value in fields(&entry.stat) {
+                bytes.extend_from_slice(&value.to_be_bytes());
+            }
+            bytes.extend_from_slice(&entry.mode.bits().to_be_bytes());
+            bytes.extend_from_slice(entry.id.as_bytes());
+            let path = entry.path.as_bytes();
+            bytes.extend_from_slice(&u32::try_from(path.len()).unwrap_or(u32::MAX).to_be_bytes());
+            bytes.extend_from_slice(path);
+        }
+        let sum = Sha1::digest(&bytes);
+        bytes.extend_from_slice(&sum);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(20)?)?;
+        if Sha1::digest(content).as_slice() != sum {
+            return None;
+        }
+        let mut rest = content.strip_prefix(MAGIC)?;
+        let began = (number(&mut rest)?, number(&mut rest)?);
+        let count = number(&mut rest)?;
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            let mut values = [0; 9];
+            for value in &mut values {
+                *value = number(&mut rest)?;
+            }
+            let mode = FileMode::from_bits(number(&mut rest)?)?;
+            let id = ObjectId::from_bytes(take(&mut rest, 20)?.try_into().ok()?);
+            let length = usize::try_from(number(&mut rest)?).ok()?;
+            let path = RepoPath::from_bytes(take(&mut rest, length)?);
+            entries.push(CachedFile { path, stat: stat_of(values), mode, id });
+        }
+        let sorted = entries.is_sorted_by(|a: &CachedFile, b| a.path < b.path);
+        (rest.is_empty() && sorted).then_some(Self { began, entries })
+    }
+}
+
+fn fields(stat: &Stat) -> [u32; 9] {
+    let Stat { changed_seconds, changed_nanos, modified_seconds, modified_nanos, device, inode, user, group, size } =
+        *stat;
+    [changed_seconds, changed_nanos, modified_seconds, modified_nanos, device, inode, user, group, size]
+}
+
+fn stat_of(fields: [u32; 9]) -> Stat {
+    let [changed_seconds, changed_nanos, modified_seconds, modified_nanos, device, inode, user, group, size] = fields;
+    Stat { changed_seconds, changed_nanos, modified_seconds, modified_nanos, device, inode, user, group, size }
+}
+
+fn number(rest: &mut &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(take(rest, 4)?.try_into().ok()?))
+}
+
+fn take<'b>(rest: &mut &'b [u8], length: usize) -> Option<&'b [u8]> {
+    let (taken, left) = rest.split_at_checked(length)?;
+    *rest = left;
+    Some(taken)
+}
+
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let mut bytes = Vec::new();
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > MAX_SIZE {
+        return None;
+    }
+    file.take(MAX_SIZE).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> StatCache {
+        let mut cache = StatCache::new((100, 5));
+        let stat = Stat { modified_seconds: 99, modified_nanos: 7, inode: 3, size: 4, ..Stat::default() };
+        cache.push("b".into(), FileMode::Executable, stat, ObjectId::EMPTY_TREE);
+        cache.push(RepoPath::from_bytes(&b"a\n\xff"[..]), FileMode::Symlink, stat, ObjectId::ZERO);
+        cache.push(
+            "c".into(),
+            FileMode::Regular,
+            Stat { modified_seconds: 100, modified_nanos: 5, ..stat },
+            ObjectId::ZERO,
+        );
+        cache.finish();
+        cache
+    }
+
+    #[test]
+    fn a_cache_is_read_back_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("piton/index");
+        assert_eq!(StatCache::load(&path), StatCache::default());
+        sample().store(&path).unwrap();
+        assert_eq!(StatCache::load(&path), sample());
+        StatCache::default().store(&path).unwrap();
+        assert_eq!(StatCache::load(&path), StatCache::default());
+        // Nothing of the writing stays.
+        assert_eq!(std::fs::read_dir(folder.path().join("piton/tmp")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn every_broken_byte_and_every_cut_is_noticed() {
+        let bytes = sample().encode();
+        for at in 0..bytes.len() {
+            let mut broken = bytes.clone();
+            broken[at] ^= 1;
+            assert_eq!(StatCache::decode(&broken), None, "byte {at}");
+            assert_eq!(StatCache::decode(&bytes[..at]), None, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn only_an_equal_stat_of_a_settled_file_is_an_answer() {
+        let cache = sample();
+        let stat = Stat { modified_seconds: 99, modified_nanos: 7, inode: 3, size: 4, ..Stat::default() };
+        assert_eq!(cache.find(b"b", FileMode::Regular, &stat), Some(ObjectId::EMPTY_TREE));
+        assert_eq!(cache.find(b"b", FileMode::Symlink, &stat), None);
+        assert_eq!(cache.find(b"b", FileMode::Regular, &Stat { changed_nanos: 1, ..stat }), None);
+        assert_eq!(cache.find(b"x", FileMode::Regular, &stat), None);
+        let racy = Stat { modified_seconds: 100, modified_nanos: 5, ..stat };
+        assert_eq!(cache.find(b"c", FileMode::Regular, &racy), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! What a commit or a roll back changes in the user's index: the entries of its own files only.
+
+use std::collections::BTreeMap;
+
+use super::commit::CommitPlan;
+use super::delta::Delta;
+use super::error::CheckpointError;
+use super::index::{Index, IndexEntry};
+use super::merge::{Merged, three_way};
+use super::object::{Entry, FileMode, ObjectId};
+use super::objects::Objects;
+use super::path::RepoPath;
+use super::snapshot::Snapshot;
+use super::stat::Stat;
+use super::tree;
+
+/// Entries to replace (or to remove, with `None`).
+pub(crate) type IndexEdits = BTreeMap<RepoPath, Option<IndexEntry>>;
+
+/// What happens when the user has staged something else in the lines of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnOverlap {
+    /// There is no commit.
+    Refuse,
+    /// The commit was decided before: what is staged stays.
+    KeepStaged,
+}
+
+/// The entries of a commit's files: unstaged ones follow the commit, partly staged ones get the
+/// step's change on top of what is staged.
+pub(crate) fn of_commit(
+    objects: &Objects<'_>,
+    index: &Index,
+    plan: &CommitPlan,
+    head_tree: ObjectId,
+    stat_of: &dyn Fn(&RepoPath, Entry) -> Option<Stat>,
+    on_overlap: OnOverlap,
+) -> Result<IndexEdits, CheckpointError> {
+    let mut edits = IndexEdits::new();
+    let mut overlaps = Vec::new();
+    for (path, (old, new)) in &plan.cleaned {
+        let staged = staged_at(index, path);
+        let staged_entry = staged.map(|entry| Entry { mode: entry.mode, id: entry.id });
+        let committed = tree::find(objects, head_tree, path)?;
+        let wanted = if staged_entry == committed {
+            tree::find(objects, plan.tree, path)?
+        } else {
+            match three_way(objects, *old, staged_entry, *new)? {
+                Merged::Clean(entry) => entry,
+                Merged::Overlap if on_overlap == OnOverlap::KeepStaged => continue,
+                Merged::Overlap => {
+                    overlaps.push(path.clone());
+                    continue;
+                }
+            }
+        };
+        if wanted != staged_entry {
+            let stat = wanted.and_then(|entry| stat_of(path, entry)).unwrap_or_default();
+            edits.insert(path.clone(), wanted.map(|entry| IndexEntry::new(entry, stat)));
+        } else if let Some(entry) = wanted.filter(|entry| *new == Some(*entry)) {
+            // The step committed the file itself, only touched it, or changed line ends that git
+            // does not store: a stale size would make git call it modified.
+            let stat = stat_of(path, entry).unwrap_or_default();
+            if staged.is_some_and(|staged| staged.stat != stat) {
+                edits.insert(path.clone(), Some(IndexEntry::new(entry, stat)));
+            }
+        }
+    }
+    if overlaps.is_empty() { Ok(edits) } else { Err(CheckpointError::DirtyOverlap(overlaps)) }
+}
+
+/// What makes an index hold exactly a tree, whatever the user has staged.
+pub(crate) fn of_tree(
+    objects: &Objects<'_>,
+    index: &Index,
+    tree: ObjectId,
+    stat_of: &dyn Fn(&RepoPath, Entry) -> Option<Stat>,
+) -> Result<IndexEdits, CheckpointError> {
+    let announced = index.entries(0..index.len()).filter(|(_, entry)| entry.intent_to_add);
+    let mut edits: IndexEdits = announced.map(|(path, _)| (RepoPath::from_bytes(path), None)).collect();
+    for (path, _, wanted) in tree::differences(objects, tree::of_index(objects, index)?, tree)? {
+        let entry = wanted.map(|entry| IndexEntry::new(entry, stat_of(&path, entry).unwrap_or_default()));
+        edits.insert(path, entry);
+    }
+    Ok(edits)
+}
+
+/// The entries that a step staged or unstaged, as they were before; entries that somebody has
+/// changed since are kept and named.
+pub(crate) fn of_roll_back(
+    objects: &Objects<'_>,
+    index: &Index,
+    before: &Snapshot,
+    delta: &Delta,
+) -> Result<(IndexEdits, Vec<RepoPath>), CheckpointError> {
+    let mut edits = IndexEdits::new();
+    let mut kept = Vec::new();
+    let differences = match delta.index {
+        Some(change) => tree::differences(objects, change.before, change.after)?,
+        None => Vec::new(),
+    };
+    for (path, before, after) in differences {
+        let now = staged_at(index, &path).map(|entry| Entry { mode: entry.mode, id: entry.id });
+        if now == after {
+            edits.insert(path, before.map(|entry| IndexEntry::new(entry, Stat::default())));
+        } else if now != before {
+            kept.push(path);
+        }
+    }
+    for path in &delta.announced_added {
+        if !edits.contains_key(path) && is_announced(index, path) {
+            edits.insert(path.clone(), None);
+        }
+    }
+    for path in &delta.announced_removed {
+        let is_vacant = index.find(path.as_bytes()).is_none();
+        if is_vacant || matches!(edits.get(path), Some(None)) {
+            let mode = tree::find(objects, before.tree, path)?.map_or(FileMode::Regular, |entry| entry.mode);
+            let entry = Entry { mode, id: objects.write_blob(b"")? };
+            let announced = IndexEntry { intent_to_add: true, ..IndexEntry::new(entry, Stat::default()) };
+            edits.insert(path.clone(), Some(announced));
+        }
+    }
+    Ok((edits, kept))
+}
+
+fn is_announced(index: &Index, path: &RepoPath) -> bool {
+    index.find(path.as_bytes()).and_then(|at| index.get(at)).is_some_and(|entry| entry.intent_to_add)
+}
+
+/// What is staged for a file; a file that was only announced (`git add -N`) is not.
+fn staged_at<'index>(index: &'index Index, path: &RepoPath) -> Option<&'index IndexEntry> {
+    index.find(path.as_bytes()).and_then(|at| index.get(at)).filter(|entry| !entry.intent_to_add)
+}

@@ -1,0 +1,302 @@
+//! Trees: changing some files of one, and what two of them differ in.
+//!
+//! Works on the raw objects, one folder at a time, and reads only the folders on the way to a
+//! change. libgit2's `TreeUpdateBuilder` cannot swap a file for a folder; here that is no special case.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use git2::ObjectType;
+
+use super::error::CheckpointError;
+use super::index::Index;
+use super::object::{Entry, FileMode, ObjectId};
+use super::objects::Objects;
+use super::path::RepoPath;
+
+/// A file that differs: what the one tree has and what the other.
+pub(crate) type Difference = (RepoPath, Option<Entry>, Option<Entry>);
+
+/// What to put at paths (or to remove, with `None`).
+pub(crate) type Edits = BTreeMap<RepoPath, Option<Entry>>;
+
+const FOLDER: u32 = 0o040_000;
+
+/// One name in a folder. The bits are kept as they are: old repositories hold `100664`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Node {
+    bits: u32,
+    id: ObjectId,
+}
+
+type Folder = BTreeMap<Vec<u8>, Node>;
+
+/// What is to happen to a name itself.
+#[derive(Clone, Copy, Default)]
+enum OwnEdit {
+    #[default]
+    None,
+    Remove,
+    Put(Entry),
+}
+
+/// What is to happen at and below one name of a folder.
+#[derive(Default)]
+struct NameEdits<'a> {
+    own: OwnEdit,
+    below: Vec<(&'a [u8], Option<Entry>)>,
+}
+
+/// The tree with some files replaced, added or removed. Folders without files vanish.
+pub(crate) fn edit(objects: &Objects<'_>, base: ObjectId, edits: &Edits) -> Result<ObjectId, CheckpointError> {
+    if edits.is_empty() {
+        return Ok(base);
+    }
+    let edits = edits.iter().map(|(path, entry)| (path.as_bytes(), *entry)).collect();
+    match edit_folder(objects, Some(base), edits)? {
+        Some(tree) => Ok(tree),
+        None => write(objects, &Folder::new()),
+    }
+}
+
+/// The tree of what is staged, from the cached trees of the index where they are valid.
+pub(crate) fn of_index(objects: &Objects<'_>, index: &Index) -> Result<ObjectId, CheckpointError> {
+    match index.cached_tree().filter(|tree| objects.exists(*tree)) {
+        Some(tree) => Ok(tree),
+        None => index_folder(objects, index, 0..index.len(), 0),
+    }
+}
+
+/// The files in which two trees differ, in the order of their paths.
+pub(crate) fn differences(
+    objects: &Objects<'_>,
+    one: ObjectId,
+    other: ObjectId,
+) -> Result<Vec<Difference>, CheckpointError> {
+    let mut found = Vec::new();
+    compare(objects, &RepoPath::default(), Some(one), Some(other), &mut found)?;
+    found.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    Ok(found)
+}
+
+/// What a tree has at a path.
+pub(crate) fn find(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath) -> Result<Option<Entry>, CheckpointError> {
+    Ok(find_node(objects, tree, path)?.and_then(Node::entry))
+}
+
+/// Whether a tree has a folder at a path.
+pub(crate) fn has_folder(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath) -> Result<bool, CheckpointError> {
+    Ok(path.is_top() || find_node(objects, tree, path)?.is_some_and(|node| node.bits == FOLDER))
+}
+
+/// Every file and folder of a tree.
+pub(crate) fn everything(objects: &Objects<'_>, tree: ObjectId) -> Result<Vec<RepoPath>, CheckpointError> {
+    let mut found = Vec::new();
+    let mut folders = vec![(RepoPath::default(), tree)];
+    while let Some((path, id)) = folders.pop() {
+        for (child, node) in read(objects, id)? {
+            let path = path.join(&child);
+            if node.bits == FOLDER {
+                folders.push((path.clone(), node.id));
+            }
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Every file of a tree whose name is `name`.
+pub(crate) fn files_named(
+    objects: &Objects<'_>,
+    tree: ObjectId,
+    name: &[u8],
+) -> Result<Vec<(RepoPath, Entry)>, CheckpointError> {
+    let mut found = Vec::new();
+    let mut folders = vec![(RepoPath::default(), tree)];
+    while let Some((path, id)) = folders.pop() {
+        for (child, node) in read(objects, id)? {
+            match node.entry() {
+                None => folders.push((path.join(&child), node.id)),
+                Some(entry) if child == name => found.push((path.join(&child), entry)),
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl Node {
+    fn entry(self) -> Option<Entry> {
+        let mode = match self.bits {
+            FOLDER => return None,
+            bits => FileMode::from_bits(bits).unwrap_or(FileMode::Regular),
+        };
+        Some(Entry { mode, id: self.id })
+    }
+
+    fn folder(id: ObjectId) -> Self {
+        Self { bits: FOLDER, id }
+    }
+}
+
+impl From<Entry> for Node {
+    fn from(entry: Entry) -> Self {
+        Self { bits: entry.mode.bits(), id: entry.id }
+    }
+}
+
+fn edit_folder(
+    objects: &Objects<'_>,
+    base: Option<ObjectId>,
+    edits: Vec<(&[u8], Option<Entry>)>,
+) -> Result<Option<ObjectId>, CheckpointError> {
+    let mut folder = base.map_or_else(|| Ok(Folder::new()), |id| read(objects, id))?;
+    let before = folder.clone();
+    let mut names: BTreeMap<&[u8], NameEdits<'_>> = BTreeMap::new();
+    for (path, entry) in edits {
+        match path.iter().position(|byte| *byte == b'/') {
+            Some(at) => names.entry(&path[..at]).or_default().below.push((&path[at + 1..], entry)),
+            None => names.entry(path).or_default().own = entry.map_or(OwnEdit::Remove, OwnEdit::Put),
+        }
+    }
+    for (name, edits) in names {
+        let old = folder.get(name).copied();
+        let old_folder = old.filter(|node| node.bits == FOLDER).map(|node| node.id);
+        let below = if edits.below.is_empty() { old_folder } else { edit_folder(objects, old_folder, edits.below)? };
+        let new = match (edits.own, below) {
+            (OwnEdit::Put(entry), _) => Some(Node::from(entry)),
+            (_, Some(id)) => Some(Node::folder(id)),
+            (OwnEdit::None, None) => old.filter(|node| node.bits != FOLDER),
+            (OwnEdit::Remove, None) => None,
+        };
+        match new {
+            Some(node) => folder.insert(name.to_vec(), node),
+            None => folder.remove(name),
+        };
+    }
+    if folder.is_empty() {
+        return Ok(None);
+    }
+    match base {
+        Some(id) if folder == before => Ok(Some(id)),
+        _ => write(objects, &folder).map(Some),
+    }
+}
+
+/// The tree of a range of index entries that share the folder of their first `depth` bytes.
+fn index_folder(
+    objects: &Objects<'_>,
+    index: &Index,
+    range: std::ops::Range<usize>,
+    depth: usize,
+) -> Result<ObjectId, CheckpointError> {
+    let mut folder = Folder::new();
+    let mut at = range.start;
+    while at < range.end {
+        let path = index.path(at);
+        let rest = &path[depth..];
+        let Some(slash) = rest.iter().position(|byte| *byte == b'/') else {
+            // `git add -N` only announces a file; what is staged has no content of it yet.
+            if let Some(entry) = index.get(at).filter(|entry| !entry.intent_to_add && entry.stage == 0) {
+                folder.insert(rest.to_vec(), Node { bits: entry.mode.bits(), id: entry.id });
+            }
+            at += 1;
+            continue;
+        };
+        let inner = depth + slash + 1;
+        let end = index.below(at..range.end, &path[..inner - 1]).end;
+        let tree = match index.cached_tree_of(&path[..inner - 1]).filter(|tree| objects.exists(*tree)) {
+            Some(tree) => tree,
+            None => index_folder(objects, index, at..end, inner)?,
+        };
+        if tree != ObjectId::EMPTY_TREE {
+            folder.insert(rest[..slash].to_vec(), Node::folder(tree));
+        }
+        at = end;
+    }
+    write(objects, &folder)
+}
+
+fn compare(
+    objects: &Objects<'_>,
+    path: &RepoPath,
+    one: Option<ObjectId>,
+    other: Option<ObjectId>,
+    found: &mut Vec<Difference>,
+) -> Result<(), CheckpointError> {
+    if one == other {
+        return Ok(());
+    }
+    let one = one.map_or_else(|| Ok(Folder::new()), |id| read(objects, id))?;
+    let other = other.map_or_else(|| Ok(Folder::new()), |id| read(objects, id))?;
+    let names: BTreeSet<&Vec<u8>> = one.keys().chain(other.keys()).collect();
+    for name in names {
+        let (before, after) = (one.get(name).copied(), other.get(name).copied());
+        if before == after {
+            continue;
+        }
+        let path = path.join(name);
+        let files = (before.and_then(Node::entry), after.and_then(Node::entry));
+        if files != (None, None) {
+            found.push((path.clone(), files.0, files.1));
+        }
+        let folder = |node: Option<Node>| node.filter(|node| node.bits == FOLDER).map(|node| node.id);
+        compare(objects, &path, folder(before), folder(after), found)?;
+    }
+    Ok(())
+}
+
+fn find_node(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath) -> Result<Option<Node>, CheckpointError> {
+    let mut node = Node::folder(tree);
+    for name in path.components() {
+        if node.bits != FOLDER {
+            return Ok(None);
+        }
+        match read(objects, node.id)?.get(name) {
+            Some(found) => node = *found,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(node))
+}
+
+fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Folder, CheckpointError> {
+    if id == ObjectId::EMPTY_TREE {
+        return Ok(Folder::new());
+    }
+    let data = objects.read(id)?;
+    parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}") })
+}
+
+fn parse(mut data: &[u8]) -> Option<Folder> {
+    let mut folder = Folder::new();
+    while !data.is_empty() {
+        let space = data.iter().position(|byte| *byte == b' ')?;
+        let bits = u32::from_str_radix(std::str::from_utf8(&data[..space]).ok()?, 8).ok()?;
+        let rest = &data[space + 1..];
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        let id: [u8; 20] = rest.get(end + 1..end + 21)?.try_into().ok()?;
+        folder.insert(rest[..end].to_vec(), Node { bits, id: ObjectId::from_bytes(id) });
+        data = &rest[end + 21..];
+    }
+    Some(folder)
+}
+
+fn write(objects: &Objects<'_>, folder: &Folder) -> Result<ObjectId, CheckpointError> {
+    let mut nodes: Vec<(&Vec<u8>, &Node)> = folder.iter().collect();
+    nodes.sort_by(|one, other| git_order(*one, *other));
+    let mut data = Vec::new();
+    for (name, node) in nodes {
+        data.extend_from_slice(format!("{:o} ", node.bits).as_bytes());
+        data.extend_from_slice(name);
+        data.push(0);
+        data.extend_from_slice(node.id.as_bytes());
+    }
+    objects.write(ObjectType::Tree, &data)
+}
+
+/// Git sorts a folder as if its name ended with a slash.
+fn git_order((one, first): (&Vec<u8>, &Node), (other, second): (&Vec<u8>, &Node)) -> Ordering {
+    let end = |node: &Node| (node.bits == FOLDER).then_some(b'/');
+    one.iter().copied().chain(end(first)).cmp(other.iter().copied().chain(end(second)))
+}

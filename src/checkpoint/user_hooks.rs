@@ -1,0 +1,192 @@
+//! The user's say in a commit: hooks, signatures, and the search for secrets.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::checkpointer::Checkpointer;
+use super::commit::CommitPlan;
+use super::error::CheckpointError;
+use super::files::read_if_there;
+use super::git_cli::GitProgram;
+use super::git_cli::hook::{Hook, HookCall, HookOutcome, find_hook, run_hook};
+use super::git_cli::signing::{UnsignedCommit, create_signed_commit};
+use super::identity::Identity;
+use super::message::Trailers;
+use super::object::ObjectId;
+use super::objects::Objects;
+use super::secret::Scanner;
+use super::snapshot::Snapshot;
+use crate::config::{HookPolicy, SecretPolicy};
+
+/// A hook may run linters and tests; one that takes longer than this hangs.
+const HOOK_LIMIT: Duration = Duration::from_mins(5);
+/// A person may have to touch a key.
+const SIGNING_LIMIT: Duration = Duration::from_mins(1);
+
+/// Whether the `pre-commit` hook ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookRun {
+    /// There is none, or none is wanted.
+    None,
+    /// It agreed; files may have changed.
+    Ran,
+    /// It was left out, for this reason.
+    Skipped(String),
+}
+
+impl Checkpointer {
+    /// Whether the user has a `pre-commit` hook.
+    pub fn has_pre_commit(&self) -> bool {
+        find_hook(&self.repository.git, Hook::PreCommit).is_some()
+    }
+
+    /// Runs the user's `pre-commit` hook on a private index with what the commit will hold.
+    pub fn run_pre_commit(
+        &mut self,
+        plan: &CommitPlan,
+        after: &Snapshot,
+        run: &str,
+        now: Timestamp,
+    ) -> Result<HookRun, CheckpointError> {
+        if !self.has_pre_commit() {
+            return Ok(HookRun::None);
+        }
+        match self.options.hooks {
+            HookPolicy::Skip => {
+                return Ok(HookRun::Skipped("`pre-commit` was skipped: `checkpoint.hooks` is `skip`".to_owned()));
+            }
+            HookPolicy::Auto if self.is_dirty_outside(plan, after)? => {
+                let reason = "`pre-commit` was skipped: other files have changes that it might stash or rewrite";
+                return Ok(HookRun::Skipped(reason.to_owned()));
+            }
+            HookPolicy::Auto | HookPolicy::Run => {}
+        }
+        let index = self.write_private_index(plan)?;
+        let identity = Identity::find(&self.repository, &self.options.environment, now)?;
+        let call = HookCall { arguments: &[], index: &index, run, author: &identity.author, limit: HOOK_LIMIT };
+        let outcome = run_hook(&self.git_program(), &self.repository.git, Hook::PreCommit, &call)?;
+        Ok(if outcome == HookOutcome::Absent { HookRun::None } else { HookRun::Ran })
+    }
+
+    /// Lets the user's hooks see and change the message; our trailers must survive.
+    pub fn edit_message(
+        &mut self,
+        plan: &CommitPlan,
+        message: String,
+        run: &str,
+        now: Timestamp,
+    ) -> Result<String, CheckpointError> {
+        let hooks: Vec<Hook> = [Hook::PrepareCommitMessage, Hook::CommitMessage]
+            .into_iter()
+            .filter(|hook| find_hook(&self.repository.git, *hook).is_some())
+            .collect();
+        if hooks.is_empty() || self.options.hooks == HookPolicy::Skip {
+            return Ok(message);
+        }
+        let index = self.write_private_index(plan)?;
+        let identity = Identity::find(&self.repository, &self.options.environment, now)?;
+        let file = self.repository.own_folder().join("tmp").join("COMMIT_EDITMSG");
+        std::fs::write(&file, &message).map_err(CheckpointError::io("write", &file))?;
+        for hook in &hooks {
+            let arguments = match hook {
+                Hook::PrepareCommitMessage => vec![file.as_os_str(), "message".as_ref()],
+                _ => vec![file.as_os_str()],
+            };
+            let call =
+                HookCall { arguments: &arguments, index: &index, run, author: &identity.author, limit: HOOK_LIMIT };
+            run_hook(&self.git_program(), &self.repository.git, *hook, &call)?;
+        }
+        let edited = read_if_there(&file)?.unwrap_or_default();
+        let edited = String::from_utf8_lossy(&edited).into_owned();
+        if Trailers::find(&edited) != Trailers::find(&message) {
+            let hook = hooks.last().map_or("commit-msg", |hook| hook.name());
+            let reason = "it changed or removed the trailers that name the run".to_owned();
+            return Err(CheckpointError::HookFailed { hook, reason });
+        }
+        Ok(edited)
+    }
+
+    /// Tells the user's `post-commit` hook; what it says does not matter any more.
+    pub fn run_post_commit(&self, run: &str, now: Timestamp) {
+        if self.options.hooks == HookPolicy::Skip || find_hook(&self.repository.git, Hook::PostCommit).is_none() {
+            return;
+        }
+        let Ok(identity) = Identity::find(&self.repository, &self.options.environment, now) else { return };
+        let index = self.repository.index_file();
+        let call = HookCall { arguments: &[], index: &index, run, author: &identity.author, limit: HOOK_LIMIT };
+        // The commit is there; a hook that fails now can only be ignored, as git does.
+        let _ = run_hook(&self.git_program(), &self.repository.git, Hook::PostCommit, &call);
+    }
+
+    /// What looks for secrets, knowing what the user allows.
+    pub(super) fn secret_scanner(&self) -> Result<Scanner, CheckpointError> {
+        let allowed = self.options.secrets_allowed.iter().map(String::as_str);
+        Scanner::allowing(allowed)
+            .map_err(|err| CheckpointError::InvalidAllowance { entry: err.entry, reason: err.reason })
+    }
+
+    /// Looks for secrets in what a commit would add; returns what is only to be said.
+    pub fn check_secrets(&self, plan: &CommitPlan) -> Result<Vec<String>, CheckpointError> {
+        let scanner = self.secret_scanner()?;
+        let objects = Objects::of(&self.repository.git)?;
+        let mut hits = Vec::new();
+        for change in &plan.changes {
+            let content = |entry: Option<super::object::Entry>| match entry.filter(|entry| entry.mode.is_file()) {
+                Some(entry) => objects.read(entry.id).map(Some),
+                None => Ok(None),
+            };
+            if let Some(after) = content(change.after)? {
+                hits.extend(scanner.scan_change(&change.path, content(change.before)?.as_deref(), &after));
+            }
+        }
+        if hits.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.options.secrets {
+            SecretPolicy::Block => Err(CheckpointError::SecretFound(hits)),
+            SecretPolicy::Warn => Ok(hits
+                .iter()
+                .map(|hit| {
+                    format!(
+                        "looks like a secret: {} in `{}` line {} ({})",
+                        hit.rule, hit.path, hit.line, hit.fingerprint
+                    )
+                })
+                .collect()),
+        }
+    }
+
+    pub(super) fn create_signed_commit(
+        &self,
+        plan: &CommitPlan,
+        message: &str,
+        identity: &Identity,
+    ) -> Result<ObjectId, CheckpointError> {
+        let parents: Vec<ObjectId> = plan.head.commit.into_iter().collect();
+        let commit = UnsignedCommit {
+            tree: plan.tree,
+            parents: &parents,
+            message,
+            author: &identity.author,
+            committer: &identity.committer,
+        };
+        create_signed_commit(&self.git_program(), &self.repository.git, &commit, SIGNING_LIMIT)
+    }
+
+    /// Whether anything but the files of a commit differs from HEAD, on disk or staged.
+    fn is_dirty_outside(&self, plan: &CommitPlan, after: &Snapshot) -> Result<bool, CheckpointError> {
+        let ours = |path: &super::path::RepoPath| plan.changes.iter().any(|change| change.path == *path);
+        if self.delta_to_head(after)?.changes.iter().any(|change| !ours(&change.path)) {
+            return Ok(true);
+        }
+        let objects = Objects::of(&self.repository.git)?;
+        let head_tree = self.repository.tree_of(plan.head.commit)?;
+        let staged = super::tree::differences(&objects, head_tree, after.index_tree)?;
+        Ok(staged.iter().any(|(path, ..)| !ours(path)))
+    }
+
+    fn git_program(&self) -> GitProgram {
+        GitProgram::new(self.options.environment.clone(), self.repository.git_dir(), self.repository.top())
+    }
+}

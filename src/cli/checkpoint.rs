@@ -1,0 +1,68 @@
+//! `piton checkpoint`: committing what steps left on disk.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::exec::words;
+use super::render;
+use super::ui::Ui;
+use super::undo::existing_paths;
+use crate::checkpoint::secret::redacted;
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::item::directive::CheckpointMode;
+use crate::run::checkpoint::{self, CheckpointRequest, Selection};
+use crate::run::session::RunRequest;
+
+/// Commits what steps of piton left on disk, or files that are named
+///
+/// Without arguments only what steps changed since the last checkpoint is committed. Your own
+/// changes are committed when you name them, or with `--all`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton checkpoint                      What steps in explicit mode left on disk
+  piton checkpoint src -m 'feat: new'   Everything that differs below `src`
+  piton checkpoint --all                Everything that differs from HEAD")]
+pub(super) struct CheckpointArguments {
+    /// Files and folders whose changes are committed, whoever made them.
+    #[arg(value_name = "PATH")]
+    paths: Vec<OsString>,
+    /// Commits everything that differs from HEAD, whoever changed it.
+    #[arg(long, conflicts_with = "paths")]
+    all: bool,
+    /// The message of the commit, instead of a generated one.
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+    /// What the checkpoint is about.
+    #[arg(long, value_name = "NAME", default_value = "checkpoint")]
+    operation: String,
+}
+
+pub(super) fn run(arguments: &CheckpointArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let selection = match (arguments.all, arguments.paths.as_slice()) {
+        (true, _) => Selection::All,
+        (false, []) => Selection::Recorded,
+        (false, paths) => Selection::Paths(existing_paths(ctx, paths)?),
+    };
+    let recorded = selection == Selection::Recorded;
+    let request = CheckpointRequest {
+        selection,
+        operation: redacted(&arguments.operation),
+        message: arguments.message.as_deref().map(redacted),
+        directive: None,
+    };
+    let run = RunRequest {
+        name: "checkpoint".to_owned(),
+        command: words("checkpoint", &arguments.paths),
+        mode: CheckpointMode::Auto,
+        lock_timeout: Duration::ZERO,
+    };
+    let summary = checkpoint::checkpoint(ctx, &request, &run, &mut |event| render::event(ui, event))?;
+    let nothing =
+        summary.steps.iter().all(|step| step.checkpoint.as_ref().is_none_or(|made| made.commit_sha.is_none()));
+    if recorded && nothing && summary.error.is_none() {
+        ui.hint("no step left changes behind; commit your own with `piton checkpoint PATH…` or `--all`");
+    }
+    Ok(render::end(ui, &summary))
+}

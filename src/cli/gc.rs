@@ -1,0 +1,54 @@
+//! `piton gc`: dropping snapshots that nobody needs.
+
+use serde_json::json;
+
+use super::ui::{Format, Ui};
+use crate::audit::retention::Limits;
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::run::gc;
+
+/// Drops snapshots that nobody needs any more
+///
+/// Every step is kept by refs below `refs/piton/local/`, so that it can be undone. Those of runs that
+/// are older than `--keep-days` and not among the newest `--keep-runs` are removed. Kept in any case:
+/// what is on disk and in no commit, runs that have not ended, commits that no branch has, and
+/// whatever a kept step is about. Journals are never removed: `piton log` and `piton verify` go on
+/// to tell of every run. The space comes back when git collects its garbage (`git gc`).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton gc --dry-run                   See what would be dropped
+  piton gc --keep-days 3 --keep-runs 10")]
+pub(super) struct GcArguments {
+    /// Says what would be done and does nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Keeps runs that ended in the last N days.
+    #[arg(long, value_name = "N", default_value_t = 14)]
+    keep_days: u32,
+    /// Keeps the newest N runs.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    keep_runs: usize,
+}
+
+pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let limits = Limits { days: arguments.keep_days, runs: arguments.keep_runs };
+    let done = if arguments.dry_run { gc::preview(ctx, limits)? } else { gc::collect(ctx, limits, &mut |_| {})? };
+    if ui.format() == Format::Json {
+        ui.json(&json!({ "dry_run": arguments.dry_run, "dropped": done.drop, "kept": done.kept, "runs": done.runs }))?;
+        return Ok(ExitStatus::Success);
+    }
+    if arguments.dry_run {
+        for pin in &done.drop {
+            ui.line(&pin.name)?;
+        }
+    }
+    let verb = if arguments.dry_run { "would drop" } else { "dropped" };
+    let (dropped, runs) = (done.drop.len(), done.runs);
+    ui.success(&format!("{verb} {dropped} snapshots of {runs} runs, kept {}; journals stay", done.kept));
+    if dropped > 0 && !arguments.dry_run {
+        ui.hint("`git gc` gives the space back");
+    }
+    Ok(ExitStatus::Success)
+}

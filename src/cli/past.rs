@@ -1,0 +1,144 @@
+//! What the commands that look back share: loading journals, and words for what they say.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::render::{files, stat};
+use super::ui::Ui;
+use crate::audit::history::{History, Outcome, RunRecord, StepRecord};
+use crate::checkpoint::delta::{Change, ChangeKind};
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::repository::Repository;
+use crate::context::Context;
+use crate::error::Error;
+use crate::journal::StepId;
+use crate::journal::event::StepKind;
+use crate::journal::summary::{RunStatus, StepStatus};
+use crate::run::error::RunError;
+use crate::run::session::open_repository;
+
+/// Everything that was recorded about a project.
+pub(super) struct Past {
+    pub(super) history: History,
+    pub(super) undone: BTreeSet<StepId>,
+    /// None where runs happened without git.
+    pub(super) repository: Option<Repository>,
+}
+
+/// Reads every journal of the project; those that cannot be read are named.
+pub(super) fn load(ctx: &Context, ui: &mut Ui) -> Result<Past, Error> {
+    let repository = match open_repository(ctx) {
+        Ok(repository) => Some(repository),
+        Err(CheckpointError::NoRepository(_)) => None,
+        Err(err) => return Err(RunError::from(err).into()),
+    };
+    let folder = match &repository {
+        Some(repository) => repository.runs_folder(),
+        None => ctx.state_folder().join("runs"),
+    };
+    let (history, unreadable) = History::load(&folder).map_err(RunError::from)?;
+    for err in unreadable {
+        ui.warning(&format!("{err}; `piton verify --all` says more"));
+    }
+    let undone = history.undone();
+    Ok(Past { history, undone, repository })
+}
+
+impl Past {
+    /// The repository, for commands that make no sense without.
+    pub(super) fn git(&self, ctx: &Context) -> Result<&Repository, Error> {
+        let none = || RunError::from(CheckpointError::NoRepository(ctx.root.clone()));
+        Ok(self.repository.as_ref().ok_or_else(none)?)
+    }
+
+    /// The work tree of this project, as journals name it.
+    pub(super) fn root(&self, ctx: &Context) -> String {
+        let top = self.repository.as_ref().map_or(ctx.root.as_path(), Repository::top);
+        top.to_string_lossy().into_owned()
+    }
+}
+
+/// A time on the clock of whoever reads it.
+pub(super) fn time(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// What was run, as one would type it.
+pub(super) fn words(run: &RunRecord) -> String {
+    match &run.directive {
+        Some(directive) => format!("directive {directive}"),
+        None => shell_words(run.command.get(1..).unwrap_or_default()),
+    }
+}
+
+pub(super) fn shell_words(words: &[String]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:@%+,~^".contains(c);
+    let quoted = |word: &String| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// How a run ended, in one word.
+pub(super) fn run_status(run: &RunRecord) -> &'static str {
+    match run.status() {
+        Some(RunStatus::Succeeded) => "succeeded",
+        Some(RunStatus::Failed) => "failed",
+        Some(RunStatus::Denied) => "denied",
+        Some(RunStatus::Waiting) => "waiting",
+        Some(RunStatus::Cancelled) => "cancelled",
+        None => "unfinished",
+    }
+}
+
+pub(super) fn step_status(step: &StepRecord) -> &'static str {
+    match step.status {
+        Some(StepStatus::Succeeded) => "succeeded",
+        Some(StepStatus::Failed) => "failed",
+        Some(StepStatus::Denied) => "denied",
+        Some(StepStatus::Cancelled) => "cancelled",
+        None => "unfinished",
+    }
+}
+
+/// What became of the changes of a step.
+pub(super) fn outcome(step: &StepRecord) -> String {
+    let found = || step.delta.as_ref().map(|delta| (delta.changes.len() as u64, delta.insertions(), delta.deletions()));
+    let counted = |what: &str| match found() {
+        Some((count, insertions, deletions)) => format!("{what}  {}", stat(count, insertions, deletions)),
+        None => what.to_owned(),
+    };
+    match (&step.outcome, &step.kind) {
+        (Outcome::Open, _) => "unfinished".to_owned(),
+        (Outcome::NoChanges, _) => "no changes".to_owned(),
+        (Outcome::RolledBack { .. }, _) => counted("rolled back"),
+        (Outcome::Committed { commit, files_changed, insertions, deletions, .. }, _) => {
+            format!("{}  {}", commit.short(), stat(*files_changed, *insertions, *deletions))
+        }
+        (_, StepKind::RollBack { to }) => counted(&format!("branch moved to {}", to.short())),
+        (Outcome::Failed { .. } | Outcome::Kept { .. }, _) if step.before.is_none() => "no checkpoints".to_owned(),
+        (Outcome::Failed { .. } | Outcome::Kept { .. }, _) => counted("on disk"),
+    }
+}
+
+/// One line per file: what happened to it, and how many lines.
+pub(super) fn stat_lines(ui: &mut Ui, changes: &[Change]) -> Result<(), Error> {
+    for change in changes {
+        let letter = match change.kind() {
+            ChangeKind::Added => 'A',
+            ChangeKind::Deleted => 'D',
+            ChangeKind::Modified => 'M',
+        };
+        ui.line(&format!("{letter} {}  +{} −{}", change.path, change.insertions, change.deletions))?;
+    }
+    let sum = |count: fn(&Change) -> u64| changes.iter().map(count).sum::<u64>();
+    let (insertions, deletions) = (sum(|change| change.insertions), sum(|change| change.deletions));
+    ui.line(&if changes.is_empty() { files(0) } else { stat(changes.len() as u64, insertions, deletions) })?;
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Events of a run as lines for people; the same events are the lines of `--format json`.
+
+use super::ui::{Format, Ui};
+use crate::checkpoint::path::{RepoPath, listed};
+use crate::error::ExitStatus;
+use crate::journal::event::Event;
+use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary};
+
+/// Shows one event.
+pub(super) fn event(ui: &mut Ui, event: &Event) {
+    if ui.format() == Format::Json {
+        ui.json_now(event);
+        return;
+    }
+    match event {
+        Event::Committed { commit, message, files_changed, insertions, deletions, notes, .. } => {
+            let summary = message.lines().next().unwrap_or_default();
+            let stat = stat(*files_changed, *insertions, *deletions);
+            ui.success(&format!("committed {} {summary} ({stat})", commit.short()));
+            for note in notes {
+                ui.note(&format!("  {note}"));
+            }
+        }
+        Event::RolledBack { paths, kept, repositories, rescue, .. } => {
+            ui.failure(&format!("rolled back {}", files(*paths)));
+            if !kept.is_empty() {
+                ui.warning(&format!("kept, because they have changed since: {}", listed(kept)));
+            }
+            if !repositories.is_empty() {
+                let listed = listed(repositories);
+                ui.warning(&format!("left where they are, because they are repositories of their own: {listed}"));
+            }
+            if let Some(rescue) = rescue {
+                ui.detail(&format!("  the undone work is pinned by `{rescue}`"));
+            }
+        }
+        Event::ChangesFound { delta, .. } if !delta.not_captured.is_empty() => not_captured(ui, &delta.not_captured),
+        Event::NoChanges { not_captured: paths, .. } => {
+            ui.note("no changes");
+            if !paths.is_empty() {
+                not_captured(ui, paths);
+            }
+        }
+        Event::CheckpointFailed { .. } => ui.failure("no checkpoint was made; the changes stay on disk"),
+        Event::CheckpointSkipped { reason, .. } => ui.note(&format!("no checkpoint: {reason}")),
+        Event::Recovered { found, did, .. } => {
+            ui.warning(&format!("a run had been cut off: {found}; {did}"));
+        }
+        _ => {}
+    }
+}
+
+fn not_captured(ui: &mut Ui, paths: &[RepoPath]) {
+    ui.warning(&format!("changed outside of checkpoints and left alone: {}", listed(paths)));
+}
+
+/// Shows how a run ended and makes it an exit code. `events` has said the rest.
+pub(super) fn end(ui: &mut Ui, summary: &RunSummary) -> ExitStatus {
+    if let (Format::Human, Some(error)) = (ui.format(), &summary.error) {
+        failed(ui, error);
+    }
+    match summary.status {
+        RunStatus::Succeeded => ExitStatus::Success,
+        RunStatus::Failed | RunStatus::Waiting => ExitStatus::Failure,
+        RunStatus::Denied => ExitStatus::Denied,
+        RunStatus::Cancelled => ExitStatus::Interrupted,
+    }
+}
+
+fn failed(ui: &mut Ui, error: &ErrorSummary) {
+    ui.complaint(&format!("{} [{}]", error.message, error.code));
+    if let Some(suggestion) = &error.suggestion {
+        ui.hint(suggestion);
+    }
+}
+
+/// "3 files, +5 −1".
+pub(super) fn stat(count: u64, insertions: u64, deletions: u64) -> String {
+    format!("{}, +{insertions} −{deletions}", files(count))
+}
+
+pub(super) fn files(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "file" } else { "files" })
+}

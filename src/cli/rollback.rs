@@ -1,0 +1,101 @@
+//! `piton rollback --hard`: the blunt way back.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::exec::words;
+use super::past;
+use super::render;
+use super::ui::{Answer, Format, Ui};
+use crate::audit::reference;
+use crate::checkpoint::path::listed;
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::item::directive::CheckpointMode;
+use crate::run::error::RunError;
+use crate::run::hard::{self, HardPreview};
+use crate::run::session::RunRequest;
+
+/// Takes branch, index and tracked files back to a commit, at once
+///
+/// Like `git reset --hard`, after keeping what is discarded below `refs/piton/local/`. Files that git
+/// does not track stay. To take a single step back and keep everything else, use `piton undo`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton rollback --hard 01k9x2bf/1     To the commit of a step
+  piton rollback --hard HEAD~2 --yes   Without being asked
+  piton undo                           Take back one step only")]
+pub(super) struct RollbackArguments {
+    /// A commit, or a step that was committed.
+    #[arg(value_name = "REF")]
+    reference: Option<String>,
+    /// Moves the branch and discards what is not committed.
+    #[arg(long)]
+    hard: bool,
+    /// Does not ask.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub(super) fn run(arguments: &RollbackArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let Some(name) = arguments.reference.as_deref().filter(|_| arguments.hard) else { return Err(Error::OnlyHard) };
+    let past = past::load(ctx, ui)?;
+    let to = reference::find_commit(&past.history, past.git(ctx)?, name).map_err(RunError::from)?;
+    let preview = hard::preview(ctx, to)?;
+    if ui.format() == Format::Human {
+        show(ui, &preview);
+    }
+    if !arguments.yes {
+        match ui.confirm("Go on?")? {
+            Some(Answer::Yes) => {}
+            Some(Answer::No) => {
+                ui.note("nothing was changed");
+                return Ok(ExitStatus::Failure);
+            }
+            None => return Err(RunError::NotConfirmed("rollback --hard").into()),
+        }
+    }
+    let request = RunRequest {
+        name: "rollback".to_owned(),
+        command: words("rollback", &["--hard".into(), OsString::from(name)]),
+        mode: CheckpointMode::Auto,
+        lock_timeout: Duration::ZERO,
+    };
+    let end = hard::roll_back_hard(ctx, to, &request, &mut |event| {
+        if ui.format() == Format::Json {
+            render::event(ui, event);
+        }
+    })?;
+    if ui.format() == Format::Human {
+        ui.success(&format!("`{}` and the tracked files are as at {}", short(&preview.target), to.short()));
+        ui.note(&format!("what was there is kept by `{}`", end.discarded));
+        if !preview.discarded.is_empty() {
+            ui.hint(&format!("`git restore --source={} -- PATH` brings a file back", end.discarded));
+        }
+        if let (Some(from), false) = (preview.from, preview.commits.is_empty()) {
+            ui.hint(&format!("`git branch NAME {}` brings the commits back", from.short()));
+        }
+    }
+    Ok(render::end(ui, &end.summary))
+}
+
+fn show(ui: &mut Ui, preview: &HardPreview) {
+    let from = preview.from.map_or_else(|| "no commit".to_owned(), |from| from.short());
+    ui.note(&format!("`{}` moves from {from} to {}", short(&preview.target), preview.to.short()));
+    match preview.commits.len() {
+        0 => {}
+        1 => ui.note("1 commit is left behind"),
+        count => ui.note(&format!("{count} commits are left behind")),
+    }
+    if !preview.discarded.is_empty() {
+        ui.note(&format!("work that is in no commit is discarded: {}", listed(&preview.discarded)));
+    }
+    if !preview.left.is_empty() {
+        ui.warning(&format!("outside of checkpoints and left as they are: {}", listed(&preview.left)));
+    }
+}
+
+fn short(target: &str) -> &str {
+    target.strip_prefix("refs/heads/").unwrap_or(target)
+}

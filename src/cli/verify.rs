@@ -1,0 +1,74 @@
+//! `piton verify`: whether journals, commits and refs still tell the same story.
+
+use super::ui::{Format, Ui};
+use crate::audit::reference;
+use crate::audit::verification::{self, Scope, Verification};
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::journal;
+use crate::run::error::RunError;
+use crate::run::session::open_repository;
+
+/// Checks what was recorded against git's objects, offline
+///
+/// Every line of a journal names the hash of the one before it, and every commit of piton names the
+/// head of the journal from before it was made. Checked are the chain, that the recorded changes are
+/// the difference of the snapshots, that each commit is its parent and the recorded changes, that it
+/// is still in a branch or tag, and that the refs of piton are where they were.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton verify                 The runs of this work tree
+  piton verify 01k9x2bf        One run
+  piton verify --all --format json
+
+Exit codes: 0 everything fits, 1 something does not")]
+pub(super) struct VerifyArguments {
+    /// A run, or the beginning of its name.
+    #[arg(value_name = "RUN", conflicts_with = "all")]
+    run: Option<String>,
+    /// Every run of the repository, those of other worktrees as well.
+    #[arg(long)]
+    all: bool,
+}
+
+pub(super) fn run(arguments: &VerifyArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let repository = open_repository(ctx).map_err(RunError::from)?;
+    let scope = match &arguments.run {
+        Some(name) => {
+            let runs = journal::list(&repository.runs_folder()).map_err(RunError::from)?;
+            Scope::Run(reference::find_run(&runs, name).map_err(RunError::from)?)
+        }
+        None if arguments.all => Scope::All,
+        None => Scope::WorkTree(repository.top().to_string_lossy().into_owned()),
+    };
+    let found = verification::verify(&repository, &scope).map_err(RunError::from)?;
+    match ui.format() {
+        Format::Json => ui.json(&found)?,
+        _ => show(ui, &found)?,
+    }
+    Ok(if found.breaks.is_empty() { ExitStatus::Success } else { ExitStatus::Failure })
+}
+
+fn show(ui: &mut Ui, found: &Verification) -> Result<(), Error> {
+    for note in &found.notes {
+        ui.note(&format!("note: {note}"));
+    }
+    for one in &found.breaks {
+        let place = match (one.step, one.run) {
+            (Some(step), _) => step.to_string(),
+            (None, Some(run)) => run.to_string(),
+            (None, None) => "history".to_owned(),
+        };
+        ui.line(&format!("{place}: {} [{}]", one.message, one.code.name()))?;
+    }
+    let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let (runs, checkpoints) = (plural(found.runs, "run"), plural(found.checkpoints, "checkpoint"));
+    if found.breaks.is_empty() {
+        ui.success(&format!("{runs}, {checkpoints} verified"));
+    } else {
+        let breaks = plural(found.breaks.len() as u64, "break");
+        ui.complaint(&format!("{breaks} in {runs}, {checkpoints}"));
+    }
+    Ok(())
+}

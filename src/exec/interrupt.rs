@@ -1,0 +1,72 @@
+//! Noticing that piton is asked to stop: Ctrl-C, `kill`, a closed terminal.
+//!
+//! Whoever runs tools listens for as long as the run lasts, checkpoints included: a signal is then
+//! never the end of piton in the middle of something, but a note that is read at the next safe place.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::SigId;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::{pipe, unregister};
+
+use super::process;
+
+/// Listens for signals while it lives.
+#[derive(Debug)]
+pub struct Interrupts {
+    received: Arc<AtomicUsize>,
+    /// Holds a byte for each signal, so that one that comes just before a wait ends it.
+    wake: UnixStream,
+    registered: Vec<SigId>,
+}
+
+impl Interrupts {
+    /// Begins to listen. Signals that piton was started to ignore stay ignored.
+    pub fn listen() -> io::Result<Self> {
+        let (wake, bell) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        let mut interrupts = Self { received: Arc::default(), wake, registered: Vec::new() };
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            if process::ignores(signal) {
+                continue;
+            }
+            let number = usize::try_from(signal).unwrap_or_default();
+            // The note first: it has to be there when the bell rings.
+            let note = signal_hook::flag::register_usize(signal, Arc::clone(&interrupts.received), number)?;
+            interrupts.registered.push(note);
+            interrupts.registered.push(pipe::register(signal, bell.try_clone()?)?);
+        }
+        interrupts.registered.push(pipe::register(SIGCHLD, bell)?);
+        Ok(interrupts)
+    }
+
+    /// The last signal that asked piton to stop.
+    pub fn received(&self) -> Option<i32> {
+        i32::try_from(self.received.load(Ordering::SeqCst)).ok().filter(|signal| *signal != 0)
+    }
+
+    /// Waits for a signal or for a child that ended or stopped, at most for a time.
+    pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        match poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], limit.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(err) => return Err(err.into()),
+        }
+        let mut bytes = [0; 64];
+        while self.wake.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
+        Ok(())
+    }
+}
+
+impl Drop for Interrupts {
+    fn drop(&mut self) {
+        for id in self.registered.drain(..) {
+            unregister(id);
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Running one command line, and leaving nothing of it behind.
+//!
+//! A [`CommandLine`] exists only when its program does, so that a mistyped name never begins a step.
+//! [`run`] puts it into a process group of its own, lends it the terminal, passes on requests to
+//! stop, and kills what is left of the group when its first process has ended: what runs on could
+//! change files after the comparison.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpgrp, kill_process_group, waitid};
+
+use super::interrupt::Interrupts;
+use super::process::await_end;
+use super::terminal::Terminal;
+
+/// How long a command that was asked to stop has until it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A command line that can be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandLine {
+    program: PathBuf,
+    argv: Vec<OsString>,
+    folder: PathBuf,
+    environment: BTreeMap<OsString, OsString>,
+    /// Where its output goes.
+    pub streams: Streams,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// Where the output of a command goes. Its input and its errors are those of piton.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// To piton's output.
+    Inherit,
+    /// To piton's errors, because piton's output is for events.
+    OutputToStderr,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Its status; none when a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// How long it took.
+    pub duration: Duration,
+    /// Whether it was ended because it took too long.
+    pub timed_out: bool,
+    /// Whether somebody asked it or piton to stop.
+    pub interrupted: bool,
+}
+
+/// Why a command could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum SubprocessError {
+    /// There are no words.
+    #[error("there is no command to run")]
+    NoCommand,
+    /// There is no such program.
+    #[error("there is no program `{}`", .0.display())]
+    NotFound(PathBuf),
+    /// There is such a file, but it is not a program.
+    #[error("`{}` cannot be executed", .0.display())]
+    NotExecutable(PathBuf),
+    /// The system did not start it.
+    #[error("cannot start `{}`", .program.display())]
+    NotStarted {
+        /// The program.
+        program: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The system did not say how it ended; it was killed.
+    #[error("cannot wait for `{}`", .program.display())]
+    Lost {
+        /// The program.
+        program: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl CommandLine {
+    /// Makes a command from its words, which run in a folder with exactly the variables given.
+    pub fn new(
+        argv: Vec<OsString>,
+        folder: PathBuf,
+        environment: BTreeMap<OsString, OsString>,
+    ) -> Result<Self, SubprocessError> {
+        let name = argv.first().filter(|name| !name.is_empty()).ok_or(SubprocessError::NoCommand)?;
+        let search_path = environment.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
+        let program = resolve(name, search_path, &folder)?;
+        Ok(Self { program, argv, folder, environment, streams: Streams::Inherit, timeout: None })
+    }
+
+    /// The file that is run.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    fn spawn(&self) -> io::Result<Child> {
+        let name = self.argv.first().map(OsString::as_os_str).unwrap_or_default();
+        let words = self.argv.get(1..).unwrap_or_default();
+        let mut command = process(&self.program);
+        command.arg0(name).args(words);
+        match self.start(command) {
+            // A script without `#!`: shells and `execvp` give it to `sh`.
+            Err(err) if Errno::from_io_error(&err) == Some(Errno::NOEXEC) => {
+                let mut shell = process(Path::new("/bin/sh"));
+                shell.arg(&self.program).args(words);
+                self.start(shell)
+            }
+            started => started,
+        }
+    }
+
+    fn start(&self, mut command: std::process::Command) -> io::Result<Child> {
+        let output = match self.streams {
+            Streams::Inherit => Stdio::inherit(),
+            Streams::OutputToStderr => Stdio::from(rustix::stdio::stderr().try_clone_to_owned()?),
+        };
+        command.current_dir(&self.folder).env_clear().envs(&self.environment);
+        command.stdin(Stdio::inherit()).stdout(output).stderr(Stdio::inherit()).process_group(0).spawn()
+    }
+}
+
+/// Finds the file that a name stands for, as a shell in that folder would.
+pub fn resolve(program: &OsStr, search_path: &OsStr, folder: &Path) -> Result<PathBuf, SubprocessError> {
+    let is_path = program.as_encoded_bytes().contains(&b'/');
+    let candidates: Vec<PathBuf> = if is_path {
+        vec![folder.join(program)]
+    } else {
+        env::split_paths(search_path).map(|part| folder.join(part).join(program)).collect()
+    };
+    let mut unusable = None;
+    for file in candidates {
+        match file.metadata() {
+            Ok(metadata) if metadata.is_file() && access(&file, Access::EXEC_OK).is_ok() => return Ok(file),
+            // A folder on the search path is no attempt at a program; one that was named is.
+            Ok(metadata) if metadata.is_file() || is_path => unusable = unusable.or(Some(file)),
+            Err(err) if is_path && err.kind() == io::ErrorKind::PermissionDenied => unusable = Some(file),
+            _ => {}
+        }
+    }
+    Err(match unusable {
+        Some(file) => SubprocessError::NotExecutable(file),
+        None => SubprocessError::NotFound(program.into()),
+    })
+}
+
+/// Runs a command to its end.
+///
+/// `on_start` is given the process id as soon as there is one; when it fails, the command is killed.
+pub fn run<E: From<SubprocessError>>(
+    command: &CommandLine,
+    interrupts: &mut Interrupts,
+    on_start: impl FnOnce(u32) -> Result<(), E>,
+) -> Result<Outcome, E> {
+    let started = Instant::now();
+    let program = || command.program.clone();
+    let not_started = |source| SubprocessError::NotStarted { program: program(), source };
+    let lost = |source| SubprocessError::Lost { program: program(), source };
+    let child = command.spawn().map_err(not_started)?;
+    let mut running = Running::new(child);
+    on_start(running.child.id())?;
+    let ending = running.wait(started, command.timeout, interrupts).map_err(lost)?;
+    let duration = started.elapsed();
+    let status = running.finish().map_err(lost)?;
+    Ok(Outcome {
+        exit_code: status.code(),
+        signal: status.signal(),
+        duration,
+        timed_out: ending == Ending::TimedOut,
+        interrupted: ending == Ending::Interrupted
+            || (running.had_terminal() && status.signal() == Some(Signal::INT.as_raw())),
+    })
+}
+
+/// Why a command ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    ByItself,
+    TimedOut,
+    Interrupted,
+}
+
+/// A command that runs; it is killed with its group when this goes away.
+struct Running {
+    child: Child,
+    group: Option<Pid>,
+    terminal: Option<Terminal>,
+    ended: Option<ExitStatus>,
+}
+
+impl Running {
+    fn new(child: Child) -> Self {
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let mut running = Self { child, group, terminal: Terminal::find(), ended: None };
+        if Terminal::is_for_the_command() {
+            running.lend_terminal();
+        }
+        running
+    }
+
+    /// Waits until the first process of the group has ended; it is not reaped, so its id stays taken.
+    fn wait(&mut self, started: Instant, limit: Option<Duration>, interrupts: &mut Interrupts) -> io::Result<Ending> {
+        let mut ending = Ending::ByItself;
+        let mut deadline = limit.and_then(|limit| started.checked_add(limit));
+        loop {
+            if self.look(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?.is_some() {
+                return Ok(ending);
+            }
+            if self.terminal.is_some()
+                && let Some(stopped) = self.look(WaitIdOptions::STOPPED)?
+            {
+                self.handle_stop(&stopped);
+            }
+            let is_due = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            match (ending, interrupts.received().and_then(Signal::from_named_raw)) {
+                (Ending::ByItself, Some(signal)) => {
+                    ending = Ending::Interrupted;
+                    deadline = Instant::now().checked_add(GRACE);
+                    self.ask_to_stop(signal);
+                }
+                (Ending::ByItself, None) if is_due => {
+                    ending = Ending::TimedOut;
+                    deadline = Instant::now().checked_add(GRACE);
+                    self.ask_to_stop(Signal::TERM);
+                }
+                (Ending::TimedOut | Ending::Interrupted, _) if is_due => {
+                    self.signal(Signal::KILL);
+                    deadline = None;
+                }
+                _ => {}
+            }
+            interrupts.wait(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))?;
+        }
+    }
+
+    /// Kills the rest of the group and reaps its first process.
+    fn finish(&mut self) -> io::Result<ExitStatus> {
+        if let Some(status) = self.ended {
+            return Ok(status);
+        }
+        // Before its first process is reaped the group's id cannot belong to anybody else.
+        self.signal(Signal::KILL);
+        let status = self.child.wait()?;
+        self.ended = Some(status);
+        if let Some(group) = self.group {
+            await_end(group);
+        }
+        if let Some(terminal) = self.terminal.as_mut().filter(|terminal| terminal.is_lent())
+            && status.code().is_none()
+        {
+            terminal.restore_modes();
+        }
+        Ok(status)
+    }
+
+    fn look(&self, options: WaitIdOptions) -> io::Result<Option<WaitIdStatus>> {
+        let Some(pid) = self.group else { return Ok(None) };
+        match waitid(WaitId::Pid(pid), options | WaitIdOptions::NOHANG) {
+            Ok(status) => Ok(status),
+            Err(Errno::INTR) => Ok(None),
+            Err(err) => Err(err.into()),
+        }
+    }
+
+    /// The command was stopped: because it wants the terminal, or by Ctrl-Z, which is meant for piton
+    /// as well.
+    fn handle_stop(&mut self, stopped: &WaitIdStatus) {
+        let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()];
+        if stopped.stopping_signal().is_some_and(|signal| wants_terminal.contains(&signal)) && self.lend_terminal() {
+            return;
+        }
+        if let Some(terminal) = &mut self.terminal {
+            terminal.take_back();
+        }
+        // Returns when the shell continues piton; at once where nobody could.
+        let _ = kill_process_group(getpgrp(), Signal::TSTP);
+        self.lend_terminal();
+        self.signal(Signal::CONT);
+    }
+
+    fn lend_terminal(&mut self) -> bool {
+        let (Some(terminal), Some(group)) = (&mut self.terminal, self.group) else { return false };
+        let lent = terminal.lend(group);
+        if lent {
+            // It may have been stopped for reading before it was allowed to.
+            self.signal(Signal::CONT);
+        }
+        lent
+    }
+
+    fn ask_to_stop(&self, signal: Signal) {
+        self.signal(signal);
+        // One that is stopped could not even hear it.
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // A group that is gone needs no signal.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    fn had_terminal(&self) -> bool {
+        self.terminal.as_ref().is_some_and(Terminal::is_lent)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Only when waiting failed or was given up; then there is nobody left to tell.
+        let _ = self.finish();
+    }
+}
+
+impl SubprocessError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoCommand => "NO_COMMAND",
+            Self::NotFound(_) => "PROGRAM_NOT_FOUND",
+            Self::NotExecutable(_) => "PROGRAM_NOT_EXECUTABLE",
+            Self::NotStarted { .. } | Self::Lost { .. } => "PROGRAM_FAILED",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoCommand => Some("name it after `--`: `piton exec -- make`".to_owned()),
+            Self::NotFound(name) if name.components().count() > 1 => Some("see that the file exists".to_owned()),
+            Self::NotFound(_) => {
+                Some("see that it is installed and on the search path; shell words need `sh -c '…'`".to_owned())
+            }
+            Self::NotExecutable(file) if file.is_dir() => Some("it is a folder".to_owned()),
+            Self::NotExecutable(file) => Some(format!("make it a program: `chmod +x '{}'`", file.display())),
+            Self::NotStarted { .. } | Self::Lost { .. } => None,
+        }
+    }
+
+    /// The status that a shell would end with.
+    pub fn shell_status(&self) -> Option<i32> {
+        match self {
+            Self::NotFound(_) => Some(127),
+            Self::NotExecutable(_) | Self::NotStarted { .. } => Some(126),
+            Self::NoCommand | Self::Lost { .. } => None,
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "exec is the home of processes")]
+fn process(program: &Path) -> std::process::Command {
+    std::process::Command::new(program)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! Places at which tests let piton die or fail. Release builds have none.
+//!
+//! The front door arms one place with [`arm`]; `name` kills the process the first time it is passed,
+//! `name:3` the third time, `name=error` and `name:3=error` make [`fail`] report a full disk there
+//! instead. Lies below everything, because everything has places worth dying at.
+
+#[cfg(debug_assertions)]
+pub use armed::{arm, fail, failpoint};
+#[cfg(not(debug_assertions))]
+pub use disarmed::{arm, fail, failpoint};
+
+#[cfg(debug_assertions)]
+mod armed {
+    use std::ffi::OsStr;
+    use std::io;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    static ARMED: OnceLock<Failpoint> = OnceLock::new();
+
+    /// A place, and what happens there.
+    #[derive(Debug)]
+    pub(super) struct Failpoint {
+        name: String,
+        /// How many times it is passed unharmed, and once more.
+        passes_left: AtomicU64,
+        action: Action,
+    }
+
+    /// What happens at an armed place.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Action {
+        Kill,
+        Error,
+    }
+
+    impl Failpoint {
+        pub(super) fn parse(text: &str) -> Self {
+            let (place, action) = match text.strip_suffix("=error") {
+                Some(place) => (place, Action::Error),
+                None => (text, Action::Kill),
+            };
+            let numbered = place.rsplit_once(':').and_then(|(name, pass)| Some((name, pass.parse().ok()?)));
+            let (name, pass) = numbered.unwrap_or((place, 1));
+            Self { name: name.to_owned(), passes_left: AtomicU64::new(pass), action }
+        }
+
+        /// Whether this pass of a place is the one; each call counts as a pass.
+        pub(super) fn strikes(&self, name: &str, action: Action) -> bool {
+            let here = self.name == name && self.action == action;
+            here && self
+                .passes_left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok_and(|left| left == 1)
+        }
+    }
+
+    /// Arms a place, once for the life of the process; nothing when there is no text.
+    pub fn arm(text: Option<&OsStr>) {
+        if let Some(text) = text {
+            ARMED.get_or_init(|| Failpoint::parse(&text.to_string_lossy()));
+        }
+    }
+
+    /// Kills the process without any goodbye when this place is armed.
+    pub fn failpoint(name: &str) {
+        while ARMED.get().is_some_and(|armed| armed.strikes(name, Action::Kill)) {
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
+    }
+
+    /// Fails as a full disk would when this place is armed with `=error`.
+    pub fn fail(name: &str) -> io::Result<()> {
+        match ARMED.get() {
+            Some(armed) if armed.strikes(name, Action::Error) => Err(rustix::io::Errno::NOSPC.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(not(debug_assertions))]
+mod disarmed {
+    use std::ffi::OsStr;
+    use std::io;
+
+    /// Nothing: there are no failpoints in this build.
+    #[inline]
+    pub fn arm(_: Option<&OsStr>) {}
+
+    /// Nothing: there are no failpoints in this build.
+    #[inline]
+    pub fn failpoint(_: &str) {}
+
+    /// Nothing: there are no failpoints in this build.
+    #[inline]
+    pub fn fail(_: &str) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[cfg(debug_assertions)]
+mod tests {
+    use std::io;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::armed::{Action, Failpoint};
+    use super::*;
+
+    /// The pass at which a place strikes, of five.
+    fn struck(text: &str, name: &str, action: Action) -> Vec<u32> {
+        let failpoint = Failpoint::parse(text);
+        (1..=5).filter(|_| failpoint.strikes(name, action)).collect()
+    }
+
+    #[test]
+    fn a_place_strikes_once_at_its_pass() {
+        assert_eq!(struck("a", "a", Action::Kill), [1]);
+        assert_eq!(struck("a:3", "a", Action::Kill), [3]);
+        assert_eq!(struck("a:3=error", "a", Action::Error), [3]);
+        assert_eq!(struck("a:b:2", "a:b", Action::Kill), [2]);
+    }
+
+    #[test]
+    fn other_places_and_other_actions_are_unharmed() {
+        assert!(struck("a", "b", Action::Kill).is_empty());
+        assert!(struck("a", "a", Action::Error).is_empty());
+        assert!(struck("a=error", "a", Action::Kill).is_empty());
+        assert!(struck("a:0", "a", Action::Kill).is_empty());
+    }
+
+    #[test]
+    fn an_armed_place_kills_or_fails_and_others_do_not() {
+        const VARIABLE: &str = "PITON_FAILPOINT_CHILD";
+        #[expect(clippy::disallowed_methods, reason = "the test starts itself again")]
+        if let Some(armed) = std::env::var_os(VARIABLE) {
+            arm(Some(&armed));
+            failpoint("elsewhere");
+            failpoint("here");
+            let failed = fail("here").map_err(|err| err.kind());
+            assert_eq!(failed, Err(io::ErrorKind::StorageFull));
+            assert!(fail("here").is_ok());
+            return;
+        }
+        #[expect(clippy::disallowed_methods, reason = "the test starts itself again")]
+        let ends = |armed: &str| {
+            let test = "failpoint::tests::an_armed_place_kills_or_fails_and_others_do_not";
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", test]).env(VARIABLE, armed).output().unwrap().status
+        };
+        assert_eq!(ends("here").signal(), Some(9));
+        assert!(ends("here=error").success());
+    }
+}

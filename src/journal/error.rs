@@ -1,0 +1,94 @@
+//! Why a journal could not be written or read.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::chain::Break;
+use super::id::RunId;
+
+/// Everything that can be wrong with a journal.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// There is no such run here.
+    #[error("there is no run `{0}`")]
+    NoRun(RunId),
+    /// A run of that name exists.
+    #[error("there is a run `{0}` already")]
+    Exists(RunId),
+    /// A line in the middle cannot be read.
+    #[error("line {line} of `{}` cannot be read: {reason}", .path.display())]
+    Damaged {
+        /// The journal.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A newer piton wrote it.
+    #[error("`{}` has format {version}, which this piton does not know", .path.display())]
+    Newer {
+        /// The journal.
+        path: PathBuf,
+        /// The version it states.
+        version: u64,
+    },
+    /// The lines do not belong together.
+    #[error("the journal `{}` was tampered with: {found}", .path.display())]
+    Broken {
+        /// The journal.
+        path: PathBuf,
+        /// The first break.
+        found: Break,
+    },
+    /// An earlier write failed in a way that leaves it unknown what is on disk.
+    #[error("the journal `{}` cannot be continued after a failed write", .0.display())]
+    Unsure(PathBuf),
+    /// The file system failed.
+    #[error("cannot {doing} `{}`", .path.display())]
+    Io {
+        /// What was to be done.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl JournalError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoRun(_) => "RUN_NOT_FOUND",
+            Self::Exists(_) => "RUN_EXISTS",
+            Self::Damaged { .. } => "JOURNAL_DAMAGED",
+            Self::Newer { .. } => "JOURNAL_NEWER",
+            Self::Broken { .. } => "JOURNAL_BROKEN",
+            Self::Unsure(_) | Self::Io { .. } => "JOURNAL_FAILED",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoRun(_) => "list the runs with `piton log`".to_owned(),
+            Self::Exists(_) => "try again: the next run gets another name".to_owned(),
+            Self::Damaged { .. } | Self::Broken { .. } => {
+                "`piton verify` says what can still be trusted; snapshots are below `refs/piton/local/`".to_owned()
+            }
+            Self::Newer { .. } => "use the piton that wrote it, or a newer one".to_owned(),
+            Self::Unsure(_) => "the next start of piton finds out what was written and recovers".to_owned(),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "make room on the disk".to_owned()
+            }
+            Self::Io { .. } => return None,
+        })
+    }
+
+    /// Gives what the system said a place in a sentence: ``cannot {doing} `{path}` ``.
+    pub(super) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, path: path.into(), source }
+    }
+}

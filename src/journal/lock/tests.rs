@@ -1,0 +1,160 @@
+//! Tests of the lock: opening a file twice makes two locks that exclude each other, as in two processes.
+
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::*;
+
+fn holder(number: u8) -> Holder {
+    let run = format!("01kdz3gqc8000000000000000{number}").parse().unwrap();
+    Holder::of_process(run, "2026-01-02T03:04:05Z".parse().unwrap())
+}
+
+fn acquire(folder: &TempDir, number: u8, wait: u64) -> Result<(RunLock, Option<Holder>), LockError> {
+    RunLock::acquire(&folder.path().join("piton"), &holder(number), Duration::from_millis(wait))
+}
+
+fn current(folder: &TempDir) -> Option<Holder> {
+    current_holder(&folder.path().join("piton"))
+}
+
+#[test]
+fn the_lock_is_held_until_it_is_released() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(current(&folder), None);
+    let (lock, previous) = acquire(&folder, 1, 0).unwrap();
+    assert_eq!(previous, None);
+    assert_eq!(current(&folder), Some(holder(1)));
+    let err = acquire(&folder, 2, 30).unwrap_err();
+    let LockError::Held { holder: Some(found) } = &err else { panic!("{err}") };
+    assert_eq!(**found, holder(1));
+    assert_eq!((err.code(), err.hint().is_some()), ("LOCKED", true));
+    let shown = format!("process {} on", std::process::id());
+    assert!(err.to_string().contains(&shown), "{err}");
+    lock.release().unwrap();
+    assert_eq!(current(&folder), None);
+    assert!(folder.path().join("piton/lock").exists(), "removing it would let two in");
+    let (_lock, previous) = acquire(&folder, 2, 0).unwrap();
+    assert_eq!(previous, None);
+}
+
+#[test]
+fn whoever_died_is_told_to_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lock, _) = acquire(&folder, 1, 0).unwrap();
+    drop(lock);
+    let (lock, previous) = acquire(&folder, 2, 0).unwrap();
+    assert_eq!(previous, Some(holder(1)));
+    lock.release().unwrap();
+    assert_eq!(acquire(&folder, 3, 0).unwrap().1, None);
+}
+
+#[test]
+fn a_shorter_name_replaces_a_longer_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = Holder { host: "h".repeat(300), ..holder(1) };
+    drop(RunLock::acquire(&folder.path().join("piton"), &long, Duration::ZERO).unwrap());
+    let (lock, previous) = acquire(&folder, 2, 0).unwrap();
+    assert_eq!(previous, Some(long));
+    drop(lock);
+    let (lock, previous) = acquire(&folder, 3, 0).unwrap();
+    assert_eq!(previous.map(|previous| previous.run), Some(holder(2).run));
+    // Nobody has brought them to an end yet.
+    let unfinished: Vec<RunId> = lock.unfinished().iter().map(|unfinished| unfinished.run).collect();
+    assert_eq!(unfinished, [holder(1).run, holder(2).run]);
+}
+
+#[test]
+fn waiting_ends_when_the_lock_is_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lock, _) = acquire(&folder, 1, 0).unwrap();
+    thread::scope(|scope| {
+        let second = scope.spawn(|| acquire(&folder, 2, 60_000).map(|(_, previous)| previous));
+        thread::sleep(Duration::from_millis(20));
+        lock.release().unwrap();
+        assert_eq!(second.join().unwrap().unwrap(), None);
+    });
+}
+
+#[test]
+fn two_processes_exclude_each_other_and_death_frees_the_lock() {
+    const VARIABLE: &str = "PITON_LOCK_CHILD";
+    let test = "journal::lock::tests::two_processes_exclude_each_other_and_death_frees_the_lock";
+    #[expect(clippy::disallowed_methods, reason = "the test starts itself again")]
+    if let Some(folder) = std::env::var_os(VARIABLE) {
+        let _lock = RunLock::acquire(Path::new(&folder), &holder(1), Duration::ZERO).unwrap();
+        fs::write(Path::new(&folder).join("ready"), "").unwrap();
+        thread::sleep(Duration::from_mins(10));
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the test starts itself again")]
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env(VARIABLE, folder.path().join("piton"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !folder.path().join("piton/ready").exists() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let err = acquire(&folder, 2, 0).unwrap_err();
+    let LockError::Held { holder: Some(found) } = err else { panic!("{err}") };
+    assert_eq!(found.pid, child.id());
+    assert_eq!(current(&folder), Some(*found.clone()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(current(&folder), None);
+    let (_lock, previous) = acquire(&folder, 2, 5_000).unwrap();
+    assert_eq!(previous, Some(*found));
+}
+
+#[test]
+fn programs_do_not_inherit_the_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lock, _) = acquire(&folder, 1, 0).unwrap();
+    let flags = rustix::io::fcntl_getfd(lock.file.as_fd()).unwrap();
+    assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+    #[expect(clippy::disallowed_methods, reason = "a program that outlives the lock")]
+    let mut sleeper = Command::new("sleep").arg("600").spawn().unwrap();
+    lock.release().unwrap();
+    let second = acquire(&folder, 2, 0);
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    second.unwrap();
+}
+
+#[test]
+fn a_file_with_anything_else_in_it_names_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("piton")).unwrap();
+    for content in [&b""[..], b"\n", b"{\"run\":", b"\xff\0", b"[1]\n{}"] {
+        fs::write(folder.path().join("piton/lock"), content).unwrap();
+        assert_eq!(current(&folder), None);
+        let (lock, previous) = acquire(&folder, 1, 0).unwrap();
+        assert_eq!(previous, None);
+        drop(lock);
+    }
+}
+
+#[test]
+fn a_holder_of_another_time_is_dead_and_one_of_another_machine_may_live() {
+    let alive = holder(1);
+    assert!(alive.may_be_alive());
+    assert!(!Holder { boot: Some("earlier".to_owned()), ..alive.clone() }.may_be_alive());
+    assert!(!Holder { process_started: Some(1), ..alive.clone() }.may_be_alive());
+    assert!(!Holder { pid: u32::MAX, process_started: None, ..alive.clone() }.may_be_alive());
+    assert!(Holder { host: "elsewhere".to_owned(), pid: u32::MAX, ..alive }.may_be_alive());
+}
+
+#[test]
+fn a_link_in_the_place_of_the_lock_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("piton")).unwrap();
+    fs::write(folder.path().join("precious"), "text").unwrap();
+    std::os::unix::fs::symlink(folder.path().join("precious"), folder.path().join("piton/lock")).unwrap();
+    assert_eq!(acquire(&folder, 1, 0).unwrap_err().code(), "LOCK_FAILED");
+    assert_eq!(fs::read_to_string(folder.path().join("precious")).unwrap(), "text");
+}

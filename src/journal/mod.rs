@@ -1,0 +1,178 @@
+//! What a run did, event by event, on disk before and after each side effect.
+//!
+//! One [`Journal`] per run: lines of JSON, appended and synced one by one, each naming the hash of
+//! the one before. [`event::Event`] is what a line says, [`record::read`] reads it back,
+//! [`chain::verify`] shows tampering, [`lock::RunLock`] keeps a second run out of a worktree.
+
+pub mod chain;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod lock;
+pub mod record;
+pub mod summary;
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+pub use chain::{Break, BreakReason, Digest, verify};
+pub use error::JournalError;
+pub use event::Event;
+pub use id::{RunId, StepId};
+pub use record::{Contents, Record, Torn, read};
+
+use crate::failpoint::{fail, failpoint};
+
+const FILE: &str = "journal.jsonl";
+
+/// The journal of a run, open for appending. The lock of the worktree must be held.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    run: RunId,
+    lines: u64,
+    length: u64,
+    head: Digest,
+    state: State,
+}
+
+/// Whether the end of the file is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Known,
+    Unsure,
+}
+
+impl Journal {
+    /// Begins the journal of a new run below `…/piton/runs`.
+    pub fn create(folder: &Path, run: RunId) -> Result<Self, JournalError> {
+        let home = folder.join(run.to_string());
+        ensure_folder(folder)?;
+        DirBuilder::new().create(&home).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => JournalError::Exists(run),
+            _ => JournalError::Io { doing: "create", path: home.clone(), source },
+        })?;
+        failpoint("journal-folder-made");
+        let path = home.join(FILE);
+        let file =
+            OpenOptions::new().append(true).create_new(true).open(&path).map_err(JournalError::io("create", &path))?;
+        // A line that was synced is lost all the same when the name of its file is not on disk.
+        sync_folder(&home)?;
+        sync_folder(folder)?;
+        failpoint("journal-created");
+        Ok(Self { file, path, run, lines: 0, length: 0, head: Digest::of_run(run), state: State::Known })
+    }
+
+    /// Opens the journal of a run that was interrupted. A torn last line is cut off and returned.
+    pub fn open(folder: &Path, run: RunId) -> Result<(Self, Contents), JournalError> {
+        let path = path_of(folder, run);
+        let contents = read(&path).map_err(|err| match err {
+            JournalError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => JournalError::NoRun(run),
+            err => err,
+        })?;
+        let head =
+            verify(&contents.records, run).map_err(|found| JournalError::Broken { path: path.clone(), found })?;
+        let file = OpenOptions::new().append(true).open(&path).map_err(JournalError::io("open", &path))?;
+        if let Some(torn) = contents.torn {
+            file.set_len(torn.offset).and_then(|()| file.sync_all()).map_err(JournalError::io("mend", &path))?;
+        }
+        let length = contents.records.iter().map(|record| record.line.len() as u64 + 1).sum();
+        let lines = contents.records.len() as u64;
+        Ok((Self { file, path, run, lines, length, head, state: State::Known }, contents))
+    }
+
+    /// Writes an event; it is on disk when this returns.
+    pub fn append(&mut self, at: Timestamp, event: &Event) -> Result<Digest, JournalError> {
+        if self.state == State::Unsure {
+            return Err(JournalError::Unsure(self.path.clone()));
+        }
+        let path = self.path.clone();
+        let failed = |source| JournalError::Io { doing: "write", path, source };
+        let record = match Record::new(self.lines + 1, at, self.run, self.head, event) {
+            Ok(record) => record,
+            Err(source) => return Err(failed(source)),
+        };
+        let mut bytes = record.line.into_bytes();
+        bytes.push(b'\n');
+        failpoint("journal-append");
+        if let Err(source) = fail("journal-append").and_then(|()| self.file.write_all(&bytes)) {
+            // Part of the line may be there. Without it the next line can still follow.
+            if self.file.set_len(self.length).is_err() {
+                self.state = State::Unsure;
+            }
+            return Err(failed(source));
+        }
+        // After a sync that failed nobody knows what is on disk, and a second one would lie.
+        if let Err(source) = fail("journal-sync").and_then(|()| self.file.sync_data()) {
+            self.state = State::Unsure;
+            return Err(failed(source));
+        }
+        failpoint("journal-appended");
+        self.lines = record.seq;
+        self.length += bytes.len() as u64;
+        self.head = record.digest;
+        Ok(self.head)
+    }
+
+    /// The digest of the last line, which stands for everything before it as well.
+    pub fn head(&self) -> Digest {
+        self.head
+    }
+
+    /// The run.
+    pub fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The journal of a run below `…/piton/runs`.
+pub fn path_of(folder: &Path, run: RunId) -> PathBuf {
+    folder.join(run.to_string()).join(FILE)
+}
+
+/// The runs below `…/piton/runs`, newest first; none when there is no such folder.
+pub fn list(folder: &Path) -> Result<Vec<RunId>, JournalError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(JournalError::io("read", folder)(source)),
+    };
+    let mut runs = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(JournalError::io("read", folder))?;
+        // Names that are not those of runs are somebody else's.
+        runs.extend(entry.file_name().to_str().and_then(|name| name.parse::<RunId>().ok()));
+    }
+    runs.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(runs)
+}
+
+/// Makes a folder and those around it, each of them on disk when this returns.
+fn ensure_folder(folder: &Path) -> Result<(), JournalError> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+    for folder in missing.into_iter().rev() {
+        match fs::create_dir(folder) {
+            Err(err) if err.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(JournalError::io("create", folder)(err));
+            }
+            _ => folder.parent().map_or(Ok(()), sync_folder)?,
+        }
+    }
+    Ok(())
+}
+
+fn sync_folder(folder: &Path) -> Result<(), JournalError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(JournalError::io("sync", folder))
+}
+
+#[cfg(test)]
+mod tests;

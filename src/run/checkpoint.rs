@@ -1,0 +1,217 @@
+//! A checkpoint by itself: committing what earlier steps left on disk, or what nobody recorded.
+//!
+//! [`git_checkpoint`] is the same thing in the words of the `git_checkpoint` directive.
+
+use serde::Serialize;
+
+use super::error::RunError;
+use super::session::{Observer, RunRequest, Session};
+use super::settle::{Settlement, Wording};
+use super::step::{StepEnd, summary};
+use super::undo::combine;
+use crate::audit::history::{History, StepRecord};
+use crate::checkpoint::checkpointer::Checkpointer;
+use crate::checkpoint::delta::Delta;
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::path::RepoPath;
+use crate::checkpoint::snapshot::Snapshot;
+use crate::context::Context;
+use crate::item::directive::CheckpointMode;
+use crate::journal::StepId;
+use crate::journal::event::{Event, StepKind};
+use crate::journal::summary::{CheckpointStatus, RunSummary, StepStatus};
+
+/// What to commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// What steps of piton left on disk in this work tree.
+    Recorded,
+    /// Everything that differs from HEAD below these paths.
+    Paths(Vec<RepoPath>),
+    /// Everything that differs from HEAD.
+    All,
+}
+
+/// A checkpoint to make.
+#[derive(Clone, Debug)]
+pub struct CheckpointRequest {
+    /// What to commit.
+    pub selection: Selection,
+    /// What the commit is about; the name of the step.
+    pub operation: String,
+    /// The message, instead of a generated one.
+    pub message: Option<String>,
+    /// The directive that asked for it.
+    pub directive: Option<String>,
+}
+
+/// What `git_checkpoint` returns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum GitCheckpoint {
+    /// There is a commit.
+    Committed {
+        /// The commit.
+        commit_sha: ObjectId,
+        /// Its message.
+        commit_message: String,
+        /// How many files it changed.
+        files_changed: u64,
+        /// Lines added.
+        insertions: u64,
+        /// Lines removed.
+        deletions: u64,
+    },
+    /// There was nothing to commit.
+    NoChanges,
+    /// There is no commit.
+    Failed {
+        /// Why.
+        reason: String,
+        /// Whether the changes were put back or are as they were.
+        state: FailedState,
+    },
+}
+
+/// In what state a failed checkpoint left the work tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailedState {
+    /// The changes were put back.
+    RolledBack,
+    /// Nothing was touched.
+    Unchanged,
+}
+
+/// Makes a checkpoint in the words of the `git_checkpoint` directive.
+pub fn git_checkpoint(
+    ctx: &Context,
+    request: &CheckpointRequest,
+    run: &RunRequest,
+    observer: &mut Observer<'_>,
+) -> Result<GitCheckpoint, RunError> {
+    let mut message = String::new();
+    let summary = checkpoint(ctx, request, run, &mut |event| {
+        if let Event::Committed { message: text, .. } = event {
+            message.clone_from(text);
+        }
+        observer(event);
+    })?;
+    let step = summary.steps.first().and_then(|step| step.checkpoint.as_ref());
+    Ok(match (step, summary.error) {
+        (_, Some(error)) => {
+            let rolled_back = step.is_some_and(|step| step.status == CheckpointStatus::RolledBack);
+            let state = if rolled_back { FailedState::RolledBack } else { FailedState::Unchanged };
+            GitCheckpoint::Failed { reason: error.message, state }
+        }
+        (Some(step), None) => match step.commit_sha {
+            Some(commit_sha) => GitCheckpoint::Committed {
+                commit_sha,
+                commit_message: message,
+                files_changed: step.files_changed,
+                insertions: step.insertions,
+                deletions: step.deletions,
+            },
+            None => GitCheckpoint::NoChanges,
+        },
+        (None, None) => GitCheckpoint::NoChanges,
+    })
+}
+
+/// Commits what was selected.
+pub fn checkpoint(
+    ctx: &Context,
+    request: &CheckpointRequest,
+    run: &RunRequest,
+    observer: &mut Observer<'_>,
+) -> Result<RunSummary, RunError> {
+    let mut session = Session::begin(ctx, &RunRequest { mode: CheckpointMode::Auto, ..run.clone() }, observer)?;
+    match session.commit_by_itself(request) {
+        Ok(end) => session.finish(end.run_status(), end.error),
+        Err(err) => {
+            session.abandon(&err)?;
+            Err(err)
+        }
+    }
+}
+
+impl Session<'_, '_> {
+    fn commit_by_itself(&mut self, request: &CheckpointRequest) -> Result<StepEnd, RunError> {
+        let repository = self.repository()?;
+        let (history, _) = History::load(&repository.runs_folder())?;
+        let root = repository.top().to_string_lossy().into_owned();
+        let pending = history.pending(&root);
+        let is_covered = |step: &&&StepRecord| {
+            let changes = step.delta.iter().flat_map(|delta| &delta.changes);
+            changes.map(|change| &change.path).all(|path| request.selection.has(path))
+        };
+        let covers: Vec<StepId> = pending.iter().filter(is_covered).map(|step| step.id).collect();
+        let step = self.next_step();
+        let before = self.start_step(step, &request.operation, StepKind::Checkpoint { covers }, &[])?;
+        let (Some(before), Some(mut checkpointer)) = (before, self.checkpointer.take()) else {
+            return Err(CheckpointError::NoRepository(self.ctx.root.clone()).into());
+        };
+        let settlement = select(&checkpointer, request, &before, &pending)
+            .map_err(RunError::from)
+            .and_then(|delta| self.commit_selected(&mut checkpointer, step, request, &before, delta));
+        self.checkpointer = Some(checkpointer);
+        let settlement = settlement?;
+        let status = if settlement.error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
+        self.finish_step(step, &request.operation, status, None, settlement.checkpoint)?;
+        Ok(StepEnd { status, error: settlement.error, interrupted: false })
+    }
+
+    fn commit_selected(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        request: &CheckpointRequest,
+        before: &Snapshot,
+        delta: Delta,
+    ) -> Result<Settlement, RunError> {
+        if delta.changes.is_empty() {
+            self.record(&Event::NoChanges { step, not_captured: Vec::new() })?;
+            return Ok(Settlement::of(summary(CheckpointStatus::NoChanges)));
+        }
+        self.record(&Event::ChangesFound { step, after: before.clone(), delta: delta.clone() })?;
+        let wording = Wording {
+            name: &request.operation,
+            given: request.message.as_deref(),
+            directive: request.directive.as_deref(),
+            undoes: None,
+        };
+        let mut settlement = self.commit_or_explain(checkpointer, step, wording, before, before, delta)?;
+        // What a hook did was put back; what was to be committed is where it was.
+        if let Some(checkpoint) =
+            settlement.checkpoint.as_mut().filter(|made| made.status == CheckpointStatus::RolledBack)
+        {
+            *checkpoint = summary(CheckpointStatus::Failed);
+        }
+        Ok(settlement)
+    }
+}
+
+/// The changes that were asked for.
+fn select(
+    checkpointer: &Checkpointer,
+    request: &CheckpointRequest,
+    before: &Snapshot,
+    pending: &[&StepRecord],
+) -> Result<Delta, CheckpointError> {
+    if request.selection == Selection::Recorded {
+        return Ok(combine(pending.iter().filter_map(|step| step.delta.as_ref())));
+    }
+    let mut delta = checkpointer.delta_to_head(before)?;
+    delta.changes.retain(|change| request.selection.has(&change.path));
+    Ok(delta)
+}
+
+impl Selection {
+    fn has(&self, path: &RepoPath) -> bool {
+        match self {
+            Self::Recorded | Self::All => true,
+            Self::Paths(paths) => paths.iter().any(|chosen| path == chosen || path.is_inside(chosen)),
+        }
+    }
+}

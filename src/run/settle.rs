@@ -1,0 +1,417 @@
+//! What becomes of the changes of a step: a commit, nothing, or everything put back.
+//!
+//! Each way writes its decision down before the first side effect and its result after the last, so
+//! that [`super::recovery`] can finish what a crash left open.
+
+use super::error::{RunError, with_causes};
+use super::session::{Session, ref_of};
+use super::step::{skipped, summary};
+use super::undo::combine;
+use crate::checkpoint::checkpointer::Checkpointer;
+use crate::checkpoint::commit::CommitPlan;
+use crate::checkpoint::delta::Delta;
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::message::{self, MessageParts, Trailers};
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::path::{RepoPath, listed};
+use crate::checkpoint::snapshot::{Head, Snapshot};
+use crate::checkpoint::user_hooks::HookRun;
+use crate::failpoint::failpoint;
+use crate::journal::event::{Decision, Event};
+use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary};
+
+/// What is wanted for the changes of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Commit them.
+    Commit,
+    /// Put everything back.
+    RollBack(&'static str),
+    /// Leave them on disk.
+    Keep(&'static str),
+}
+
+/// What became of them.
+#[derive(Clone, Debug)]
+pub(super) struct Settlement {
+    /// For the summary of the step.
+    pub(super) checkpoint: Option<CheckpointSummary>,
+    /// Why it is not as wanted.
+    pub(super) error: Option<ErrorSummary>,
+    /// Files that the step was not allowed to change.
+    pub(super) denied: Vec<RepoPath>,
+}
+
+/// What a commit is to say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wording<'a> {
+    /// The name of the step.
+    pub(super) name: &'a str,
+    /// The message that was asked for.
+    pub(super) given: Option<&'a str>,
+    /// The directive that asked for it.
+    pub(super) directive: Option<&'a str>,
+    /// The commit that this one undoes.
+    pub(super) undoes: Option<ObjectId>,
+}
+
+impl Session<'_, '_> {
+    /// Finds out what a step changed and does what is wanted with it.
+    pub(super) fn settle(
+        &mut self,
+        step: u32,
+        wording: Wording<'_>,
+        before: &Snapshot,
+        verdict: Verdict,
+        may_change: &dyn Fn(&RepoPath) -> bool,
+    ) -> Result<Settlement, RunError> {
+        let Some(mut checkpointer) = self.checkpointer.take() else { return Ok(Settlement::of(skipped())) };
+        let settled = self.settle_with(&mut checkpointer, step, wording, before, verdict, may_change);
+        self.checkpointer = Some(checkpointer);
+        settled
+    }
+
+    fn settle_with(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        wording: Wording<'_>,
+        before: &Snapshot,
+        verdict: Verdict,
+        may_change: &dyn Fn(&RepoPath) -> bool,
+    ) -> Result<Settlement, RunError> {
+        let (after, delta) = match self.find_changes(checkpointer, step, before) {
+            Ok(found) => found,
+            Err(RunError::Checkpoint(err)) => return self.failed(step, &err),
+            Err(err) => return Err(err),
+        };
+        if delta.is_empty() && before.head == after.head {
+            return self.nothing_changed(checkpointer, step, &delta);
+        }
+        let denied: Vec<RepoPath> =
+            delta.changes.iter().map(|change| &change.path).filter(|path| !may_change(path)).cloned().collect();
+        let verdict = if denied.is_empty() { verdict } else { Verdict::RollBack("it changed files that it may not") };
+        let mut settlement = match verdict {
+            Verdict::Keep(reason) => self.keep(step, reason, &delta),
+            Verdict::RollBack(reason) => self.roll_back(checkpointer, step, reason, before, &after, &delta),
+            Verdict::Commit => self.commit_or_explain(checkpointer, step, wording, before, &after, delta),
+        }?;
+        if !denied.is_empty() {
+            settlement.error.get_or_insert_with(|| ErrorSummary {
+                code: "WRITE_DENIED".to_owned(),
+                message: format!("the step changed files that it may not change: {}", listed(&denied)),
+                suggestion: Some("allow them with `--writes`, if they are meant".to_owned()),
+            });
+            settlement.denied = denied;
+        }
+        Ok(settlement)
+    }
+
+    /// Takes the snapshot after a step and writes down what changed.
+    pub(super) fn find_changes(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        before: &Snapshot,
+    ) -> Result<(Snapshot, Delta), RunError> {
+        let after = checkpointer.after(before)?;
+        let delta = checkpointer.delta(before, &after)?;
+        checkpointer.pin(&ref_of(self.run, step, "after"), &after)?;
+        failpoint("after-pinned");
+        if !delta.is_empty() || before.head != after.head {
+            self.record(&Event::ChangesFound { step, after: after.clone(), delta: delta.clone() })?;
+        }
+        Ok((after, delta))
+    }
+
+    fn nothing_changed(
+        &mut self,
+        checkpointer: &Checkpointer,
+        step: u32,
+        delta: &Delta,
+    ) -> Result<Settlement, RunError> {
+        self.record(&Event::NoChanges { step, not_captured: delta.not_captured.clone() })?;
+        for what in ["before", "after"] {
+            checkpointer.unpin(&ref_of(self.run, step, what))?;
+        }
+        Ok(Settlement::of(summary(CheckpointStatus::NoChanges)))
+    }
+
+    fn keep(&mut self, step: u32, reason: &str, delta: &Delta) -> Result<Settlement, RunError> {
+        self.record(&Event::Decided { step, decision: Decision::Keep { reason: reason.to_owned() } })?;
+        self.record(&Event::CheckpointSkipped { step, reason: reason.to_owned() })?;
+        Ok(Settlement::of(counted(CheckpointStatus::Skipped, None, delta)))
+    }
+
+    /// Puts back what a step did.
+    pub(super) fn roll_back(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        reason: &str,
+        before: &Snapshot,
+        after: &Snapshot,
+        delta: &Delta,
+    ) -> Result<Settlement, RunError> {
+        if let Some(err) = before.head.moved_to(&after.head) {
+            return self.failed(step, &err);
+        }
+        // A merge or rebase that the step began: putting its files back would leave git in the middle of it.
+        if let Err(err) = checkpointer.require_undoable() {
+            return self.failed(step, &err);
+        }
+        let rescue = ref_of(self.run, step, "rescue");
+        checkpointer.pin(&rescue, after)?;
+        self.record(&Event::Decided { step, decision: Decision::RollBack { reason: reason.to_owned() } })?;
+        failpoint("roll-back-decided");
+        self.carry_out_roll_back(checkpointer, step, before, delta, rescue)
+    }
+
+    /// The part of a roll back that is done again after a crash.
+    pub(super) fn carry_out_roll_back(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        before: &Snapshot,
+        delta: &Delta,
+        rescue: String,
+    ) -> Result<Settlement, RunError> {
+        let report = checkpointer.roll_back(before, delta)?;
+        failpoint("rolled-back");
+        self.record(&Event::RolledBack {
+            step,
+            paths: report.restored.len() as u64,
+            kept: report.kept.clone(),
+            repositories: report.repositories,
+            rescue: Some(rescue),
+        })?;
+        let mut settlement = Settlement::of(counted(CheckpointStatus::RolledBack, None, delta));
+        if !report.kept.is_empty() {
+            let err = CheckpointError::ChangedSince(report.kept);
+            settlement.error = Some(explain(&err));
+        }
+        Ok(settlement)
+    }
+
+    /// Commits a delta that led to `after`, with the user's hooks, or says why not.
+    pub(super) fn commit_or_explain(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        wording: Wording<'_>,
+        before: &Snapshot,
+        after: &Snapshot,
+        delta: Delta,
+    ) -> Result<Settlement, RunError> {
+        // The step itself may have begun a merge: a commit would end it, markers and all.
+        if let Err(err) = checkpointer.require_undoable() {
+            return self.failed(step, &err);
+        }
+        let committed = match self.run_pre_commit(checkpointer, step, before, after, delta) {
+            Ok((delta, notes)) => self.commit(checkpointer, step, wording, &before.head, &delta, notes),
+            Err(err) => Err(err),
+        };
+        match committed {
+            Err(RunError::Checkpoint(err @ CheckpointError::HookFailed { .. })) => {
+                // The hook may have changed files as well: they are put back with the rest.
+                let (after, delta) = self.find_changes(checkpointer, step, before)?;
+                if delta.is_empty() {
+                    return self.failed(step, &err);
+                }
+                let mut settlement =
+                    self.roll_back(checkpointer, step, "a hook refused the commit", before, &after, &delta)?;
+                settlement.error.get_or_insert(explain(&err));
+                Ok(settlement)
+            }
+            Err(RunError::Checkpoint(err)) => self.failed(step, &err),
+            settled => settled,
+        }
+    }
+
+    /// Lets the user's `pre-commit` hook have its say; what it changes becomes part of the step.
+    fn run_pre_commit(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        before: &Snapshot,
+        after: &Snapshot,
+        delta: Delta,
+    ) -> Result<(Delta, Vec<String>), RunError> {
+        if !checkpointer.has_pre_commit() {
+            return Ok((delta, Vec::new()));
+        }
+        let plan = checkpointer.plan_commit(&before.head, &delta)?;
+        if plan.is_empty() {
+            return Ok((delta, Vec::new()));
+        }
+        match checkpointer.run_pre_commit(&plan, after, &self.run.to_string(), self.ctx.now())? {
+            HookRun::None => Ok((delta, Vec::new())),
+            HookRun::Skipped(reason) => Ok((delta, vec![reason])),
+            HookRun::Ran => {
+                let hooked = checkpointer.after(before)?;
+                let more = checkpointer.delta(after, &hooked)?;
+                if more.is_empty() {
+                    return Ok((delta, Vec::new()));
+                }
+                let changes = combine([&delta, &more].into_iter()).changes;
+                let delta = Delta { changes, ..checkpointer.delta(before, &hooked)? };
+                checkpointer.pin(&ref_of(self.run, step, "after"), &hooked)?;
+                self.record(&Event::ChangesFound { step, after: hooked, delta: delta.clone() })?;
+                Ok((delta, vec!["`pre-commit` changed files, which are part of the commit".to_owned()]))
+            }
+        }
+    }
+
+    /// Commits a delta on top of HEAD.
+    pub(super) fn commit(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        wording: Wording<'_>,
+        head: &Head,
+        delta: &Delta,
+        mut notes: Vec<String>,
+    ) -> Result<Settlement, RunError> {
+        let plan = checkpointer.plan_commit(head, delta)?;
+        notes.extend(checkpointer.check_secrets(&plan)?);
+        if plan.is_empty() {
+            return self.nothing_to_commit(checkpointer, step, &plan, delta);
+        }
+        let text = message::compose(&MessageParts {
+            given: wording.given,
+            operation: Some(wording.name),
+            changes: &plan.changes,
+            directive: wording.directive,
+            trailers: Trailers {
+                run: self.run.to_string(),
+                step: format!("{step} {}", wording.name),
+                tool: None,
+                directive: None,
+                journal: self.journal_head().to_string(),
+                undoes: wording.undoes,
+            },
+        })?;
+        let text = checkpointer.edit_message(&plan, text, &self.run.to_string(), self.ctx.now())?;
+        let prepared = checkpointer.prepare_commit(&plan, &text, self.ctx.now())?;
+        failpoint("commit-prepared");
+        self.record(&Event::Decided {
+            step,
+            decision: Decision::Commit {
+                target: prepared.target.clone(),
+                old: prepared.old,
+                new: prepared.new,
+                tree: plan.tree,
+                index: prepared.index.clone(),
+                delta: plan.changes.clone(),
+                undoes: wording.undoes,
+            },
+        })?;
+        failpoint("commit-decided");
+        let commit = prepared.new;
+        prepared.move_branch()?;
+        // No `?` into a failed checkpoint from here on: the branch has the commit.
+        prepared.finish().map_err(RunError::Unfinished)?;
+        failpoint("commit-applied");
+        self.committed(checkpointer, step, &plan, commit, text, notes)
+    }
+
+    /// Writes down that the branch has a commit.
+    pub(super) fn committed(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        plan: &CommitPlan,
+        commit: ObjectId,
+        message: String,
+        mut notes: Vec<String>,
+    ) -> Result<Settlement, RunError> {
+        if plan.head.branch.is_none() {
+            checkpointer.pin_commit(&ref_of(self.run, step, "commit"), commit)?;
+            notes.push("HEAD is detached: no branch has this commit, a ref of piton pins it".to_owned());
+        }
+        let sums = |count: fn(&crate::checkpoint::delta::Change) -> u64| plan.changes.iter().map(count).sum();
+        let (insertions, deletions) = (sums(|change| change.insertions), sums(|change| change.deletions));
+        let files_changed = plan.changes.len() as u64;
+        self.record(&Event::Committed {
+            step,
+            commit,
+            message,
+            files_changed,
+            insertions,
+            deletions,
+            adopted: plan.adopted.clone(),
+            notes,
+        })?;
+        checkpointer.run_post_commit(&self.run.to_string(), self.ctx.now());
+        Ok(Settlement::of(CheckpointSummary {
+            status: CheckpointStatus::Committed,
+            commit_sha: Some(commit),
+            files_changed,
+            insertions,
+            deletions,
+        }))
+    }
+
+    /// The step committed everything itself, or changed only what no commit records.
+    fn nothing_to_commit(
+        &mut self,
+        checkpointer: &Checkpointer,
+        step: u32,
+        plan: &CommitPlan,
+        delta: &Delta,
+    ) -> Result<Settlement, RunError> {
+        if let Some(tip) = plan.adopted.last() {
+            let message = checkpointer.message_of(*tip)?;
+            let checkpoint = counted(CheckpointStatus::Committed, Some(*tip), delta);
+            self.record(&Event::Committed {
+                step,
+                commit: *tip,
+                message,
+                files_changed: checkpoint.files_changed,
+                insertions: checkpoint.insertions,
+                deletions: checkpoint.deletions,
+                adopted: plan.adopted.clone(),
+                notes: vec!["the step made its commits itself".to_owned()],
+            })?;
+            return Ok(Settlement::of(checkpoint));
+        }
+        if !plan.cleaned.is_empty() {
+            checkpointer.finish_index(plan)?;
+        }
+        let reason = "only what no commit records has changed".to_owned();
+        self.record(&Event::CheckpointSkipped { step, reason })?;
+        Ok(Settlement::of(summary(CheckpointStatus::NoChanges)))
+    }
+
+    /// Writes down that there is no checkpoint, loudly. The changes stay on disk.
+    pub(super) fn failed(&mut self, step: u32, err: &CheckpointError) -> Result<Settlement, RunError> {
+        let error = explain(err);
+        self.record(&Event::CheckpointFailed {
+            step,
+            code: error.code.clone(),
+            message: error.message.clone(),
+            suggestion: error.suggestion.clone(),
+        })?;
+        Ok(Settlement { checkpoint: Some(summary(CheckpointStatus::Failed)), error: Some(error), denied: Vec::new() })
+    }
+}
+
+impl Settlement {
+    pub(super) fn of(checkpoint: CheckpointSummary) -> Self {
+        Self { checkpoint: Some(checkpoint), error: None, denied: Vec::new() }
+    }
+}
+
+fn counted(status: CheckpointStatus, commit_sha: Option<ObjectId>, delta: &Delta) -> CheckpointSummary {
+    CheckpointSummary {
+        status,
+        commit_sha,
+        files_changed: delta.changes.len() as u64,
+        insertions: delta.insertions(),
+        deletions: delta.deletions(),
+    }
+}
+
+pub(super) fn explain(err: &CheckpointError) -> ErrorSummary {
+    ErrorSummary { code: err.code().to_owned(), message: with_causes(err), suggestion: err.hint() }
+}

@@ -1,0 +1,227 @@
+//! Killed at any instant, piton recovers: nothing happened, or everything did; never half.
+//!
+//! Every place of the protocol is armed in turn (`src/failpoint.rs`), each pass of it, until the
+//! command gets through unharmed. A new place in the source has to be added to [`PLACES`].
+
+#[path = "crash/chance.rs"]
+mod chance;
+#[path = "crash/leftover.rs"]
+mod leftover;
+#[path = "crash/scene.rs"]
+mod scene;
+
+use std::fs;
+
+use scene::{Picture, Scene, WORK, was_killed};
+
+/// Where piton can be made to die.
+const PLACES: [&str; 23] = [
+    "lock-taken",
+    "index-locked",
+    "journal-folder-made",
+    "journal-created",
+    "journal-append",
+    "journal-appended",
+    "ref-pinned",
+    "before-pinned",
+    "tool-ended",
+    "after-pinned",
+    "commit-prepared",
+    "index-written",
+    "commit-decided",
+    "commit-ref-moved",
+    "index-replaced",
+    "commit-applied",
+    "roll-back-decided",
+    "file-written",
+    "restore-path",
+    "rolled-back",
+    "undo-applied",
+    "lock-forget",
+    "lock-release",
+];
+
+/// Places of commands that have tests of their own in `rollback.rs` and `audit.rs`.
+const ELSEWHERE: [&str; 5] = ["hard-pinned", "hard-files-reset", "hard-index-reset", "hard-branch-moved", "gc-decided"];
+
+/// A command to be killed, and the commands that come before it.
+struct Operation {
+    before: &'static [&'static [&'static str]],
+    command: &'static [&'static str],
+}
+
+const EXEC: &[&str] = &["exec", "--", "bash", "-c", WORK];
+const FAILING: &[&str] = &["exec", "--", "bash", "-c", "eval \"$0\"; exit 3", WORK];
+const EXPLICIT: &[&str] = &["exec", "--checkpoint", "explicit", "--", "bash", "-c", WORK];
+
+impl Operation {
+    fn scene(&self) -> Scene {
+        let scene = Scene::new();
+        for command in self.before {
+            let ran = scene.project.piton(*command);
+            assert_eq!(ran.code(), Some(0), "{ran}");
+        }
+        scene
+    }
+
+    /// Kills it at each pass of each place and recovers with `remedy`; each time nothing is half done.
+    fn survives(&self, places: &[&str], remedy: &[&str], at_least: usize) {
+        let scene = self.scene();
+        let pictures = pictures(&scene, self.command);
+        let mut kills = 0;
+        for place in places {
+            for pass in 1.. {
+                scene.reset();
+                let armed = format!("{place}:{pass}");
+                if !was_killed(&scene.armed(self.command, &armed)) {
+                    break;
+                }
+                kills += 1;
+                assert_recovers(&scene, remedy, &pictures, &armed);
+            }
+        }
+        assert!(kills >= at_least, "only {kills} places were passed");
+    }
+
+    /// Kills it once, kills its recovery at each pass of each place, and recovers again.
+    fn survives_a_second_kill(&self, first: &str, at_least: usize) {
+        let scene = self.scene();
+        let pictures = pictures(&scene, self.command);
+        scene.reset();
+        assert!(was_killed(&scene.armed(self.command, first)), "{first} is not passed");
+        scene.save();
+        let mut kills = 0;
+        for place in PLACES {
+            for pass in 1.. {
+                scene.reset();
+                let second = format!("{place}:{pass}");
+                if !was_killed(&scene.armed(&["recover"], &second)) {
+                    break;
+                }
+                kills += 1;
+                assert_recovers(&scene, &["recover"], &pictures, &format!("{first}, then {second}"));
+            }
+        }
+        assert!(kills >= at_least, "only {kills} places were passed");
+    }
+}
+
+/// What a user sees before a command, and after it went through.
+fn pictures(scene: &Scene, command: &[&str]) -> [Picture; 2] {
+    scene.save();
+    let before = scene.picture();
+    scene.project.piton(command);
+    [before, scene.picture()]
+}
+
+fn assert_recovers(scene: &Scene, remedy: &[&str], pictures: &[Picture; 2], told: &str) {
+    let ran = scene.project.piton(remedy);
+    assert_eq!(ran.code(), Some(0), "{told}: {ran}");
+    let picture = scene.picture();
+    assert!(pictures.contains(&picture), "{told}: {ran}\nfound {picture:?}\nexpected one of {pictures:#?}");
+    scene.assert_sound(told, &picture);
+    scene.assert_usable();
+}
+
+#[test]
+fn a_step_that_is_committed_survives_a_kill_at_every_place() {
+    Operation { before: &[], command: EXEC }.survives(&PLACES, &["recover"], 30);
+}
+
+#[test]
+fn a_step_that_is_rolled_back_survives_a_kill_at_every_place() {
+    Operation { before: &[], command: FAILING }.survives(&PLACES, &["recover"], 30);
+}
+
+#[test]
+fn a_step_in_explicit_mode_survives_a_kill_at_every_place() {
+    Operation { before: &[], command: EXPLICIT }.survives(&PLACES, &["recover"], 15);
+}
+
+#[test]
+fn an_undo_of_a_commit_survives_a_kill_at_every_place() {
+    Operation { before: &[EXEC], command: &["undo"] }.survives(&PLACES, &["recover"], 30);
+}
+
+#[test]
+fn an_undo_of_what_is_in_no_commit_survives_a_kill_at_every_place() {
+    Operation { before: &[EXPLICIT], command: &["undo"] }.survives(&PLACES, &["recover"], 20);
+}
+
+#[test]
+fn a_checkpoint_survives_a_kill_at_every_place() {
+    Operation { before: &[EXPLICIT], command: &["checkpoint"] }.survives(&PLACES, &["recover"], 20);
+}
+
+#[test]
+fn the_next_command_recovers_by_itself() {
+    const TOUCHED: [&str; 8] = [
+        "index-locked",
+        "before-pinned",
+        "tool-ended",
+        "after-pinned",
+        "commit-decided",
+        "commit-ref-moved",
+        "commit-applied",
+        "lock-release",
+    ];
+    Operation { before: &[], command: EXEC }.survives(&TOUCHED, &["exec", "--", "true"], 8);
+}
+
+#[test]
+fn a_recovery_that_rolls_back_survives_a_kill() {
+    Operation { before: &[], command: EXEC }.survives_a_second_kill("tool-ended", 15);
+}
+
+#[test]
+fn a_recovery_of_a_commit_survives_a_kill() {
+    Operation { before: &[], command: EXEC }.survives_a_second_kill("commit-decided", 15);
+}
+
+#[test]
+fn a_recovery_of_an_undo_survives_a_kill() {
+    Operation { before: &[EXPLICIT], command: &["undo"] }.survives_a_second_kill("restore-path:3", 15);
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_is_a_failure_and_loses_nothing() {
+    for operation in [
+        Operation { before: &[], command: EXEC },
+        Operation { before: &[], command: FAILING },
+        Operation { before: &[EXEC], command: &["undo"] },
+    ] {
+        let scene = operation.scene();
+        let pictures = pictures(&scene, operation.command);
+        for place in ["journal-append", "journal-sync"] {
+            for pass in 1.. {
+                scene.reset();
+                let armed = format!("{place}:{pass}=error");
+                let output = scene.armed(operation.command, &armed);
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                if !said.contains("No space left") {
+                    break;
+                }
+                assert!(!output.status.success(), "{armed}: a failure was called success\n{said}");
+                assert_recovers(&scene, &["recover"], &pictures, &armed);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_place_in_the_source_is_armed_by_these_tests() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    let mut found: Vec<String> = Vec::new();
+    for entry in walkdir::WalkDir::new(source).into_iter().map(|entry| entry.expect("an entry")) {
+        if entry.path().extension().is_some_and(|end| end == "rs") && !entry.path().ends_with("failpoint.rs") {
+            let text = fs::read_to_string(entry.path()).expect("a source file");
+            let names = text.split("failpoint(\"").skip(1).filter_map(|rest| rest.split('"').next());
+            found.extend(names.map(ToOwned::to_owned));
+        }
+    }
+    found.sort();
+    found.dedup();
+    let mut armed: Vec<String> = PLACES.iter().chain(&ELSEWHERE).map(|place| (*place).to_owned()).collect();
+    armed.sort();
+    assert_eq!(found, armed);
+}

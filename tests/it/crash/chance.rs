@@ -1,0 +1,99 @@
+//! Deaths at moments that nobody chose. `scripts/torture` asks for many of them.
+
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::scene::{Picture, Scene};
+
+/// System calls after which something of ours has changed on disk.
+const CALLS: [&str; 12] = [
+    "openat",
+    "write",
+    "pwrite64",
+    "rename",
+    "renameat",
+    "unlink",
+    "unlinkat",
+    "linkat",
+    "link",
+    "fsync",
+    "fdatasync",
+    "mkdir",
+];
+
+/// Without git: what a killed git leaves behind is not ours to clear away.
+const WORK: &str = "echo new line >> edited.txt; mkdir -p new/deep; echo fresh > new/deep/n.txt; rm gone.txt; \
+     chmod +x clean.txt; sed -i 's/^five/FIVE/' partly.txt; ln -sfn edited.txt link; mkdir hollow; rmdir void";
+
+/// Numbers that follow from a seed (`SplitMix64`).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % below
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how many rounds `scripts/torture` asks for")]
+fn asked(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}
+
+/// Kills piton at a random moment, or after a random system call of a kind.
+fn strike(scene: &Scene, arguments: &[&str], longest: Duration, dice: &mut Dice) -> String {
+    if asked("PITON_TORTURE_STRACE").is_some() && dice.roll(3) != 0 {
+        let call = CALLS[usize::try_from(dice.roll(CALLS.len() as u64)).expect("a small number")];
+        let inject = format!("inject={call}:signal=KILL:when={}", 1 + dice.roll(60));
+        let mut command = scene.project.command_under("strace", ["-qq", "-o", "/dev/null", "-e", inject.as_str()]);
+        command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().expect("strace starts");
+        return inject;
+    }
+    let longest = u64::try_from(longest.as_micros()).expect("a short time");
+    let moment = Duration::from_micros(dice.roll(longest.max(1)));
+    let mut command = scene.project.command(arguments);
+    let mut piton = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts");
+    sleep(moment);
+    piton.kill().expect("a process to kill");
+    piton.wait().expect("piton ends");
+    format!("after {moment:?}")
+}
+
+fn kill_at_random(arguments: &[&str], rounds: u64, mut dice: Dice) {
+    let scene = Scene::new();
+    scene.save();
+    let before = scene.picture();
+    let started = Instant::now();
+    scene.project.piton(arguments);
+    let longest = started.elapsed();
+    let pictures: [Picture; 2] = [before, scene.picture()];
+    for round in 0..rounds {
+        scene.reset();
+        let mut told = format!("round {round}: {}", strike(&scene, arguments, longest, &mut dice));
+        if dice.roll(2) == 0 {
+            told.push_str(", the recovery ");
+            told.push_str(&strike(&scene, &["recover"], longest / 2, &mut dice));
+        }
+        let ran = scene.project.piton(["recover"]);
+        assert_eq!(ran.code(), Some(0), "{told}: {ran}");
+        let picture = scene.picture();
+        assert!(pictures.contains(&picture), "{told}: {ran}\nfound {picture:?}\nexpected one of {pictures:#?}");
+        if scene.project.root().join(".git/piton/lock").exists() {
+            scene.assert_sound(&told, &picture);
+        }
+        scene.assert_usable();
+    }
+}
+
+#[test]
+fn killed_at_any_moment_a_step_is_there_or_not() {
+    let rounds = asked("PITON_TORTURE_ROUNDS").unwrap_or(8);
+    let seed = asked("PITON_TORTURE_SEED").unwrap_or(20_260_101);
+    kill_at_random(&["exec", "--", "bash", "-c", WORK], rounds, Dice(seed));
+    kill_at_random(&["exec", "--", "bash", "-c", "eval \"$0\"; exit 3", WORK], rounds, Dice(seed + 1));
+}

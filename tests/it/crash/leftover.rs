@@ -1,0 +1,108 @@
+//! What a death leaves behind besides files: processes, locks, and a user who goes on working.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::scene::{Scene, WORK, was_killed};
+
+/// Waits for a file that a process is about to write, and reads it.
+fn awaited(path: &Path) -> String {
+    loop {
+        match fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+            _ => sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// Whether a process can still do something.
+fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']) && !rest.is_empty())
+}
+
+/// A command that writes for as long as it is let, beside one that has left its process group.
+fn endless(scene: &Scene) -> String {
+    let tmp = scene.project.root().with_file_name("tmp");
+    format!(
+        "cd '{}'; setsid bash -c 'echo $$ > ../tmp/escaped; while :; do sleep 0.02; done' & \
+         echo begun > begun.txt; rm gone.txt; echo $$ > '{}/leader'; while :; do echo x >> ticks.txt; sleep 0.02; done",
+        scene.project.root().display(),
+        tmp.display()
+    )
+}
+
+#[test]
+fn a_command_that_outlives_piton_is_stopped_and_rolled_back() {
+    // Killed while the command runs, and between its start and the line that tells of it.
+    for armed in [None, Some("journal-append:3")] {
+        let scene = Scene::new();
+        let before = scene.picture();
+        let tmp = scene.project.root().with_file_name("tmp");
+        let mut command = scene.project.command(["exec", "--", "bash", "-c", &endless(&scene)]);
+        if let Some(place) = armed {
+            command.env("PITON_FAILPOINT", place);
+        }
+        let mut piton = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts");
+        let pids = [awaited(&tmp.join("leader")), awaited(&tmp.join("escaped"))];
+        awaited(&scene.project.root().join("ticks.txt"));
+        piton.kill().expect("a process to kill");
+        piton.wait().expect("piton ends");
+        let ran = scene.project.piton(["recover"]);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        assert_eq!(pids.map(|pid| is_alive(&pid)), [false, false], "{armed:?}: the command still runs");
+        let picture = scene.picture();
+        assert!(picture == before, "{armed:?}: {ran}\nfound {picture:?}\nexpected {before:?}");
+        scene.assert_sound("a command that outlives piton", &picture);
+    }
+}
+
+#[test]
+fn files_that_somebody_changes_after_the_death_are_kept_even_if_the_recovery_dies_too() {
+    const USERS: &str = "echo later >> mine.txt; echo later > later.txt; rm private.txt; echo later > private.txt; \
+         rm -rf folder; echo later > folder";
+    let twin = Scene::new();
+    twin.project.bash(USERS);
+    let scene = Scene::new();
+    // A file in the place of a folder, which the user then goes on with, keeps the folder from coming back.
+    let step = "echo new line >> edited.txt; rm gone.txt; echo made > made.txt; rm -r folder; echo file > folder";
+    assert!(was_killed(&scene.armed(&["exec", "--", "bash", "-c", step], "tool-ended")));
+    // Changes within three seconds of the death count as the step's; the times of files cannot be set.
+    sleep(Duration::from_secs(5));
+    scene.project.bash(USERS);
+    assert!(was_killed(&scene.armed(&["recover"], "restore-path:1")));
+    let ran = scene.project.piton(["recover"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    let (picture, expected) = (scene.picture(), twin.picture());
+    assert!(picture == expected, "{ran}\nfound {picture:?}\nexpected {expected:?}");
+    scene.assert_sound("later changes", &picture);
+}
+
+#[test]
+fn a_lock_of_ours_on_a_ref_does_not_stop_a_recovery() {
+    let scene = Scene::new();
+    let before = scene.picture();
+    assert!(was_killed(&scene.armed(&["exec", "--", "bash", "-c", WORK], "tool-ended")));
+    scene.project.bash("cd .git/refs/piton/local/*/1; touch after.lock; cp before rescue.lock");
+    let ran = scene.project.piton(["recover"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert!(scene.picture() == before, "{ran}");
+    scene.assert_sound("a lock on a ref", &before);
+}
+
+#[test]
+fn a_lock_of_ours_on_the_branch_is_removed_and_anybody_elses_is_not() {
+    let scene = Scene::new();
+    assert!(was_killed(&scene.armed(&["exec", "--", "bash", "-c", WORK], "commit-decided")));
+    scene.project.bash("git rev-parse HEAD > .git/refs/heads/main.lock");
+    let refused = scene.project.piton(["recover"]);
+    assert_eq!(refused.code(), Some(5), "{refused}");
+    scene.project.bash("git rev-parse HEAD | cmp - .git/refs/heads/main.lock; : > .git/refs/heads/main.lock");
+    let ran = scene.project.piton(["recover"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!(scene.project.git(["rev-list", "--count", "HEAD"]), "2\n");
+    scene.assert_sound("a lock on the branch", &scene.picture());
+}

@@ -1,0 +1,166 @@
+//! A repository in the middle of somebody's work, and everything that may be said about it.
+//!
+//! [`Scene`] is the repository, [`Picture`] what a user would see of it. A picture after a crash and
+//! a recovery must be one of two: nothing happened, or everything did.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Output;
+
+use crate::harness::TestProject;
+
+/// What a step does here: edits, creates, deletes, swaps, and a line in a file that is partly staged.
+pub(super) const WORK: &str = "sed -i 's/^five/FIVE/' partly.txt dos.txt; echo new line >> edited.txt; mkdir -p new/deep; \
+     echo fresh > new/deep/n.txt; rm gone.txt; chmod +x clean.txt; rm folder/inner.txt; rmdir folder; echo file > folder; \
+     ln -sfn edited.txt link; mkdir hollow; rmdir void; chmod 600 private.txt; git add edited.txt";
+
+/// A dirty repository: modified, staged, partly staged, announced, untracked, deleted, ignored.
+pub(super) struct Scene {
+    pub(super) project: TestProject,
+}
+
+/// The files, what git says about them, and a file outside.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Picture {
+    files: BTreeMap<String, String>,
+    git: String,
+}
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        let project = TestProject::new();
+        let numbers = "one\\ntwo\\nthree\\nfour\\nfive\\nsix\\nseven\\neight\\nnine\\nten\\n";
+        project.bash(&format!(
+            "printf '*.log\\n' > .gitignore; printf 'dos.txt text\\n' > .gitattributes; printf '{numbers}' > partly.txt; mkdir folder
+             for name in clean edited gone mine removed unstaged private folder/inner; do echo $name > $name.txt; done
+             sed 's/$/\\r/' partly.txt > dos.txt; ln -s clean.txt link; git add --all; git commit -qm start
+             sed -i 's/^one/ONE/' partly.txt dos.txt; git add partly.txt dos.txt
+             sed -i 's/^ten/TEN/' partly.txt dos.txt
+             echo staged > staged.txt; git add staged.txt; echo more >> staged.txt
+             echo mine >> mine.txt; rm removed.txt; git rm -q --cached unstaged.txt
+             echo announced > announced.txt; git add -N announced.txt
+             echo untracked > $'odd\\nname'; chmod 640 $'odd\\nname'; echo secret > x.log; mkdir void
+             echo outside > ../home/outside.txt; ln -s ../home outside; chmod 640 mine.txt"
+        ));
+        Self { project }
+    }
+
+    /// Keeps a copy of everything as it is now.
+    pub(super) fn save(&self) {
+        self.project.bash("rm -rf ../saved; cp -a . ../saved");
+    }
+
+    /// Makes everything as it was when it was saved.
+    pub(super) fn reset(&self) {
+        self.project.bash("cd ..; rm -rf project; cp -a saved project; echo outside > home/outside.txt");
+        // The copies are as young as this moment: so is the last sign of life of whoever wrote them.
+        self.project.bash("if [ -e .git/piton/lock ]; then touch .git/piton/lock; fi");
+    }
+
+    /// What a user sees.
+    pub(super) fn picture(&self) -> Picture {
+        let root = self.project.root();
+        let mut files = BTreeMap::new();
+        let walk = walkdir::WalkDir::new(&root).min_depth(1).into_iter();
+        for entry in walk.filter_entry(|entry| entry.file_name() != ".git").map(|entry| entry.expect("an entry")) {
+            let name = entry.path().strip_prefix(&root).expect("below").to_string_lossy().into_owned();
+            let mode = fs::symlink_metadata(entry.path()).expect("metadata").permissions().mode();
+            let content = match entry.file_type() {
+                kind if kind.is_dir() => format!("{mode:o} folder"),
+                kind if kind.is_symlink() => {
+                    let target = fs::read_link(entry.path()).expect("a link");
+                    format!("link to {}", target.as_os_str().as_bytes().escape_ascii())
+                }
+                _ => format!("{mode:o} {}", fs::read(entry.path()).expect("a file").escape_ascii()),
+            };
+            files.insert(name, content);
+        }
+        let outside = fs::read_to_string(self.project.home().join("outside.txt")).expect("a file outside");
+        files.insert("(outside)".to_owned(), outside);
+        Picture { files, git: self.ask_git() }
+    }
+
+    fn ask_git(&self) -> String {
+        // With the files themselves these say everything that `git diff` and `git diff --cached` would.
+        const QUESTIONS: &str = "cat .git/HEAD; git log --format=%T; git ls-files --stage; git status --porcelain=v2";
+        let answers = self.project.root().with_file_name("tmp").join("answers");
+        self.project.bash(&format!("({QUESTIONS}) > '{}'", answers.display()));
+        fs::read_to_string(&answers).expect("the answers of git")
+    }
+
+    /// Everything of git and piton that a recovery could change without anybody seeing it.
+    pub(super) fn hidden(&self) -> String {
+        let refs = self.project.git(["for-each-ref"]);
+        let runs = self.project.root().join(".git/piton/runs");
+        let mut journals: Vec<(String, Vec<u8>)> = walkdir::WalkDir::new(runs)
+            .into_iter()
+            .filter_map(|entry| entry.ok().filter(|entry| entry.file_type().is_file()))
+            .map(|entry| (entry.path().display().to_string(), fs::read(entry.path()).expect("a journal")))
+            .collect();
+        journals.sort();
+        journals.iter().fold(refs, |text, (name, bytes)| format!("{text}{name}\n{}", String::from_utf8_lossy(bytes)))
+    }
+
+    /// Runs piton with a place armed.
+    pub(super) fn armed(&self, arguments: &[&str], place: &str) -> Output {
+        self.project.command(arguments).env("PITON_FAILPOINT", place).output().expect("piton starts")
+    }
+
+    /// What must hold whenever piton is not running: nothing is held, every object and journal is
+    /// whole, and a second recovery has nothing to do.
+    pub(super) fn assert_sound(&self, told: &str, picture: &Picture) {
+        let left = self.project.root().join(".git");
+        let locks: Vec<String> = walkdir::WalkDir::new(&left)
+            .into_iter()
+            .map(|entry| entry.expect("an entry").path().display().to_string())
+            .filter(|path| {
+                [".lock", "index-lock"].iter().any(|end| path.ends_with(end)) || path.contains(".piton-tmp-")
+            })
+            .collect();
+        assert!(locks.is_empty(), "{told}: left behind {locks:?}");
+        assert_eq!(
+            fs::metadata(left.join("piton/lock")).expect("the lock").len(),
+            0,
+            "{told}: the lock names somebody"
+        );
+        self.project.git(["fsck", "--full", "--strict"]);
+        let runs = left.join("piton/runs");
+        for run in piton::journal::list(&runs).expect("a list of runs") {
+            let path = piton::journal::path_of(&runs, run);
+            let contents = match piton::journal::read(&path) {
+                Err(_) if !path.exists() => continue,
+                read => read.unwrap_or_else(|err| panic!("{told}: {err}")),
+            };
+            assert_eq!(contents.torn, None, "{told}: a torn line stayed");
+            piton::journal::verify(&contents.records, run).unwrap_or_else(|found| panic!("{told}: {found:?}"));
+        }
+        let hidden = self.hidden();
+        let again = self.project.piton(["recover"]);
+        assert!(again.stderr().contains("nothing was cut off"), "{told}: the second recovery did something:\n{again}");
+        assert_eq!(&self.picture(), picture, "{told}: the second recovery changed something");
+        assert_eq!(self.hidden(), hidden, "{told}: the second recovery changed something");
+    }
+
+    /// The user goes on working.
+    pub(super) fn assert_usable(&self) {
+        self.project.bash("echo probe > probe.txt; git add probe.txt; git commit -qm probe -- probe.txt");
+    }
+}
+
+/// Whether a process was killed as an armed place kills.
+pub(super) fn was_killed(output: &Output) -> bool {
+    output.status.signal() == Some(9)
+}
+
+impl fmt::Debug for Picture {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, content) in &self.files {
+            writeln!(formatter, "{name:?}: {content}")?;
+        }
+        formatter.write_str(&self.git)
+    }
+}

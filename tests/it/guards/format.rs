@@ -1,0 +1,159 @@
+//! Kinds of repositories: what piton cannot serve is refused by name before the command runs.
+
+use super::{Picture, count_runs, exec, exec_with, simple, told};
+use crate::harness::TestProject;
+
+/// The command is refused with exit code 5, the name of what is in the way, and nothing happened.
+#[track_caller]
+fn assert_refused(project: &TestProject, named: &str) {
+    let before = Picture::of(project);
+    for mode in ["auto", "explicit"] {
+        let refused = exec_with(project, &["--checkpoint", mode], "touch ran");
+        refused.assert_end("5 - UNSUPPORTED_REPOSITORY");
+        assert!(refused.message().contains(named), "{}", refused.message());
+        let suggestion = refused.last()["error"]["suggestion"].as_str().unwrap_or_default().to_owned();
+        assert!(suggestion.contains("--checkpoint disabled"), "{suggestion}");
+    }
+    before.assert_same(project);
+    assert_eq!(count_runs(project), 0, "no run is recorded");
+    assert_eq!(project.git(["for-each-ref", "refs/piton"]), "");
+    // Where no checkpoint is wanted the kind of repository does not matter.
+    exec_with(project, &["--checkpoint", "disabled"], "touch ran").assert_end("0 skipped -");
+    before.assert_only(project, &["ran"]);
+}
+
+#[test]
+fn g101_sha256_is_refused_by_name() {
+    let project = TestProject::without_git();
+    project.bash("git init -q -b main --object-format=sha256; echo a > a.txt; git add .; git commit -qm start");
+    assert_refused(&project, "SHA-256");
+}
+
+#[test]
+fn g101_reftable_is_refused_by_name() {
+    let project = TestProject::without_git();
+    project.bash("git init -q -b main --ref-format=reftable; echo a > a.txt; git add .; git commit -qm start");
+    assert_refused(&project, "reftable");
+}
+
+#[test]
+fn g101_a_partial_clone_is_refused_by_name() {
+    let project = TestProject::without_git();
+    project.bash(
+        "git init -q -b main ../origin; git -C ../origin config uploadpack.allowFilter true; \
+         echo a > ../origin/a.txt; git -C ../origin add .; git -C ../origin commit -qm start; \
+         git clone -q --filter=blob:none file://$PWD/../origin .",
+    );
+    assert_refused(&project, "partial clone");
+}
+
+#[test]
+fn g101_a_shallow_clone_is_served() {
+    let project = TestProject::without_git();
+    project.bash(
+        "git init -q -b main ../origin; cd ../origin; for n in 1 2 3; do echo $n > a.txt; git add .; \
+         git commit -qm $n; done; cd ../project; git clone -q --depth 1 file://$PWD/../origin .",
+    );
+    let before = Picture::of(&project);
+    exec(&project, "echo b > b.txt; exit 1").assert_end("1 rolled_back COMMAND_FAILED");
+    before.assert_same(&project);
+    let made = exec(&project, "echo b > b.txt");
+    made.assert_end("0 committed -");
+    before.assert_only(&project, &["b.txt"]);
+    told(&project, &["undo"]).assert_end("0 committed -");
+    assert_eq!(project.git(["rev-parse", "--is-shallow-repository"]), "true\n");
+    assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "3\n");
+    project.assert_clean();
+}
+
+#[test]
+fn g101_a_split_index_is_refused_by_name() {
+    let project = simple();
+    project.bash("git config core.splitIndex true; git update-index --split-index; git status > /dev/null");
+    assert_refused(&project, "split index");
+    // The index itself may be split without the setting.
+    let project = simple();
+    project.bash("git update-index --split-index");
+    assert_refused(&project, "split index");
+}
+
+#[test]
+fn g101_a_sparse_checkout_is_refused_by_name() {
+    for flag in ["--no-sparse-index", "--sparse-index"] {
+        let project = simple().file("in/a.txt", "a\n").file("out/b.txt", "b\n").committed();
+        project.bash(&format!("git sparse-checkout set --cone {flag} in"));
+        assert!(!project.root().join("out").exists());
+        assert_refused(&project, "sparse checkout");
+    }
+}
+
+#[test]
+fn g101_content_filters_are_refused_by_name() {
+    let project = simple().file(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n");
+    project.bash("git add .; git -c filter.lfs.clean=cat commit -qm attributes");
+    assert_refused(&project, "Git LFS");
+}
+
+#[test]
+fn g101_content_filters_are_refused_wherever_they_are_set() {
+    let project = simple();
+    project.bash("mkdir -p .git/info; echo '*.bin filter=case' > .git/info/attributes");
+    assert_refused(&project, "content filters");
+    let project = simple();
+    project.bash("echo '*.bin filter=case' > ../home/attributes; git config core.attributesFile ../home/attributes");
+    project.bash("git config core.attributesFile $PWD/../home/attributes");
+    assert_refused(&project, "content filters");
+    // An attributes file that git does not track counts as well, in any folder.
+    let project = simple();
+    project.bash("mkdir sub; echo '*.bin filter=case' > sub/.gitattributes");
+    assert_refused(&project, "content filters");
+}
+
+#[test]
+fn g101_working_tree_encodings_are_refused_by_name() {
+    let project = simple().file(".gitattributes", "*.txt working-tree-encoding=UTF-16LE-BOM\n");
+    project.bash("git add .gitattributes; git commit -qm attributes");
+    assert_refused(&project, "encodings");
+}
+
+#[test]
+fn g101_a_filter_that_a_step_sets_up_fails_its_checkpoint() {
+    let project = simple();
+    let before = Picture::of(&project);
+    let failed = exec(&project, "echo '*.txt filter=evil' > .gitattributes; echo x > a.txt");
+    failed.assert_end("1 failed UNSUPPORTED_REPOSITORY");
+    assert_eq!(project.read("a.txt"), "x\n");
+    before.assert_only(&project, &[".gitattributes", "a.txt"]);
+    assert_eq!(Picture::of(&project).refs, before.refs);
+    // The way out is the user's: without the filter piton works again.
+    project.bash("rm .gitattributes");
+    exec(&project, "echo y > b.txt").assert_end("0 committed -");
+    assert_eq!(project.git(["status", "--porcelain"]), "?? a.txt\n");
+}
+
+#[test]
+fn g101_a_bare_repository_is_refused() {
+    let project = simple();
+    project.bash("git clone -q --bare . ../bare.git");
+    let bare = project.root().join("../bare.git");
+    let ran = project.piton(["-C", &bare.to_string_lossy(), "exec", "--", "touch", "ran"]);
+    assert!(matches!(ran.code(), Some(2 | 5)), "{ran}");
+    assert!(!bare.join("ran").exists());
+}
+
+#[test]
+fn index_formats_of_git_are_kept() {
+    for version in ["2", "3", "4"] {
+        let project = simple().file("other.txt", "o\n").committed();
+        project.bash(&format!(
+            "git update-index --index-version {version}; echo n > new.txt; git add -N new.txt; git update-index --untracked-cache"
+        ));
+        let before = Picture::of(&project);
+        exec(&project, "echo four >> notes.txt").assert_end("0 committed -");
+        before.assert_only(&project, &["notes.txt"]);
+        let kept = project.git(["update-index", "--show-index-version"]);
+        let expected = if version == "2" { "3" } else { version };
+        assert_eq!(kept.trim_end(), expected, "version {version}");
+        assert_eq!(Picture::of(&project).status, before.status);
+    }
+}

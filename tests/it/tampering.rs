@@ -1,0 +1,189 @@
+//! `verify` after somebody has changed what was recorded.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::harness::{Ran, TestProject, cmd_snapshot};
+
+/// Two commits of piton and a step that was rolled back.
+fn project() -> TestProject {
+    let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
+    for script in ["echo two >> a.txt", "echo x > new.txt"] {
+        assert_eq!(project.piton(["exec", "--", "sh", "-c", script]).code(), Some(0));
+    }
+    assert_eq!(project.piton(["exec", "--", "sh", "-c", "rm new.txt; exit 3"]).code(), Some(1));
+    assert_eq!(project.piton(["verify"]).code(), Some(0));
+    project
+}
+
+/// The journals, oldest first.
+fn journals(project: &TestProject) -> Vec<PathBuf> {
+    let folder = project.root().join(".git/piton/runs");
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(folder).expect("runs").map(|run| run.expect("a run").path().join("journal.jsonl")).collect();
+    found.sort();
+    found
+}
+
+/// Changes the lines of the oldest journal.
+fn edit(project: &TestProject, change: impl Fn(&mut Vec<String>)) {
+    let path = &journals(project)[0];
+    let mut lines: Vec<String> = fs::read_to_string(path).expect("readable").lines().map(str::to_owned).collect();
+    change(&mut lines);
+    fs::write(path, lines.join("\n") + "\n").expect("written");
+}
+
+/// The first break: its code and what is said about it.
+fn first_break(project: &TestProject) -> (String, String) {
+    let ran = project.piton(["verify", "--format", "json"]);
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    let text = |field: &str| ran.json()["breaks"][0][field].as_str().expect("a text").to_owned();
+    (text("code"), text("message"))
+}
+
+fn codes(ran: &Ran) -> Vec<String> {
+    let breaks = ran.json()["breaks"].as_array().expect("a list").clone();
+    breaks.iter().map(|one| one["code"].as_str().expect("a code").to_owned()).collect()
+}
+
+#[test]
+fn an_edited_line_is_named() {
+    let project = project();
+    edit(&project, |lines| lines[2] = lines[2].replace("\"pid\":", "\"pid\":1"));
+    cmd_snapshot!(project.piton(["verify"]), @r"
+    success: false
+    exit_code: 1
+    ----- stdout -----
+    01kdyabkw0000e485875xhvkdf: the journal is not as it was written: line 3 was edited [JOURNAL_BROKEN]
+    ----- stderr -----
+    error: 1 break in 3 runs, 1 checkpoint
+    ");
+}
+
+#[test]
+fn dropped_and_moved_lines_are_named() {
+    let project = project();
+    edit(&project, |lines| drop(lines.remove(2)));
+    assert_eq!(first_break(&project).1, "the journal is not as it was written: lines before line 3 are missing");
+    let project = self::project();
+    edit(&project, |lines| lines.swap(2, 3));
+    assert_eq!(first_break(&project).1, "the journal is not as it was written: line 3 is not at its place");
+    let project = self::project();
+    edit(&project, |lines| lines[1] = "nonsense".to_owned());
+    assert_eq!(first_break(&project).0, "JOURNAL_BROKEN");
+}
+
+/// Replaces a text in the oldest journal and writes its chain anew: whoever forges can hash as well.
+fn forge(project: &TestProject, from: &str, to: &str) {
+    const SCRIPT: &str = "import hashlib, json, sys\n\
+        path, old_text, new_text = sys.argv[1:]\n\
+        digest = lambda text: 'sha256:' + hashlib.sha256(text.encode()).hexdigest()\n\
+        lines = open(path).read().splitlines()\n\
+        prev, out = digest(json.loads(lines[0])['run']), []\n\
+        for line in lines:\n\
+        \x20   line = line.replace(old_text, new_text).replace(json.loads(line)['prev'], prev)\n\
+        \x20   prev = digest(line)\n\
+        \x20   out.append(line)\n\
+        open(path, 'w').write('\\n'.join(out) + '\\n')\n";
+    let file = project.home().join("forge.py");
+    fs::write(&file, SCRIPT).expect("written");
+    let journal = &journals(project)[0];
+    project.bash(&format!("python3 '{}' '{}' '{from}' '{to}'", file.display(), journal.display()));
+}
+
+#[test]
+fn a_journal_whose_chain_was_written_anew_does_not_fit_its_commit() {
+    let project = project();
+    forge(&project, "echo two", "echo TWO");
+    assert_eq!(first_break(&project).0, "TRAILER_MISMATCH");
+}
+
+#[test]
+fn other_changes_and_other_trees_do_not_fit_the_snapshots() {
+    let project = project();
+    forge(&project, "\"path\":\"a.txt\"", "\"path\":\"b.txt\"");
+    let message = "the recorded changes are not those between its snapshots: `a.txt`";
+    assert_eq!(first_break(&project), ("DELTA_MISMATCH".to_owned(), message.to_owned()));
+    let project = self::project();
+    let tree = |commit: &str| project.git(["rev-parse", &format!("{commit}^{{tree}}")]).trim().to_owned();
+    forge(&project, &tree("HEAD~2"), &tree("HEAD"));
+    let (code, message) = first_break(&project);
+    assert_eq!(code, "DELTA_MISMATCH");
+    assert!(message.ends_with("does not hold the recorded tree"), "{message}");
+}
+
+#[test]
+fn a_commit_that_was_amended_or_rebased_away_is_rewritten() {
+    let project = project();
+    project.git(["commit", "--quiet", "--amend", "--no-edit", "--date=2020-01-01T00:00:00Z"]);
+    let ran = project.piton(["verify", "--format", "json"]);
+    assert_eq!(codes(&ran), ["REWRITTEN"], "{ran}");
+    assert!(ran.json()["notes"][0].as_str().expect("a note").contains("is a copy of the checkpoint"), "{ran}");
+    let project = self::project();
+    project.git(["reset", "--quiet", "--hard", "HEAD~1"]);
+    let (code, message) = first_break(&project);
+    assert_eq!(code, "REWRITTEN");
+    assert!(message.ends_with("is in no branch or tag any more, and nothing recorded says why"), "{message}");
+    project.git(["update-ref", "-d", "ORIG_HEAD"]);
+    project.git(["tag", "kept", "HEAD@{1}"]);
+    assert_eq!(project.piton(["verify"]).code(), Some(0), "a tag has it");
+}
+
+#[test]
+fn a_commit_that_claims_a_run_is_not_believed() {
+    let project = project();
+    let message = project.git(["log", "-1", "--format=%B"]);
+    project.bash("echo evil > evil; git add evil");
+    project.git(["commit", "--quiet", "--message", &message]);
+    assert_eq!(first_break(&project).0, "NOT_RECORDED");
+}
+
+#[test]
+fn a_commit_of_a_run_without_a_journal_is_only_a_note() {
+    let project = project();
+    fs::remove_dir_all(journals(&project)[0].parent().expect("a folder")).expect("removed");
+    let ran = project.piton(["verify", "--format", "json"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert!(ran.json()["notes"][0].as_str().expect("a note").ends_with("whose journal is not here"), "{ran}");
+}
+
+#[test]
+fn a_ref_that_was_removed_or_moved_is_named() {
+    let project = project();
+    let pins = project.git(["for-each-ref", "--format=%(refname)", "refs/piton"]);
+    let rescue = pins.lines().find(|name| name.ends_with("/rescue")).expect("a rescue");
+    project.git(["update-ref", rescue, "HEAD~2"]);
+    let (code, message) = first_break(&project);
+    assert_eq!(code, "PIN_MISSING");
+    assert!(message.starts_with(&format!("`{rescue}` keeps ")), "{message}");
+    project.git(["update-ref", "-d", rescue]);
+    assert_eq!(first_break(&project), ("PIN_MISSING".to_owned(), format!("`{rescue}` is gone")));
+}
+
+#[test]
+fn one_run_is_verified_by_itself() {
+    let project = project();
+    edit(&project, |lines| drop(lines.remove(2)));
+    let run = |at: usize| {
+        let path = journals(&project)[at].clone();
+        path.parent().and_then(|folder| folder.file_name()).expect("a name").to_string_lossy().into_owned()
+    };
+    assert_eq!(project.piton(["verify", &run(0)]).code(), Some(1));
+    assert_eq!(project.piton(["verify", &run(1)]).code(), Some(0));
+    assert_eq!(project.piton(["verify", "01k"]).code(), Some(2));
+}
+
+#[test]
+fn a_damaged_object_is_a_break() {
+    let project = project();
+    let commit = project.git(["rev-parse", "HEAD"]);
+    let (folder, file) = commit.trim().split_at(2);
+    let path = project.root().join(".git/objects").join(folder).join(file);
+    let other = project.git(["rev-parse", "HEAD~1"]);
+    let (other_folder, other_file) = other.trim().split_at(2);
+    let other = project.root().join(".git/objects").join(other_folder).join(other_file);
+    fs::remove_file(&path).expect("removed");
+    fs::copy(other, &path).expect("copied");
+    let ran = project.piton(["verify"]);
+    assert_ne!(ran.code(), Some(0), "{ran}");
+}
