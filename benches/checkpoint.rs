@@ -1,0 +1,221 @@
+//! One checkpoint, cold process, beside `git add -A && git commit` in the same rounds.
+//!
+//! `cargo bench --bench checkpoint` takes some minutes; `-- 1000 10000` chooses sizes. Every tool has a
+//! copy of the repository of its own and makes the same edits; their order changes from round to round.
+//! The phases of `piton exec` are the times in its own journal. See `docs/BENCHMARKS.md`.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark prints its figures, stops at a fault and measures whole processes"
+)]
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+const SIZES: [usize; 3] = [1000, 10_000, 100_000];
+/// Files per folder; some folders deep, as in real projects.
+const PER_FOLDER: usize = 60;
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What makes the checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Git,
+    Checkpoint,
+    Exec,
+}
+
+/// What changes before it.
+#[derive(Clone, Copy)]
+enum Edit {
+    OneModified,
+    HundredModified,
+    OneNewOneDeleted,
+    Nothing,
+}
+
+const TOOLS: [Tool; 3] = [Tool::Git, Tool::Checkpoint, Tool::Exec];
+const EDITS: [Edit; 4] = [Edit::OneModified, Edit::HundredModified, Edit::OneNewOneDeleted, Edit::Nothing];
+
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    wall: f64,
+    cpu: f64,
+}
+
+fn main() {
+    let chosen: Vec<usize> = env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let sizes = if chosen.is_empty() { SIZES.to_vec() } else { chosen };
+    for size in sizes {
+        measure(size);
+    }
+}
+
+fn measure(size: usize) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let original = folder.path().join("original");
+    plant(&original, size);
+    let copies: Vec<PathBuf> = TOOLS
+        .iter()
+        .map(|tool| {
+            let copy = folder.path().join(tool.name().replace(' ', "-"));
+            sh(folder.path(), &format!("cp -a original '{}' && cd '{}' && git status", copy.display(), copy.display()));
+            copy
+        })
+        .collect();
+    let rounds = if size > 50_000 { 5 } else { 9 };
+    println!("\n### {size} files\n\n| | git ms | `piton checkpoint --all` | `piton exec` |\n|---|---|---|---|");
+    let mut phases = Vec::new();
+    for (number, edit) in EDITS.into_iter().enumerate() {
+        let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); TOOLS.len()];
+        for round in 0..=rounds {
+            for turn in 0..TOOLS.len() {
+                let at = (turn + round) % TOOLS.len();
+                let cost = checkpoint(TOOLS[at], &copies[at], edit, size, number * 100 + round);
+                // The first round warms up.
+                if round > 0 {
+                    costs[at].push(cost);
+                }
+            }
+        }
+        if matches!(edit, Edit::OneModified) {
+            phases = read_phases(&copies[2]);
+        }
+        let medians: Vec<Cost> = costs.into_iter().map(median).collect();
+        let ratio = |at: usize| {
+            format!("{:.2} ({:.2} CPU)", medians[at].wall / medians[0].wall, medians[at].cpu / medians[0].cpu)
+        };
+        println!("| {} | {:.0} | {} | {} |", edit.name(), medians[0].wall * 1000.0, ratio(1), ratio(2));
+    }
+    println!("\nPhases of the last `piton exec` with one changed file, ms: {}", phases.join(", "));
+}
+
+fn checkpoint(tool: Tool, folder: &Path, edit: Edit, size: usize, seed: usize) -> Cost {
+    let script = edit.script(size, seed);
+    let piton = env!("CARGO_BIN_EXE_piton");
+    // The edit is part of what is measured for all of them: `piton exec` runs it, too.
+    let mut command = match tool {
+        Tool::Git => shell(&format!("{script}; git add -A && git commit --quiet --message x || true")),
+        Tool::Checkpoint => shell(&format!("{script}; exec {piton} checkpoint --all --message x")),
+        Tool::Exec => {
+            let mut command = Command::new(piton);
+            command.args(["exec", "--message", "x", "--", "sh", "-c", &script]);
+            command
+        }
+    };
+    command.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
+    let before = children_cpu();
+    let start = Instant::now();
+    let status = command.status().expect("the program starts");
+    let wall = start.elapsed().as_secs_f64();
+    assert!(status.success(), "{} failed", tool.name());
+    Cost { wall, cpu: children_cpu() - before }
+}
+
+impl Tool {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Git => "git",
+            Self::Checkpoint => "piton checkpoint",
+            Self::Exec => "piton exec",
+        }
+    }
+}
+
+impl Edit {
+    fn name(self) -> &'static str {
+        match self {
+            Self::OneModified => "1 modified",
+            Self::HundredModified => "100 modified",
+            Self::OneNewOneDeleted => "1 new, 1 deleted",
+            Self::Nothing => "nothing",
+        }
+    }
+
+    fn script(self, size: usize, seed: usize) -> String {
+        let file = |number: usize| path_of(number * 7919 % size);
+        match self {
+            Self::OneModified => format!("echo {seed} >> '{}'", file(seed)),
+            Self::HundredModified => {
+                let files: Vec<String> =
+                    (0..100).map(|number| format!("'{}'", file(seed * 101 + number * 13))).collect();
+                format!("for f in {}; do echo {seed} >> \"$f\"; done", files.join(" "))
+            }
+            Self::OneNewOneDeleted => format!("echo {seed} > 'new-{seed}'; rm -f 'new-{}'", seed - 1),
+            Self::Nothing => "true".to_owned(),
+        }
+    }
+}
+
+fn path_of(number: usize) -> String {
+    let folder = number / PER_FOLDER;
+    match folder % 3 {
+        0 => format!("src/module{folder}/file{number}.txt"),
+        1 => format!("lib/group{}/module{folder}/file{number}.txt", folder % 7),
+        _ => format!("docs/part{}/chapter{}/section{folder}/file{number}.txt", folder % 5, folder % 11),
+    }
+}
+
+fn plant(folder: &Path, size: usize) {
+    for number in 0..size {
+        let path = folder.join(path_of(number));
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        let lines: Vec<String> = (0..20).map(|line| format!("file {number} line {line}\n")).collect();
+        fs::write(path, lines.concat()).expect("a file");
+    }
+    sh(
+        folder,
+        "git init --quiet --initial-branch=main && git config user.name bench && git config user.email bench@example.org \
+         && git config gc.auto 0 && git add -A && git commit --quiet --message start && git gc --quiet",
+    );
+}
+
+/// The times between the events of the newest run.
+fn read_phases(folder: &Path) -> Vec<String> {
+    let runs = folder.join(".git/piton/runs");
+    let newest = fs::read_dir(&runs).expect("runs").map(|entry| entry.expect("a run").path()).max().expect("a run");
+    let text = fs::read_to_string(newest.join("journal.jsonl")).expect("a journal");
+    let events: Vec<(String, i64)> = text
+        .lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            let at: jiff::Timestamp = line["at"].as_str().expect("a time").parse().expect("a time");
+            (line["event"]["type"].as_str().expect("a type").to_owned(), at.as_millisecond())
+        })
+        .collect();
+    events.windows(2).map(|pair| format!("{} {}", pair[1].0, pair[1].1 - pair[0].1)).collect()
+}
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+fn sh(folder: &Path, script: &str) {
+    let status = shell(script).current_dir(folder).stdout(Stdio::null()).status().expect("sh starts");
+    assert!(status.success(), "{script}");
+}
+
+/// User and system time of all children that have ended, in seconds.
+fn children_cpu() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(") ").next().unwrap_or_default();
+    let fields: Vec<&str> = after_name.split(' ').collect();
+    [13, 14].iter().filter_map(|at| fields.get(*at)?.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
+}
+
+/// The median of the wall times and the mean of the CPU times, whose clock is coarse.
+fn median(mut costs: Vec<Cost>) -> Cost {
+    costs.sort_by(|one, other| one.wall.total_cmp(&other.wall));
+    #[expect(clippy::cast_precision_loss, reason = "a handful of rounds")]
+    let rounds = costs.len() as f64;
+    Cost { wall: costs[costs.len() / 2].wall, cpu: costs.iter().map(|cost| cost.cpu).sum::<f64>() / rounds }
+}
