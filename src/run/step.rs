@@ -65,7 +65,11 @@ impl Session<'_, '_> {
         let failure = failure_of(&outcome, &argv, self.run);
         let end = match before {
             None => {
-                self.record(&Event::CheckpointSkipped { step, reason: "checkpoints are disabled".to_owned() })?;
+                let reason = match self.mode {
+                    CheckpointMode::Disabled => "checkpoints are disabled",
+                    _ => "there is no git repository",
+                };
+                self.record(&Event::CheckpointSkipped { step, reason: reason.to_owned() })?;
                 Settlement { checkpoint: Some(skipped()), error: None, denied: Vec::new() }
             }
             Some(before) => {
