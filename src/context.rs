@@ -40,6 +40,8 @@ pub struct Context {
     pub environment: Environment,
     /// The settings.
     pub config: Config,
+    /// The program itself, to be started again.
+    pub program: PathBuf,
     clock: Clock,
 }
 
@@ -118,7 +120,7 @@ impl Context {
         let files = Files { user: user.as_deref(), project: Some(&project) };
         let config = Config::load(files, &environment.variables)?;
         let clock = Clock::of(&environment)?;
-        Ok(Self { root, found_by, home, cwd, environment, config, clock })
+        Ok(Self { root, found_by, home, cwd, environment, config, program: own_program(), clock })
     }
 
     /// The time now, to the millisecond.
@@ -148,6 +150,13 @@ impl Context {
         let state = state.unwrap_or_else(|| self.environment.temporary_folder());
         let name = sha2::Sha256::digest(self.root.as_os_str().as_encoded_bytes());
         state.join("piton").join(hex(name.get(..8).unwrap_or(&name)))
+    }
+
+    /// Where things are kept that can be made again, such as virtual environments.
+    pub fn cache_folder(&self) -> PathBuf {
+        let cache = self.environment.find("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = cache.or_else(|| self.home.as_ref().map(|home| home.join(".cache")));
+        cache.unwrap_or_else(|| self.environment.temporary_folder()).join("piton")
     }
 
     /// The folder with the project's items.
@@ -256,6 +265,14 @@ impl ContextError {
             Self::Variable(_) => Some("correct the variable or unset it".to_owned()),
         }
     }
+}
+
+/// The file of the program. Linux has a name for it that is right even after an update replaced it.
+pub fn own_program() -> PathBuf {
+    if cfg!(target_os = "linux") {
+        return PathBuf::from("/proc/self/exe");
+    }
+    env::current_exe().unwrap_or_else(|_| PathBuf::from("piton"))
 }
 
 /// What the process was called with, the program's own name first.

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use crate::context::ContextError;
 use crate::item::finding::Finding;
 use crate::item::store::LookupError;
+use crate::item::tool::Origin;
 use crate::run::error::RunError;
 
 /// Everything that can stop a command.
@@ -57,6 +58,14 @@ pub enum Error {
     /// A file that was named holds no item.
     #[error("`{}` is neither a directive, a tool nor knowledge", .0.display())]
     NotAnItem(PathBuf),
+    /// A file that was named is not what it has to be.
+    #[error("`{}` is not valid", .file.display())]
+    InvalidFile {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong in it.
+        findings: Vec<Finding>,
+    },
     /// A file could not be written.
     #[error("cannot write `{}`", .file.display())]
     Write {
@@ -109,6 +118,7 @@ impl Error {
             Self::Lookup(err) => err.code(),
             Self::Read { .. } => "CANNOT_READ",
             Self::NotAnItem(_) => "NOT_AN_ITEM",
+            Self::InvalidFile { .. } => "INVALID_FILE",
             Self::Run(err) => err.code(),
             Self::Write { .. } | Self::Output(_) => "CANNOT_WRITE",
         }
@@ -140,16 +150,26 @@ impl Error {
                 Some("name a file or folder that exists; paths are relative to the current folder".to_owned())
             }
             Self::Run(err) => err.hint(),
-            Self::Write { .. } | Self::Output(_) => None,
+            Self::InvalidFile { .. } | Self::Write { .. } | Self::Output(_) => None,
         }
     }
 
     /// What is wrong in files, place by place, where that is the reason.
     pub fn findings(&self) -> &[Finding] {
         match self {
-            Self::Settings(findings) => findings,
-            Self::Lookup(LookupError::Broken { finding, .. }) => std::slice::from_ref(finding),
+            Self::Settings(findings) | Self::InvalidFile { findings, .. } => findings,
+            Self::Lookup(err) => err.finding().map(std::slice::from_ref).unwrap_or_default(),
+            Self::Run(err) => err.findings(),
             _ => &[],
+        }
+    }
+
+    /// The one place in a file that the message is about, where there is one.
+    pub fn place(&self) -> Option<Origin> {
+        match self {
+            Self::Lookup(err) => err.finding().map(Origin::of),
+            Self::Run(err) => err.place(),
+            _ => None,
         }
     }
 
@@ -161,6 +181,8 @@ impl Error {
             ) => ExitStatus::Unsafe,
             // Whoever read the output has seen enough of it.
             Self::Output(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitStatus::Success,
+            Self::Run(err) if err.is_interrupted() => ExitStatus::Interrupted,
+            Self::Run(err) if err.is_denied() => ExitStatus::Denied,
             Self::Run(err) if err.is_unsafe() => ExitStatus::Unsafe,
             Self::Run(err) if err.is_usage() => ExitStatus::Invalid,
             Self::Write { .. } | Self::Output(_) | Self::Run(_) => ExitStatus::Failure,
@@ -173,6 +195,7 @@ impl Error {
             | Self::FilesInTheWay(_)
             | Self::Lookup(_)
             | Self::Read { .. }
+            | Self::InvalidFile { .. }
             | Self::NotAnItem(_) => ExitStatus::Invalid,
         }
     }

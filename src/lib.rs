@@ -9,6 +9,7 @@
 //! - [`audit`]: reading back what happened, from the journals.
 //! - [`journal`]: what a run did, event by event, in a chain that shows tampering; the lock of a worktree.
 //! - [`validation`]: every finding about a project in one pass; joins item, chains and syntax.
+//! - [`policy`]: may a call do what it is about to do; pure.
 //! - [`exec`]: executor chains and the only place that starts processes.
 //! - [`checkpoint`]: what a step did to the work tree, kept or put back; all of libgit2.
 //! - [`context`]: project, home, environment, settings and clock; the only reader of the process.
@@ -26,5 +27,6 @@ pub mod exec;
 pub mod failpoint;
 pub mod item;
 pub mod journal;
+pub mod policy;
 pub mod run;
 pub mod validation;

@@ -18,7 +18,7 @@ use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::place::Place;
 use crate::item::source::{MAX_TEXT, SourceFile};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
-use crate::item::tool::{LoadedTool, ToolKind};
+use crate::item::tool::LoadedTool;
 use crate::item::validate::{self, Unsigned, place_of};
 
 /// How to validate.
@@ -110,7 +110,9 @@ fn judge(item: &Item, store: &ItemStore, options: &Options) -> (Vec<Finding>, Ve
     if let Some(tool) = item.as_tool() {
         match chain::resolve(store, tool) {
             Ok(chain) => {
-                executor_kind(&chain, &mut findings);
+                if let Err(err) = chain.check_kinds() {
+                    broken_chain(tool, &err, &mut findings);
+                }
                 scripts.extend(script(tool, &chain));
             }
             Err(err) => broken_chain(tool, &err, &mut findings),
@@ -120,62 +122,16 @@ fn judge(item: &Item, store: &ItemStore, options: &Options) -> (Vec<Finding>, Ve
 }
 
 fn broken_chain(tool: &LoadedTool, err: &ChainError, findings: &mut Findings) {
-    let code = match err {
-        ChainError::UnknownExecutor { .. } => Code::UnknownExecutor,
-        ChainError::Cycle(_) => Code::ExecutorCycle,
-        ChainError::TooLong(_) => Code::ExecutorDepth,
-        ChainError::NoPrimitive { .. } => Code::UnexpectedExecutor,
-    };
-    let finding = findings.add(code, place_of(&tool.node, "executor"), "executor", err.to_string());
+    let finding = findings.add(err.code(), place_of(&tool.node, "executor"), "executor", err.to_string());
     if let Some(hint) = err.hint() {
         finding.suggest(hint);
     }
 }
 
-/// Executor kinds are known by resolving them, never by a suffix of their name.
-fn executor_kind(chain: &ExecutorChain<'_>, findings: &mut Findings) {
-    let tool = &chain.tool.manifest;
-    let (Some(kind), Some(id)) = (chain.executor_kind(), tool.executor.as_ref()) else { return };
-    let ends_in = |primitive: &str| chain.executors.last().is_some_and(|item| item.id.as_str() == primitive);
-    let inline_server = tool.config.contains_key("transport") || tool.config.contains_key("command");
-    let (message, suggestion) = match tool.kind {
-        ToolKind::Script if kind != ToolKind::Runtime => (
-            format!("Script executor must be a runtime, got: {id}"),
-            "use `python_runtime`, `bash_runtime` or `node_runtime`; a tool of type `cli` needs no runtime",
-        ),
-        ToolKind::Api if !ends_in("http_client") => {
-            (format!("API tools must use executor: http_client, got: {id}"), "write `executor: http_client`")
-        }
-        ToolKind::McpTool if kind != ToolKind::McpServer && !(kind == ToolKind::Primitive && inline_server) => (
-            format!("MCP tools must reference an mcp_server, got: {id}"),
-            "name a tool of type `mcp_server`, or give `config.transport`",
-        ),
-        ToolKind::McpServer if kind != ToolKind::Primitive => (
-            format!("MCP servers must use subprocess or http_client, got: {id}"),
-            "write `executor: subprocess` (stdio) or `executor: http_client` (url)",
-        ),
-        ToolKind::Runtime if kind != ToolKind::Primitive => (
-            format!("Runtimes must use a primitive executor, got: {id}"),
-            "write `executor: subprocess` or `executor: http_client`",
-        ),
-        ToolKind::Docker if kind != ToolKind::Runtime => {
-            (format!("Docker tools must use executor: docker_runtime, got: {id}"), "write `executor: docker_runtime`")
-        }
-        ToolKind::Cli if !ends_in("subprocess") => {
-            (format!("CLI tools must run through subprocess, got: {id}"), "write `executor: subprocess`")
-        }
-        _ => return,
-    };
-    let message = format!("{message} ({})", chain::arrows(&chain.ids()));
-    findings
-        .add(Code::UnexpectedExecutor, place_of(&chain.tool.node, "executor"), "executor", message)
-        .suggest(suggestion);
-}
-
 /// The script of a tool, for its interpreter to look at.
 fn script(tool: &LoadedTool, chain: &ExecutorChain<'_>) -> Option<Script> {
     let path = validate::entrypoint(tool)?;
-    let language = match chain.runtime().map(crate::item::id::ItemId::as_str) {
+    let language = match chain.runtime().map(|item| item.id.as_str()) {
         Some("python_runtime") => Language::Python,
         Some("bash_runtime") => Language::Bash,
         Some("node_runtime") => Language::JavaScript,

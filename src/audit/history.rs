@@ -14,7 +14,7 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
-use crate::journal::event::{Decision, StepKind};
+use crate::journal::event::{Decision, StepKind, Written};
 use crate::journal::summary::{RunStatus, RunSummary, StepStatus};
 use crate::journal::{self, Digest, Event, JournalError, Record, RunId, StepId};
 
@@ -78,10 +78,22 @@ pub struct StepRecord {
     pub decided_after: Option<Digest>,
     /// What became of its changes.
     pub outcome: Outcome,
+    /// Files that somebody else changed meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<RepoPath>,
+    /// What its tool wrote to its standard output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<Written>,
+    /// What its tool wrote to its standard error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<Written>,
     /// The exit code of its command.
     pub exit_code: Option<i32>,
     /// How it ended; none while it runs, or when it was cut off.
     pub status: Option<StepStatus>,
+    /// Settings and hooks of git that changed meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub git_changed: Vec<String>,
 }
 
 /// What became of the changes of a step.
@@ -274,8 +286,12 @@ impl RunRecord {
                 decision: None,
                 decided_after: None,
                 outcome: Outcome::Open,
+                outside: Vec::new(),
+                stdout: None,
+                stderr: None,
                 exit_code: None,
                 status: None,
+                git_changed: Vec::new(),
             }),
             Event::SnapshotsDropped { refs } => self.dropped.extend(refs.iter().cloned()),
             Event::RunFinished(summary) => self.summary = Some(summary.clone()),
@@ -292,10 +308,16 @@ impl RunRecord {
 impl StepRecord {
     fn take(&mut self, record: &Record) {
         match &record.event {
-            Event::ToolFinished { exit_code, .. } => self.exit_code = *exit_code,
-            Event::ChangesFound { after, delta, .. } => {
+            Event::ToolFinished { exit_code, stdout, stderr, git_changed, .. } => {
+                self.exit_code = *exit_code;
+                self.stdout.clone_from(stdout);
+                self.stderr.clone_from(stderr);
+                self.git_changed.clone_from(git_changed);
+            }
+            Event::ChangesFound { after, delta, outside, .. } => {
                 self.after = Some(after.clone());
                 self.delta = Some(delta.clone());
+                self.outside.extend(outside.iter().cloned());
             }
             Event::Decided { decision, .. } => {
                 self.decision = Some(decision.clone());

@@ -124,7 +124,7 @@ impl StepRecord {
             StepKind::Undo { of, .. } | StepKind::Redo { of, .. } => vec![*of],
             StepKind::Restore { to } => vec![*to],
             StepKind::Checkpoint { covers } => covers.clone(),
-            StepKind::Command { .. } | StepKind::RollBack { .. } | StepKind::Unknown => Vec::new(),
+            StepKind::Command { .. } | StepKind::Tool(_) | StepKind::RollBack { .. } | StepKind::Unknown => Vec::new(),
         }
     }
 }

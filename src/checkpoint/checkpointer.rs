@@ -61,6 +61,8 @@ pub struct Checkpointer {
     pub(super) conversion: Conversion,
     /// What the last scan did not find as the index has it.
     pub(super) unproved: BTreeSet<RepoPath>,
+    /// Whether hooks are left out because a step changed them.
+    pub(super) hooks_distrusted: bool,
 }
 
 impl Checkpointer {
@@ -81,6 +83,7 @@ impl Checkpointer {
             rules: None,
             conversion: Conversion::None,
             unproved: BTreeSet::new(),
+            hooks_distrusted: false,
         })
     }
 

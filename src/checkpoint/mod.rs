@@ -6,6 +6,7 @@
 //! [`checkpointer::Checkpointer`] is who does it.
 
 mod attributes;
+pub mod attribution;
 mod capture;
 pub mod checkpointer;
 pub mod commit;
@@ -36,4 +37,5 @@ mod staging;
 mod stat;
 mod tree;
 pub mod user_hooks;
+pub mod watch;
 mod worktree;

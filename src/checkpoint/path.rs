@@ -93,6 +93,11 @@ impl RepoPath {
                 && self.0.get(folder.0.len()) == Some(&b'/'))
     }
 
+    /// Whether git would let it into a work tree: no `..`, nothing empty, no `.git` in any disguise.
+    pub fn is_safe(&self) -> bool {
+        super::worktree::is_safe(self)
+    }
+
     /// The text that JSON holds.
     fn encoded(&self) -> String {
         match std::str::from_utf8(&self.0) {

@@ -36,6 +36,12 @@ pub enum HookRun {
 }
 
 impl Checkpointer {
+    /// Runs no hooks any more: what there is now is not the user's own.
+    pub fn distrust_hooks(&mut self) {
+        self.options.hooks = HookPolicy::Skip;
+        self.hooks_distrusted = true;
+    }
+
     /// Whether the user has a `pre-commit` hook.
     pub fn has_pre_commit(&self) -> bool {
         find_hook(&self.repository.git, Hook::PreCommit).is_some()
@@ -54,7 +60,12 @@ impl Checkpointer {
         }
         match self.options.hooks {
             HookPolicy::Skip => {
-                return Ok(HookRun::Skipped("`pre-commit` was skipped: `checkpoint.hooks` is `skip`".to_owned()));
+                let reason = if self.hooks_distrusted {
+                    "`pre-commit` was skipped: the step changed the hooks or settings of git"
+                } else {
+                    "`pre-commit` was skipped: `checkpoint.hooks` is `skip`"
+                };
+                return Ok(HookRun::Skipped(reason.to_owned()));
             }
             HookPolicy::Auto if self.is_dirty_outside(plan, after)? => {
                 let reason = "`pre-commit` was skipped: other files have changes that it might stash or rewrite";

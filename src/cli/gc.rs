@@ -15,6 +15,9 @@ use crate::run::gc;
 /// what is on disk and in no commit, runs that have not ended, commits that no branch has, and
 /// whatever a kept step is about. Journals are never removed: `piton log` and `piton verify` go on
 /// to tell of every run. The space comes back when git collects its garbage (`git gc`).
+///
+/// Virtual environments that no Python tool used for 30 days are removed as well; they are made again
+/// when one is needed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,18 +38,32 @@ pub(super) struct GcArguments {
 pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let limits = Limits { days: arguments.keep_days, runs: arguments.keep_runs };
     let done = if arguments.dry_run { gc::preview(ctx, limits)? } else { gc::collect(ctx, limits, &mut |_| {})? };
+    let environments = if arguments.dry_run { gc::old_environments(ctx) } else { gc::drop_environments(ctx) };
     if ui.format() == Format::Json {
-        ui.json(&json!({ "dry_run": arguments.dry_run, "dropped": done.drop, "kept": done.kept, "runs": done.runs }))?;
+        let environments: Vec<_> = environments.iter().map(|folder| folder.to_string_lossy()).collect();
+        ui.json(&json!({
+            "dry_run": arguments.dry_run,
+            "dropped": done.drop,
+            "kept": done.kept,
+            "runs": done.runs,
+            "environments": environments,
+        }))?;
         return Ok(ExitStatus::Success);
     }
     if arguments.dry_run {
         for pin in &done.drop {
             ui.line(&pin.name)?;
         }
+        for folder in &environments {
+            ui.line(&folder.to_string_lossy())?;
+        }
     }
     let verb = if arguments.dry_run { "would drop" } else { "dropped" };
     let (dropped, runs) = (done.drop.len(), done.runs);
     ui.success(&format!("{verb} {dropped} snapshots of {runs} runs, kept {}; journals stay", done.kept));
+    if !environments.is_empty() {
+        ui.success(&format!("{verb} {} virtual environments that no tool used for 30 days", environments.len()));
+    }
     if dropped > 0 && !arguments.dry_run {
         ui.hint("`git gc` gives the space back");
     }

@@ -36,6 +36,7 @@ pub use ui::{Format, Ui, Verbosity, clean};
 use crate::config::{ColorSetting, Key, Value};
 use crate::context::{self, Context, Environment};
 use crate::error::{Error, ExitStatus};
+use crate::exec::supervisor::{self, Supervisor};
 use crate::failpoint;
 
 /// Runs directives and tools in a git repository with a safety rope.
@@ -46,13 +47,14 @@ Examples:
   piton quickstart            See an example project in a temporary folder
   piton init                  Make `.ai/` with a working example
   piton validate              Check every item of the project
-  piton tool show greet       See how piton understands a tool
+  piton tool run greet        Call a tool; `tool show greet` says how piton understands it
   piton exec -- make fmt      Run a command; what it changes becomes a commit
   piton log                   See what was run; `show`, `diff` and `verify` say more
   piton undo                  Take the newest step back
   piton config                Show every setting and where it comes from
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 5 cannot be served safely")]
+Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 denied,
+5 cannot be served safely, 130 interrupted")]
 struct Arguments {
     #[command(flatten)]
     global: GlobalArguments,
@@ -142,9 +144,16 @@ impl Command {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    let words = context::arguments();
+    // Before anything that costs time: a tool waits for it.
+    if supervisor::is_meant(&words) {
+        return supervisor::serve();
+    }
+    if tool::is_call(&words) {
+        Supervisor::start_ahead(&context::own_program());
+    }
     let environment = Environment::of_process();
     failpoint::arm(environment.find("PITON_FAILPOINT"));
-    let words = context::arguments();
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         Err(err) => return report_usage(&err, &words, &environment).into(),
@@ -164,12 +173,23 @@ pub fn main() -> ExitCode {
             // A result that cannot be printed is an error; an error that cannot be printed ends here.
             let _ = match err.exit_status() {
                 ExitStatus::Success => Ok(()),
-                _ => ui.error(&err).and_then(|()| ui.finish()),
+                _ => report(&err, &arguments.command, &mut ui).and_then(|()| ui.finish()),
             };
             err.exit_status()
         }
     };
     status.into()
+}
+
+/// Says why a command could not be done.
+fn report(err: &Error, command: &Command, ui: &mut Ui) -> std::io::Result<()> {
+    match command {
+        Command::Tool(tool) if ui.format() == Format::Json => match tool.failure(err) {
+            Some(result) => ui.json(&result),
+            None => ui.error(err),
+        },
+        _ => ui.error(err),
+    }
 }
 
 fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<ExitStatus, Error> {

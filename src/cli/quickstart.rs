@@ -66,6 +66,8 @@ fn show_checkpoints(ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
     tour(ctx, ui, &["exec", "--", "sh", "-c", "echo hello > greeting.txt"])?;
     ui.line("\nA command that fails is put back, here with the harm it did to your notes:\n")?;
     tour(ctx, ui, &["exec", "--", "sh", "-c", "rm notes.txt; echo oops > greeting.txt; exit 3"])?;
+    ui.line("\nA tool of the project is a step as well; it may write what it says, and no other file:\n")?;
+    tour(ctx, ui, &["tool", "run", "greet", "--param", "who=Ada", "--checkpoint", "auto"])?;
     ui.line("\nAny step can be undone later, and an undo as well; branches never move backwards:\n")?;
     tour(ctx, ui, &["undo"])?;
     ui.line("\nEvery step is written down, in a chain that shows tampering:\n")?;

@@ -34,7 +34,14 @@ pub(super) fn event(ui: &mut Ui, event: &Event) {
                 ui.detail(&format!("  the undone work is pinned by `{rescue}`"));
             }
         }
-        Event::ChangesFound { delta, .. } if !delta.not_captured.is_empty() => not_captured(ui, &delta.not_captured),
+        Event::ChangesFound { delta, outside, .. } => {
+            if !delta.not_captured.is_empty() {
+                not_captured(ui, &delta.not_captured);
+            }
+            if !outside.is_empty() {
+                ui.note(&format!("changed by somebody else meanwhile and left alone: {}", listed(outside)));
+            }
+        }
         Event::NoChanges { not_captured: paths, .. } => {
             ui.note("no changes");
             if !paths.is_empty() {

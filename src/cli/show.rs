@@ -12,6 +12,7 @@ use crate::checkpoint::reading::Pin;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::journal::event::StepKind;
+use crate::policy::Permission;
 use crate::run::error::RunError;
 
 /// Lines of a diff that a person is shown.
@@ -48,14 +49,11 @@ struct ShownStep<'a> {
     root: &'a str,
     undone: bool,
     /// What it was allowed to do, and who saw to it.
-    permissions: &'static str,
+    permissions: Vec<String>,
     pins: Vec<Pin>,
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
-
-/// Single commands have no permissions; directives bring them.
-const PERMISSIONS: &str = "none (exec)";
 
 pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let past = past::load(ctx, ui)?;
@@ -79,7 +77,7 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
         };
         let undone = past.undone.contains(&id);
         let (command, mode, root) = (run.command.as_slice(), run.mode.as_str(), run.root.as_str());
-        ui.json(&ShownStep { step, command, mode, root, undone, permissions: PERMISSIONS, pins, diff })?;
+        ui.json(&ShownStep { step, command, mode, root, undone, permissions: permissions(step), pins, diff })?;
         return Ok(ExitStatus::Success);
     }
     facts(ui, &past, run, step, &pins)?;
@@ -119,9 +117,21 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
         fact("tool", tool)?;
     }
     fact("mode", run.mode.as_str())?;
-    fact("permissions", PERMISSIONS)?;
+    fact("permissions", &permissions(step).join("\n"))?;
+    if let StepKind::Tool(call) = &step.kind {
+        for (at, (name, value)) in call.parameters.iter().enumerate() {
+            fact(if at == 0 { "parameters" } else { "" }, &format!("{name} = {value}"))?;
+        }
+        let degraded = call.degraded.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        fact("isolation", &format!("{}{degraded}", call.isolation))?;
+    }
     if let Some(code) = step.exit_code {
         fact("exit code", &code.to_string())?;
+    }
+    for (name, written) in [("stdout", &step.stdout), ("stderr", &step.stderr)] {
+        if let Some(written) = written {
+            fact(name, &format!("{} bytes, sha256:{}", written.bytes, written.sha256))?;
+        }
     }
     fact("status", past::step_status(step))?;
     fact("outcome", &past::outcome(step))?;
@@ -138,6 +148,9 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     if let (None, Some(commit)) = (step.commit(), past.history.commit_of(step)) {
         fact("committed by", &commit.to_string())?;
     }
+    if !step.outside.is_empty() {
+        fact("meanwhile", &format!("somebody else changed {}", listed(&step.outside)))?;
+    }
     if past.undone.contains(&step.id) {
         fact("undone", "yes")?;
     }
@@ -146,15 +159,32 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     {
         fact("not captured", &listed(not_captured))?;
     }
+    if !step.git_changed.is_empty() {
+        fact("git's own", &step.git_changed.join("\n"))?;
+    }
     for (at, pin) in pins.iter().enumerate() {
         fact(if at == 0 { "kept by" } else { "" }, &format!("{} {}", pin.commit.short(), pin.name))?;
     }
     Ok(())
 }
 
+/// What a step was allowed to do, one line each, and by what that is enforced.
+fn permissions(step: &StepRecord) -> Vec<String> {
+    let StepKind::Tool(call) = &step.kind else { return vec!["none (exec)".to_owned()] };
+    let told = |permission: &Permission| {
+        format!("{} by {}, enforced: {}", permission.need, permission.granted_by, permission.enforcement.as_str())
+    };
+    call.permissions.iter().map(told).collect()
+}
+
 fn what(step: &StepRecord) -> String {
     match &step.kind {
         StepKind::Command { argv } => past::shell_words(argv),
+        StepKind::Tool(call) => {
+            let ids: Vec<&str> = call.chain.iter().map(|link| link.split('@').next().unwrap_or_default()).collect();
+            let command = call.command.as_ref().map(|command| format!(" {command}")).unwrap_or_default();
+            format!("tool {}{command}", ids.join(" → "))
+        }
         StepKind::Undo { of, .. } => format!("undo of {of}"),
         StepKind::Redo { of, .. } => format!("undo of the undo {of}"),
         StepKind::Restore { to } => format!("files as they were after {to}"),

@@ -1,17 +1,18 @@
-//! `piton tool show`: the normalised manifest of a tool and where each field came from.
+//! `piton tool`: looking at tools and calling them.
 
-use std::fmt::Write as _;
+mod run;
+mod show;
 
-use serde_json::Value;
+use std::ffi::OsString;
 
-use super::{Format, Ui, clean};
+use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::exec::description::ToolDescription;
-use crate::item::finding::Strength;
-use crate::item::store::{ItemKind, ItemStore};
+use crate::run::tool::ToolResult;
 
-/// Looks at tools.
+pub(super) use show::show;
+
+/// Shows tools and calls them.
 #[derive(Debug, clap::Args)]
 pub(super) struct ToolArguments {
     #[command(subcommand)]
@@ -20,28 +21,30 @@ pub(super) struct ToolArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum ToolCommand {
-    Show(ShowArguments),
+    Run(Box<run::RunArguments>),
+    Show(show::ShowArguments),
 }
 
-/// Shows a tool as piton understands it, whatever it was written as.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  piton tool show greet                     Show the manifest, field by field, with origins
-  piton tool show greet --format json       The same for programs
-  piton tool show greet --format markdown   Write its documentation
-  piton tool show greet --format yaml       Write it as a plain tool.yaml, whatever it was written as
-  piton tool show python_runtime            Built-in tools can be shown as well")]
-pub(super) struct ShowArguments {
-    /// The tool: `id` or `category/id`.
-    #[arg(value_name = "ID")]
-    id: String,
+/// Whether a command line will call a tool, seen before it is parsed; a wrong guess costs little.
+pub(super) fn is_call(words: &[OsString]) -> bool {
+    let says = |at: usize, word: &str| words.get(at).is_some_and(|found| found == word);
+    let only_asks = words.iter().any(|word| word == "--dry-run" || word == "--help" || word == "-h");
+    says(1, "tool") && says(2, "run") && !only_asks
 }
 
 impl ToolArguments {
+    /// What `--format json` ends with when the command could not be done, where that has a shape of its own.
+    pub(super) fn failure(&self, err: &Error) -> Option<ToolResult> {
+        match &self.command {
+            ToolCommand::Run(run) => Some(run::failure(run, err)),
+            ToolCommand::Show(_) => None,
+        }
+    }
+
     /// The formats in which the result can be written.
     pub(super) fn formats(&self) -> &'static [Format] {
         match self.command {
+            ToolCommand::Run(_) => &[Format::Human, Format::Json],
             ToolCommand::Show(_) => &[Format::Human, Format::Json, Format::Markdown, Format::Yaml],
         }
     }
@@ -49,165 +52,7 @@ impl ToolArguments {
 
 pub(super) fn run(arguments: &ToolArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     match &arguments.command {
-        ToolCommand::Show(show) => self::show(&show.id, ctx, ui),
-    }
-}
-
-/// Shows one tool.
-pub(super) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-    let item = store.find(ItemKind::Tool, id)?;
-    let Some(tool) = item.as_tool() else { return Ok(ExitStatus::Success) };
-    let description = ToolDescription::of(item, tool, &store);
-    match ui.format() {
-        Format::Json => ui.json(&description)?,
-        Format::Markdown => ui.rendered(&clean(&markdown(&description)))?,
-        Format::Yaml => ui.rendered(&clean(&description.manifest.to_yaml()))?,
-        Format::Human | Format::Sarif => human(&description, ctx, ui)?,
-    }
-    if let Some(problem) = &description.chain_error {
-        ui.warning(problem);
-    }
-    Ok(ExitStatus::Success)
-}
-
-fn human(tool: &ToolDescription, ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
-    let manifest = &tool.manifest;
-    ui.line(&format!("{} {} ({}, {})", manifest.tool_id, manifest.version, text(&manifest.kind), tool.source))?;
-    if !manifest.description.is_empty() {
-        ui.line(manifest.description.trim())?;
-    }
-    ui.line("")?;
-    ui.line(&format!("path       {}", ctx.shown_path(&tool.path).display()))?;
-    ui.line(&format!("spelling   {}", text(&tool.spelling)))?;
-    if !tool.chain.is_empty() {
-        let chain: Vec<_> = tool.chain.iter().map(ToString::to_string).collect();
-        ui.line(&format!("chain      {}", chain.join(" → ")))?;
-    }
-    ui.line(&format!("signature  {}", text(&tool.signature)))?;
-    ui.line("")?;
-    for (field, value) in fields(tool) {
-        let from = tool.origins.get(&field).map(|origin| format!("  # {}:{}", origin.file.display(), origin.line));
-        ui.line(&format!("{field}: {value}{}", from.unwrap_or_default()))?;
-    }
-    Ok(())
-}
-
-/// The manifest as dotted fields with their values, in order.
-fn fields(tool: &ToolDescription) -> Vec<(String, String)> {
-    const SHOWN_ABOVE: [&str; 10] = [
-        "chain",
-        "chain_error",
-        "source",
-        "path",
-        "spelling",
-        "signature",
-        "origins",
-        "input_schema",
-        "legacy",
-        "knowledge",
-    ];
-    let Ok(Value::Object(all)) = serde_json::to_value(tool) else { return Vec::new() };
-    let mut fields = Vec::new();
-    for (key, value) in all.iter().filter(|(key, _)| !SHOWN_ABOVE.contains(&key.as_str())) {
-        flatten(key, value, &mut fields);
-    }
-    fields
-}
-
-fn flatten(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
-    match value {
-        Value::Null if !is_value(path) => {}
-        Value::String(_) if is_value(path) => fields.push((path.to_owned(), value.to_string())),
-        Value::Object(entries) if path == "output_schema" || is_value(path) => {
-            fields.push((path.to_owned(), Value::Object(entries.clone()).to_string()));
-        }
-        Value::Object(entries) => {
-            for (key, value) in entries {
-                flatten(&format!("{path}.{key}"), value, fields);
-            }
-        }
-        Value::Array(elements) if path == "parameters" => {
-            for (at, element) in elements.iter().enumerate() {
-                flatten(&format!("parameters[{at}]"), element, fields);
-            }
-        }
-        Value::Array(elements) if path == "dependencies" => {
-            for (at, element) in elements.iter().enumerate() {
-                flatten(&format!("dependencies[{at}]"), element, fields);
-            }
-        }
-        Value::Array(elements) if elements.is_empty() => {}
-        Value::String(text) if text.is_empty() => {}
-        Value::String(text) => fields.push((path.to_owned(), text.trim_end().replace('\n', "\n    "))),
-        other => fields.push((path.to_owned(), other.to_string())),
-    }
-}
-
-/// Whether a field of a parameter is shown as it is: a default may be anything, `null` too.
-fn is_value(path: &str) -> bool {
-    path.starts_with("parameters[") && path.ends_with(".default")
-}
-
-/// Documentation for readers of the project.
-fn markdown(description: &ToolDescription) -> String {
-    let tool = &description.manifest;
-    let mut page = format!("# {}\n\n", tool.name.as_deref().unwrap_or(tool.tool_id.as_str()));
-    // Writing to a string cannot fail.
-    let _ = writeln!(page, "`{}` {} ({})\n", tool.tool_id, tool.version, text(&tool.kind));
-    if !tool.description.is_empty() {
-        let _ = writeln!(page, "{}\n", tool.description.trim());
-    }
-    if !tool.parameters.is_empty() {
-        page.push_str("## Parameters\n\n| name | type | required | default | description |\n|---|---|---|---|---|\n");
-        for parameter in &tool.parameters {
-            let default = parameter.default.as_ref().map(|value| format!("`{value}`")).unwrap_or_default();
-            let _ = writeln!(
-                page,
-                "| `{}` | {} | {} | {} | {} |",
-                cell(&parameter.name),
-                cell(&parameter.kind),
-                if parameter.required { "yes" } else { "no" },
-                cell(&default),
-                cell(parameter.description.as_deref().unwrap_or_default()),
-            );
-        }
-        page.push('\n');
-    }
-    list(&mut page, "Commands", &tool.commands);
-    list(&mut page, "Required commands", &tool.requires.commands);
-    list(&mut page, "Required environment", &tool.requires.environment);
-    list(&mut page, "Required MCP servers", &tool.requires.mcp);
-    list(&mut page, "Dependencies", &tool.dependencies);
-    if let Some(schema) = &tool.output_schema {
-        let _ = writeln!(page, "## Result\n\n```json\n{schema:#}\n```\n");
-    }
-    if !description.chain.is_empty() {
-        let chain: Vec<_> = description.chain.iter().map(|id| format!("`{id}`")).collect();
-        let _ = writeln!(page, "## Runs through\n\n{}", chain.join(" → "));
-    }
-    page
-}
-
-fn list(page: &mut String, title: &str, entries: &[String]) {
-    if !entries.is_empty() {
-        let _ = writeln!(page, "## {title}\n");
-        for entry in entries {
-            let _ = writeln!(page, "- `{entry}`");
-        }
-        page.push('\n');
-    }
-}
-
-fn cell(text: &str) -> String {
-    text.trim().replace('|', "\\|").replace('\n', " ")
-}
-
-/// The name of a variant, as it is serialised.
-fn text(value: &impl serde::Serialize) -> String {
-    match value.serialize(serde_json::value::Serializer) {
-        Ok(Value::String(text)) => text,
-        Ok(Value::Object(entries)) => entries.get("status").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        _ => String::new(),
+        ToolCommand::Run(run) => run::run(run, ctx, ui),
+        ToolCommand::Show(show) => show::run(show, ctx, ui),
     }
 }

@@ -9,6 +9,7 @@ use std::error::Error as _;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
@@ -76,6 +77,8 @@ pub struct Ui {
     talk: AutoStream<io::Stderr>,
     /// The first line that could not be printed at once.
     failed: Option<io::Error>,
+    /// Whether a tool left a line without an end, which talk must not go on with.
+    line_is_open: bool,
 }
 
 impl Format {
@@ -104,6 +107,7 @@ impl Ui {
             out: BufWriter::new(AutoStream::new(out, out_choice)),
             talk: AutoStream::new(talk, talk_choice),
             failed: None,
+            line_is_open: false,
         }
     }
 
@@ -124,8 +128,11 @@ impl Ui {
 
     /// Prints a value as one line of JSON.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, value).map_err(io::Error::from)?;
-        self.out.write_all(b"\n")
+        let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
+        line.push(b'\n');
+        // What strips styles takes control characters out of the values as well.
+        self.out.flush()?;
+        io::stdout().write_all(&line)
     }
 
     /// Prints a value as one line of JSON at once: whoever reads along should not have to wait.
@@ -156,6 +163,28 @@ impl Ui {
         // What strips styles would take away bytes that belong to the file.
         self.out.flush()?;
         io::stdout().write_all(bytes)
+    }
+
+    /// Passes on what a tool writes as its result, as it comes.
+    pub(super) fn relay_data(&mut self, bytes: &[u8]) {
+        let printed = self.contents(bytes).and_then(|()| self.out.flush());
+        if let Err(err) = printed {
+            self.failed.get_or_insert(err);
+        }
+        let is_shared = self.talk_to == Stream::Stdout || (io::stdout().is_terminal() && io::stderr().is_terminal());
+        self.line_is_open = is_shared && !bytes.ends_with(b"\n");
+    }
+
+    /// Passes on what a tool says, as it comes: as it is for a program, cleaned for a person.
+    pub(super) fn relay_talk(&mut self, bytes: &[u8]) {
+        self.line_is_open = false;
+        if self.talk_to == Stream::Stdout || io::stderr().is_terminal() {
+            self.say_raw(&clean(&String::from_utf8_lossy(bytes)));
+        } else {
+            let _ = self.out.flush();
+            let _ = self.talk.flush().and_then(|()| io::stderr().write_all(bytes));
+        }
+        self.line_is_open = !bytes.ends_with(b"\n");
     }
 
     /// Asks a question that a person has to answer with yes; none when there is nobody to ask.
@@ -190,6 +219,13 @@ impl Ui {
         self.say(Verbosity::Normal, None, text);
     }
 
+    /// Says something that only a person at a terminal wants to know.
+    pub(super) fn aside(&mut self, text: &str) {
+        if io::stderr().is_terminal() {
+            self.note(text);
+        }
+    }
+
     /// Says something that only `-v` wants to know.
     pub fn detail(&mut self, text: &str) {
         self.say(Verbosity::Verbose, None, text);
@@ -211,7 +247,7 @@ impl Ui {
             Severity::Error => (Verbosity::Quiet, RED, "error: "),
             Severity::Warning => (Verbosity::Normal, YELLOW, "warning: "),
         };
-        let place = format!(" --> {}:{}:{}", finding.file.display(), finding.line, finding.column);
+        let place = shown_place(&finding.file, finding.line, finding.column);
         self.say(from, Some((style, label)), &format!("{} [{}]", finding.message, finding.code));
         self.say(from, None, &place);
         if let Some(suggestion) = &finding.suggestion {
@@ -228,14 +264,24 @@ impl Ui {
             }
             return self.json(&json!({"error": report}));
         }
-        for finding in err.findings() {
-            self.finding(finding);
+        let place = err.place();
+        if place.is_none() {
+            for finding in err.findings() {
+                self.finding(finding);
+            }
+            // What is wrong in a file says enough by itself.
+            if matches!(err, Error::InvalidFile { .. }) {
+                return Ok(());
+            }
         }
         self.say(Verbosity::Quiet, Some((RED, "error: ")), &err.to_string());
         let mut cause = err.source();
         while let Some(source) = cause {
             self.say(Verbosity::Quiet, None, &format!("  caused by: {source}"));
             cause = source.source();
+        }
+        if let Some(place) = place {
+            self.say(Verbosity::Quiet, None, &shown_place(&place.file, place.line, place.column));
         }
         if let Some(hint) = err.hint() {
             self.say(Verbosity::Quiet, None, "");
@@ -290,6 +336,7 @@ impl Ui {
     fn say_raw(&mut self, text: &str) {
         // On a terminal both streams end in the same place: keep them in order. Talk that cannot be
         // written has nobody to be told to.
+        let text = &if std::mem::take(&mut self.line_is_open) { format!("\n{text}") } else { text.to_owned() };
         if self.talk_to == Stream::Stdout {
             let _ = self.out.write_all(text.as_bytes());
             return;
@@ -330,7 +377,12 @@ fn choose(color: ColorSetting, environment: &Environment, is_terminal: bool) -> 
     if colored { anstream::ColorChoice::AlwaysAnsi } else { anstream::ColorChoice::Never }
 }
 
-fn with_causes(err: &Error) -> String {
+fn shown_place(file: &Path, line: u32, column: u32) -> String {
+    format!(" --> {}:{line}:{column}", file.display())
+}
+
+/// What happened, and why, in one line.
+pub(super) fn with_causes(err: &Error) -> String {
     let mut text = err.to_string();
     let mut cause = err.source();
     while let Some(source) = cause {

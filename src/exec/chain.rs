@@ -3,6 +3,7 @@
 //! [`resolve`] follows the executors by id through project, user and built-in items. It is pure: the
 //! same store gives the same chain. Its errors show the whole chain as far as it was followed.
 
+use crate::item::code::Code;
 use crate::item::id::ItemId;
 use crate::item::store::{Item, ItemKind, ItemStore, LookupError};
 use crate::item::tool::{LoadedTool, ToolKind};
@@ -26,15 +27,66 @@ impl ExecutorChain<'_> {
         std::iter::once(self.tool.manifest.tool_id.clone()).chain(executors).collect()
     }
 
+    /// Checks that the tool may be run by what runs it: known by resolving it, never by a suffix of its name.
+    pub fn check_kinds(&self) -> Result<(), ChainError> {
+        let tool = &self.tool.manifest;
+        let (Some(kind), Some(id)) = (self.executor_kind(), tool.executor.as_ref()) else { return Ok(()) };
+        let ends_in = |primitive: &str| self.executors.last().is_some_and(|item| item.id.as_str() == primitive);
+        let inline_server = tool.config.contains_key("transport") || tool.config.contains_key("command");
+        let (message, suggestion) = match tool.kind {
+            ToolKind::Script if kind != ToolKind::Runtime => (
+                format!("Script executor must be a runtime, got: {id}"),
+                "use `python_runtime`, `bash_runtime` or `node_runtime`; a tool of type `cli` needs no runtime",
+            ),
+            ToolKind::Api if !ends_in("http_client") => {
+                (format!("API tools must use executor: http_client, got: {id}"), "write `executor: http_client`")
+            }
+            ToolKind::McpTool if kind != ToolKind::McpServer && !(kind == ToolKind::Primitive && inline_server) => (
+                format!("MCP tools must reference an mcp_server, got: {id}"),
+                "name a tool of type `mcp_server`, or give `config.transport`",
+            ),
+            ToolKind::McpServer if kind != ToolKind::Primitive => (
+                format!("MCP servers must use subprocess or http_client, got: {id}"),
+                "write `executor: subprocess` (stdio) or `executor: http_client` (url)",
+            ),
+            ToolKind::Runtime if kind != ToolKind::Primitive => (
+                format!("Runtimes must use a primitive executor, got: {id}"),
+                "write `executor: subprocess` or `executor: http_client`",
+            ),
+            ToolKind::Docker if kind != ToolKind::Runtime => (
+                format!("Docker tools must use executor: docker_runtime, got: {id}"),
+                "write `executor: docker_runtime`",
+            ),
+            ToolKind::Cli if !ends_in("subprocess") => {
+                (format!("CLI tools must run through subprocess, got: {id}"), "write `executor: subprocess`")
+            }
+            _ => return Ok(()),
+        };
+        Err(ChainError::WrongKind { message, suggestion, chain: self.ids() })
+    }
+
+    /// Checks the kinds of every link: a tool cannot be run by a runtime that itself cannot run.
+    pub fn check_all_kinds(&self) -> Result<(), ChainError> {
+        self.check_kinds()?;
+        for (at, item) in self.executors.iter().enumerate() {
+            let Some(tool) = item.as_tool() else { continue };
+            let below = ExecutorChain { tool, executors: self.executors.iter().skip(at + 1).copied().collect() };
+            if let Err(ChainError::WrongKind { message, suggestion, .. }) = below.check_kinds() {
+                return Err(ChainError::WrongKind { message, suggestion, chain: self.ids() });
+            }
+        }
+        Ok(())
+    }
+
     /// The kind of what runs the tool directly.
     pub fn executor_kind(&self) -> Option<ToolKind> {
         self.executors.first().and_then(|item| item.as_tool()).map(|tool| tool.manifest.kind)
     }
 
     /// The runtime of the chain: the last link before the primitive, or the tool's own executor.
-    pub fn runtime(&self) -> Option<&ItemId> {
+    pub fn runtime(&self) -> Option<&Item> {
         let is_runtime = |item: &&&Item| item.as_tool().is_some_and(|tool| tool.manifest.kind == ToolKind::Runtime);
-        self.executors.iter().rfind(is_runtime).map(|item| &item.id)
+        self.executors.iter().rfind(is_runtime).copied()
     }
 }
 
@@ -67,9 +119,29 @@ pub enum ChainError {
         /// The whole chain.
         chain: Vec<ItemId>,
     },
+    /// A tool is run by something that cannot run tools of its kind.
+    #[error("{message} ({})", arrows(.chain))]
+    WrongKind {
+        /// What must be, and what is.
+        message: String,
+        /// The way out.
+        suggestion: &'static str,
+        /// The whole chain.
+        chain: Vec<ItemId>,
+    },
 }
 
 impl ChainError {
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::UnknownExecutor { .. } => Code::UnknownExecutor,
+            Self::Cycle(_) => Code::ExecutorCycle,
+            Self::TooLong(_) => Code::ExecutorDepth,
+            Self::NoPrimitive { .. } | Self::WrongKind { .. } => Code::UnexpectedExecutor,
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -86,6 +158,7 @@ impl ChainError {
             Self::Cycle(_) => Some("let one of them name a primitive: `subprocess` or `http_client`".to_owned()),
             Self::TooLong(_) => Some("let the tool name a runtime or a primitive directly".to_owned()),
             Self::NoPrimitive { last, .. } => Some(format!("give `{last}` an executor")),
+            Self::WrongKind { suggestion, .. } => Some((*suggestion).to_owned()),
         }
     }
 }

@@ -41,7 +41,7 @@ impl ToolDescription {
     /// Describes a tool of the store.
     pub fn of(item: &Item, tool: &LoadedTool, store: &ItemStore) -> Self {
         let resolved = chain::resolve(store, tool);
-        let runtime = resolved.as_ref().ok().and_then(|chain| chain.runtime()).map(ItemId::as_str);
+        let runtime = resolved.as_ref().ok().and_then(|chain| chain.runtime());
         let isolation = tool.manifest.isolation.or_else(|| default_isolation(tool.manifest.kind, runtime));
         let (chain, chain_error) = match &resolved {
             Ok(chain) => (chain.ids(), None),
@@ -90,10 +90,13 @@ fn schema_origins(parameters: &[Parameter], origins: &mut BTreeMap<String, Origi
 }
 
 /// Python is trusted by default, other local processes run at `standard`; nothing else runs here.
-fn default_isolation(kind: ToolKind, runtime: Option<&str>) -> Option<Isolation> {
-    match (kind, runtime) {
-        (_, Some("python_runtime")) => Some(Isolation::Trusted),
-        (ToolKind::Script | ToolKind::Cli | ToolKind::Local | ToolKind::McpServer | ToolKind::McpTool, _) => {
+///
+/// Only the built-in Python: whatever else goes by that name may run anything.
+pub(super) fn default_isolation(kind: ToolKind, runtime: Option<&Item>) -> Option<Isolation> {
+    let is_python = |item: &Item| item.layer == Layer::Builtin && item.id.as_str() == "python_runtime";
+    match kind {
+        _ if runtime.is_some_and(is_python) => Some(Isolation::Trusted),
+        ToolKind::Script | ToolKind::Cli | ToolKind::Local | ToolKind::McpServer | ToolKind::McpTool => {
             Some(Isolation::Standard)
         }
         _ => None,

@@ -3,7 +3,8 @@
 //! Whoever runs tools listens for as long as the run lasts, checkpoints included: a signal is then
 //! never the end of piton in the middle of something, but a note that is read at the next safe place.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,13 +17,40 @@ use signal_hook::low_level::{pipe, unregister};
 
 use super::process;
 
-/// Listens for signals while it lives.
+/// Listens for signals while it lives. There may be several at a time: each hears every signal.
 #[derive(Debug)]
 pub struct Interrupts {
     received: Arc<AtomicUsize>,
     /// Holds a byte for each signal, so that one that comes just before a wait ends it.
     wake: UnixStream,
+    bell: Arc<UnixStream>,
     registered: Vec<SigId>,
+}
+
+/// A signal in words, e.g. `signal 9 (SIGKILL)`.
+pub fn signal_in_words(signal: i32) -> String {
+    match signal_hook::low_level::signal_name(signal) {
+        Some(name) => format!("signal {signal} ({name})"),
+        None => format!("signal {signal}"),
+    }
+}
+
+/// Asks for an end from another thread, as a signal would, but only of what one [`Interrupts`] is for.
+#[derive(Clone, Debug)]
+pub struct Canceller {
+    received: Arc<AtomicUsize>,
+    bell: Arc<UnixStream>,
+}
+
+impl Canceller {
+    /// Asks for the end.
+    pub fn cancel(&self) {
+        let number = usize::try_from(SIGTERM).unwrap_or_default();
+        // A signal that came first stays the reason.
+        let _ = self.received.compare_exchange(0, number, Ordering::SeqCst, Ordering::SeqCst);
+        // A full socket wakes as well.
+        let _ = self.bell.as_ref().write(&[0]);
+    }
 }
 
 impl Interrupts {
@@ -30,7 +58,9 @@ impl Interrupts {
     pub fn listen() -> io::Result<Self> {
         let (wake, bell) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
-        let mut interrupts = Self { received: Arc::default(), wake, registered: Vec::new() };
+        bell.set_nonblocking(true)?;
+        let bell = Arc::new(bell);
+        let mut interrupts = Self { received: Arc::default(), wake, bell: Arc::clone(&bell), registered: Vec::new() };
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             if process::ignores(signal) {
                 continue;
@@ -41,13 +71,29 @@ impl Interrupts {
             interrupts.registered.push(note);
             interrupts.registered.push(pipe::register(signal, bell.try_clone()?)?);
         }
-        interrupts.registered.push(pipe::register(SIGCHLD, bell)?);
+        interrupts.registered.push(pipe::register(SIGCHLD, bell.try_clone()?)?);
         Ok(interrupts)
     }
 
     /// The last signal that asked piton to stop.
     pub fn received(&self) -> Option<i32> {
         i32::try_from(self.received.load(Ordering::SeqCst)).ok().filter(|signal| *signal != 0)
+    }
+
+    /// A way to ask for the end from another thread.
+    pub fn canceller(&self) -> Canceller {
+        Canceller { received: Arc::clone(&self.received), bell: Arc::clone(&self.bell) }
+    }
+
+    /// What can be read from when there is news, for a caller that waits for other things as well.
+    pub(super) fn news(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Takes note of the news.
+    pub(super) fn take_news(&mut self) {
+        let mut bytes = [0; 64];
+        while self.wake.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
     }
 
     /// Waits for a signal or for a child that ended or stopped, at most for a time.
@@ -57,8 +103,7 @@ impl Interrupts {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(err) => return Err(err.into()),
         }
-        let mut bytes = [0; 64];
-        while self.wake.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
+        self.take_news();
         Ok(())
     }
 }

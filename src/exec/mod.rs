@@ -1,13 +1,24 @@
 //! What runs a tool: executor chains, and the only place that starts processes.
 //!
-//! [`chain`] and [`description`] are pure; [`syntax`] asks interpreters whether they can parse a
+//! [`chain`], [`description`] and [`lower()`] are pure: they end in an [`invocation`]. [`syntax`] asks interpreters whether they can parse a
 //! script, without running it. [`subprocess`] runs a command line and leaves nothing of it behind;
 //! [`process`] tells processes of today from those of yesterday.
 
+pub mod call;
 pub mod chain;
+mod contract;
 pub mod description;
 pub mod interrupt;
+pub mod invocation;
+mod lower;
+pub mod parameters;
+mod parser;
 pub mod process;
+pub mod python;
 pub mod subprocess;
+pub mod supervisor;
 pub mod syntax;
 mod terminal;
+
+pub use lower::{Call, LowerError, Surroundings, lower};
+pub(crate) use lower::{is_always_given, is_public};

@@ -3,20 +3,29 @@
 //! Reads what the kernel says below `/proc`. Elsewhere than on Linux nothing is known, and a process
 //! that cannot be told from another one is never killed.
 
+mod tree;
+
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process, test_kill_process_group};
 
+pub(super) use tree::{Adoption, adopt_orphans, kill_below, kill_orphans, own_children, signal_below};
+
 /// How long killed processes may take to go.
 const DYING_TIME: Duration = Duration::from_secs(2);
+
+/// How long a supervisor may take to end its tool: as long as a tree may resist, and a little.
+const ENDING_TIME: Duration = Duration::from_secs(12);
 
 /// What the kernel says about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     state: u8,
+    parent: i32,
     group: i32,
+    session: i32,
     started: u64,
 }
 
@@ -61,6 +70,16 @@ pub fn kill_group_if_same(pid: u32, started: u64, boot: &str) -> bool {
     killed
 }
 
+/// Waits until a process that is about to end by itself has ended, or takes too long to.
+pub fn await_end_of(pid: u32, started: u64, boot: &str) {
+    let deadline = Instant::now() + ENDING_TIME;
+    let mut pause = Duration::from_micros(200);
+    while boot_id().is_some_and(|id| id == boot) && start_time(pid) == Some(started) && Instant::now() < deadline {
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
 /// Kills every process that was started with a variable of this value, by whatever way.
 pub fn kill_marked(variable: &str, value: &str) {
     let mark = format!("{variable}={value}").into_bytes();
@@ -76,6 +95,23 @@ pub fn kill_marked(variable: &str, value: &str) {
             let _ = kill_process(pid, Signal::KILL);
         }
         // Until they are gone, and what they started in their last moment as well.
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Kills every process of a session. Its leader may be dead, but must not have been reaped: until
+/// then the session's id belongs to nobody else.
+pub(super) fn kill_session(leader: u32) {
+    let deadline = Instant::now() + DYING_TIME;
+    loop {
+        let is_member = |stat: Stat| stat.is_alive() && u32::try_from(stat.session) == Ok(leader);
+        let members: Vec<u32> = ids().filter(|pid| *pid != leader && stat(*pid).is_some_and(is_member)).collect();
+        if members.is_empty() || Instant::now() >= deadline {
+            return;
+        }
+        for pid in members.into_iter().filter_map(group_of) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -133,7 +169,9 @@ fn parse(bytes: &[u8]) -> Option<Stat> {
     let fields: Vec<&str> = str::from_utf8(bytes.get(end + 1..)?).ok()?.split_ascii_whitespace().collect();
     Some(Stat {
         state: *fields.first()?.as_bytes().first()?,
+        parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
     })
 }

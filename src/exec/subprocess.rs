@@ -2,8 +2,8 @@
 //!
 //! A [`CommandLine`] exists only when its program does, so that a mistyped name never begins a step.
 //! [`run`] puts it into a process group of its own, lends it the terminal, passes on requests to
-//! stop, and kills what is left of the group when its first process has ended: what runs on could
-//! change files after the comparison.
+//! stop, and kills what is left of the group and every daemon that left it when its first process has
+//! ended: what runs on could change files after the comparison.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpgrp, kill_process_group, waitid};
 
 use super::interrupt::Interrupts;
-use super::process::await_end;
+use super::process::{Adoption, adopt_orphans, await_end, kill_orphans, own_children};
 use super::terminal::Terminal;
 
 /// How long a command that was asked to stop has until it is killed.
@@ -174,7 +174,12 @@ pub fn run<E: From<SubprocessError>>(
     let program = || command.program.clone();
     let not_started = |source| SubprocessError::NotStarted { program: program(), source };
     let lost = |source| SubprocessError::Lost { program: program(), source };
+    // A daemon leaves the group, but not the process that inherits it.
+    adopt_orphans(Adoption::Here);
+    let mut children = own_children();
     let child = command.spawn().map_err(not_started)?;
+    children.insert(child.id());
+    drop(children);
     let mut running = Running::new(child);
     on_start(running.child.id())?;
     let ending = running.wait(started, command.timeout, interrupts).map_err(lost)?;
@@ -263,6 +268,9 @@ impl Running {
         if let Some(group) = self.group {
             await_end(group);
         }
+        own_children().remove(&self.child.id());
+        kill_orphans();
+        adopt_orphans(Adoption::Elsewhere);
         if let Some(terminal) = self.terminal.as_mut().filter(|terminal| terminal.is_lent())
             && status.code().is_none()
         {

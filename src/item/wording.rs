@@ -16,6 +16,8 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .filter(|candidate| candidate.len() <= MAX_WORD)
         .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
         .filter(|(distance, candidate)| *distance <= tolerance(&word).min(tolerance(candidate)))
+        // Words without a letter in common are not alike, however short.
+        .filter(|(distance, candidate)| *distance < word.chars().count().max(candidate.chars().count()))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

@@ -41,6 +41,9 @@ pub enum JournalError {
         /// The first break.
         found: Break,
     },
+    /// Somebody else wrote to it, or took it away.
+    #[error("the journal `{}` was changed or removed while the run went on", .0.display())]
+    Changed(PathBuf),
     /// An earlier write failed in a way that leaves it unknown what is on disk.
     #[error("the journal `{}` cannot be continued after a failed write", .0.display())]
     Unsure(PathBuf),
@@ -65,7 +68,7 @@ impl JournalError {
             Self::Exists(_) => "RUN_EXISTS",
             Self::Damaged { .. } => "JOURNAL_DAMAGED",
             Self::Newer { .. } => "JOURNAL_NEWER",
-            Self::Broken { .. } => "JOURNAL_BROKEN",
+            Self::Broken { .. } | Self::Changed(_) => "JOURNAL_BROKEN",
             Self::Unsure(_) | Self::Io { .. } => "JOURNAL_FAILED",
         }
     }
@@ -77,6 +80,9 @@ impl JournalError {
             Self::Exists(_) => "try again: the next run gets another name".to_owned(),
             Self::Damaged { .. } | Self::Broken { .. } => {
                 "`piton verify` says what can still be trusted; snapshots are below `refs/piton/local/`".to_owned()
+            }
+            Self::Changed(_) => {
+                "what the step did stays on disk, and nothing of it is on record: look at what it ran".to_owned()
             }
             Self::Newer { .. } => "use the piton that wrote it, or a newer one".to_owned(),
             Self::Unsure(_) => "the next start of piton finds out what was written and recovers".to_owned(),

@@ -5,6 +5,7 @@
 //! overlook fields that they do not know: the line itself is what the chain covers.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::id::StepId;
 use super::summary::{RunSummary, StepStatus};
@@ -13,6 +14,7 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
+use crate::policy::{Denial, Permission};
 
 /// Something that is about to happen or has happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +72,25 @@ pub enum Event {
         duration_ms: u64,
         /// Whether it was ended because it took too long.
         timed_out: bool,
+        /// What it wrote to its standard output; none where that was not looked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stdout: Option<Written>,
+        /// What it wrote to its standard error.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr: Option<Written>,
+        /// How many processes it left behind, which were killed.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        leftovers: u32,
+        /// Settings and hooks of git that changed while it ran; nobody puts them back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        git_changed: Vec<String>,
+    },
+    /// The call of a tool is not allowed; nothing of it has happened.
+    ToolDenied {
+        /// The step.
+        step: u32,
+        /// What is not allowed, and which lines would allow it.
+        denials: Vec<Denial>,
     },
     /// The work tree was compared with the one before.
     ChangesFound {
@@ -79,6 +100,9 @@ pub enum Event {
         after: Snapshot,
         /// The difference.
         delta: Delta,
+        /// Files that somebody else changed meanwhile; they are not in the difference.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        outside: Vec<RepoPath>,
     },
     /// It is decided what becomes of the changes; from here on it is done, crash or not.
     Decided {
@@ -177,6 +201,15 @@ pub enum Event {
     Unknown,
 }
 
+/// What a process wrote: how much, and a hash of all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// How many bytes.
+    pub bytes: u64,
+    /// Their sha256.
+    pub sha256: String,
+}
+
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -186,6 +219,8 @@ pub enum StepKind {
         /// Its words; bytes that are not UTF-8 are replaced.
         argv: Vec<String>,
     },
+    /// Calls a tool.
+    Tool(ToolCall),
     /// Undoes a step.
     Undo {
         /// The step.
@@ -219,6 +254,37 @@ pub enum StepKind {
     /// Something that a newer piton does.
     #[serde(other)]
     Unknown,
+}
+
+/// A call of a tool, as it is written down before it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Everything that takes part, as `id@version`, the tool first.
+    pub chain: Vec<String>,
+    /// The command of a tool that has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its parameters, without secrets; long ones are shortened.
+    #[serde(default)]
+    pub parameters: Map<String, Value>,
+    /// What it needs, who allows it, and by what that is enforced.
+    #[serde(default)]
+    pub permissions: Vec<Permission>,
+    /// How far it is kept from the machine.
+    pub isolation: String,
+    /// Why that is less than was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
+}
+
+impl StepKind {
+    /// The tool that it calls, as `id@version`.
+    pub fn tool(&self) -> Option<&str> {
+        match self {
+            Self::Tool(call) => call.chain.first().map(String::as_str),
+            _ => None,
+        }
+    }
 }
 
 /// What is to become of a step's changes.
@@ -258,6 +324,11 @@ pub enum Decision {
     Unknown,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 impl Event {
     /// The step it belongs to.
     pub fn step(&self) -> Option<u32> {
@@ -265,6 +336,7 @@ impl Event {
             Self::StepStarted { step, .. }
             | Self::ToolStarted { step, .. }
             | Self::ToolFinished { step, .. }
+            | Self::ToolDenied { step, .. }
             | Self::ChangesFound { step, .. }
             | Self::Decided { step, .. }
             | Self::Committed { step, .. }

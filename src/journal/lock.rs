@@ -18,6 +18,7 @@ use rustix::fs::{FlockOperation, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::Durability;
 use super::id::RunId;
 use crate::exec::process;
 use crate::failpoint::failpoint;
@@ -37,6 +38,7 @@ pub struct RunLock {
     file: File,
     path: PathBuf,
     holder: Holder,
+    durability: Durability,
 }
 
 /// Who holds a lock, or held it.
@@ -127,6 +129,16 @@ impl RunLock {
     ///
     /// Also returns the holder that died without releasing it, if there was one.
     pub fn acquire(folder: &Path, holder: &Holder, wait: Duration) -> Result<(Self, Option<Holder>), LockError> {
+        Self::acquire_for(folder, holder, wait, Durability::EachLine)
+    }
+
+    /// The same for a run that may have nothing to recover.
+    pub fn acquire_for(
+        folder: &Path,
+        holder: &Holder,
+        wait: Duration,
+        durability: Durability,
+    ) -> Result<(Self, Option<Holder>), LockError> {
         fs::create_dir_all(folder).map_err(LockError::io("create", folder))?;
         let path = folder.join(FILE);
         // The standard library opens files so that the programs it starts do not inherit them: a tool
@@ -165,9 +177,11 @@ impl RunLock {
                 .unfinished
                 .push(Unfinished { run: previous.run, died: last_beat(&file).unwrap_or(previous.started) });
         }
-        write(&file, &holder).map_err(LockError::io("write", &path))?;
+        // What an earlier run left undone has to stay known whatever this one promises.
+        let durability = if holder.unfinished.is_empty() { durability } else { Durability::EachLine };
+        write(&file, &holder, durability).map_err(LockError::io("write", &path))?;
         failpoint("lock-taken");
-        Ok((Self { file, path, holder }, previous))
+        Ok((Self { file, path, holder, durability }, previous))
     }
 
     /// The runs that were cut off here, oldest first.
@@ -179,7 +193,7 @@ impl RunLock {
     pub fn forget_unfinished(&mut self) -> Result<(), LockError> {
         failpoint("lock-forget");
         self.holder.unfinished.clear();
-        write(&self.file, &self.holder).map_err(LockError::io("write", &self.path))
+        write(&self.file, &self.holder, Durability::EachLine).map_err(LockError::io("write", &self.path))
     }
 
     /// Begins to show that this process is alive.
@@ -199,7 +213,10 @@ impl RunLock {
     /// Says that the run has ended and nothing is left to recover, and frees the worktree.
     pub fn release(self) -> Result<(), LockError> {
         failpoint("lock-release");
-        let emptied = self.file.set_len(0).and_then(|()| self.file.sync_data());
+        let emptied = self.file.set_len(0).and_then(|()| match self.durability {
+            Durability::EachLine => self.file.sync_data(),
+            Durability::LastLine => Ok(()),
+        });
         emptied.map_err(LockError::io("empty", &self.path))
     }
 }
@@ -277,12 +294,15 @@ fn written(file: &File) -> Option<Holder> {
 
 /// Names the holder. At no moment does the file name nobody: killed in between, the first line is
 /// still whole.
-fn write(file: &File, holder: &Holder) -> io::Result<()> {
+fn write(file: &File, holder: &Holder, durability: Durability) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(holder)?;
     bytes.push(b'\n');
     file.write_all_at(&bytes, 0)?;
     file.set_len(bytes.len() as u64)?;
-    file.sync_data()
+    match durability {
+        Durability::EachLine => file.sync_data(),
+        Durability::LastLine => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod summary;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -38,6 +39,17 @@ pub struct Journal {
     length: u64,
     head: Digest,
     state: State,
+    durability: Durability,
+}
+
+/// When a journal and its lock have to be on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Each line before the next thing happens: a recovery relies on it, also after a power loss.
+    EachLine,
+    /// With the last line. Enough where there is nothing to recover: a death of the process loses
+    /// nothing, a power loss the lines of a run that promised nothing.
+    LastLine,
 }
 
 /// Whether the end of the file is known.
@@ -49,7 +61,7 @@ enum State {
 
 impl Journal {
     /// Begins the journal of a new run below `…/piton/runs`.
-    pub fn create(folder: &Path, run: RunId) -> Result<Self, JournalError> {
+    pub fn create(folder: &Path, run: RunId, durability: Durability) -> Result<Self, JournalError> {
         let home = folder.join(run.to_string());
         ensure_folder(folder)?;
         DirBuilder::new().create(&home).map_err(|source| match source.kind() {
@@ -61,10 +73,12 @@ impl Journal {
         let file =
             OpenOptions::new().append(true).create_new(true).open(&path).map_err(JournalError::io("create", &path))?;
         // A line that was synced is lost all the same when the name of its file is not on disk.
-        sync_folder(&home)?;
-        sync_folder(folder)?;
+        if durability == Durability::EachLine {
+            sync_folder(&home)?;
+            sync_folder(folder)?;
+        }
         failpoint("journal-created");
-        Ok(Self { file, path, run, lines: 0, length: 0, head: Digest::of_run(run), state: State::Known })
+        Ok(Self { file, path, run, lines: 0, length: 0, head: Digest::of_run(run), state: State::Known, durability })
     }
 
     /// Opens the journal of a run that was interrupted. A torn last line is cut off and returned.
@@ -82,13 +96,19 @@ impl Journal {
         }
         let length = contents.records.iter().map(|record| record.line.len() as u64 + 1).sum();
         let lines = contents.records.len() as u64;
-        Ok((Self { file, path, run, lines, length, head, state: State::Known }, contents))
+        let durability = Durability::EachLine;
+        Ok((Self { file, path, run, lines, length, head, state: State::Known, durability }, contents))
     }
 
-    /// Writes an event; it is on disk when this returns.
+    /// Writes an event; it is on disk when this returns, unless only the last line has to be.
     pub fn append(&mut self, at: Timestamp, event: &Event) -> Result<Digest, JournalError> {
         if self.state == State::Unsure {
             return Err(JournalError::Unsure(self.path.clone()));
+        }
+        // What is decided next must be on record: not in a file that is gone, nor after somebody else's words.
+        if !self.is_untouched() {
+            self.state = State::Unsure;
+            return Err(JournalError::Changed(self.path.clone()));
         }
         let path = self.path.clone();
         let failed = |source| JournalError::Io { doing: "write", path, source };
@@ -107,7 +127,8 @@ impl Journal {
             return Err(failed(source));
         }
         // After a sync that failed nobody knows what is on disk, and a second one would lie.
-        if let Err(source) = fail("journal-sync").and_then(|()| self.file.sync_data()) {
+        let is_due = self.durability == Durability::EachLine || matches!(event, Event::RunFinished(_));
+        if is_due && let Err(source) = fail("journal-sync").and_then(|()| self.file.sync_data()) {
             self.state = State::Unsure;
             return Err(failed(source));
         }
@@ -116,6 +137,12 @@ impl Journal {
         self.length += bytes.len() as u64;
         self.head = record.digest;
         Ok(self.head)
+    }
+
+    /// Whether the file is where it was and as long as it was left.
+    fn is_untouched(&self) -> bool {
+        let (Ok(open), Ok(named)) = (self.file.metadata(), fs::symlink_metadata(&self.path)) else { return false };
+        (open.dev(), open.ino(), open.len()) == (named.dev(), named.ino(), self.length)
     }
 
     /// The digest of the last line, which stands for everything before it as well.

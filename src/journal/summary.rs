@@ -70,6 +70,18 @@ pub enum StepStatus {
     Cancelled,
 }
 
+impl From<StepStatus> for RunStatus {
+    /// The status of a run that consists of one step.
+    fn from(status: StepStatus) -> Self {
+        match status {
+            StepStatus::Succeeded => Self::Succeeded,
+            StepStatus::Failed => Self::Failed,
+            StepStatus::Denied => Self::Denied,
+            StepStatus::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
 /// What became of a step's changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointSummary {

@@ -22,7 +22,7 @@ impl Ground {
     /// With a journal of some lines.
     fn with_lines(count: usize) -> Self {
         let ground = Self::new();
-        let mut journal = Journal::create(&ground.folder(), ground.run).unwrap();
+        let mut journal = Journal::create(&ground.folder(), ground.run, Durability::EachLine).unwrap();
         for (second, event) in samples().iter().cycle().take(count).enumerate() {
             journal.append(at(second), event).unwrap();
         }
@@ -63,7 +63,7 @@ fn broken(line: usize, reason: BreakReason) -> Result<Digest, Break> {
 #[test]
 fn what_is_appended_is_read_and_verified() {
     let ground = Ground::new();
-    let mut journal = Journal::create(&ground.folder(), ground.run).unwrap();
+    let mut journal = Journal::create(&ground.folder(), ground.run, Durability::EachLine).unwrap();
     assert_eq!(read(&ground.path()).unwrap(), Contents { records: vec![], torn: None });
     let mut heads = vec![journal.head()];
     for (second, event) in samples().iter().enumerate() {
@@ -83,7 +83,7 @@ fn what_is_appended_is_read_and_verified() {
 #[test]
 fn a_line_is_what_is_promised() {
     let ground = Ground::new();
-    let mut journal = Journal::create(&ground.folder(), ground.run).unwrap();
+    let mut journal = Journal::create(&ground.folder(), ground.run, Durability::EachLine).unwrap();
     journal.append(at(0), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap();
     // printf %s 01kdz3gqc80000000000000001 | sha256sum
     let prev = "sha256:1d46f892ba5b3cc1f5738eb239fcd9b75f12bc1d56a02dd74f355ee10c9fbf26";
@@ -97,7 +97,7 @@ fn a_line_is_what_is_promised() {
 fn a_run_exists_once() {
     let ground = Ground::with_lines(1);
     let before = ground.bytes();
-    let err = Journal::create(&ground.folder(), ground.run).unwrap_err();
+    let err = Journal::create(&ground.folder(), ground.run, Durability::EachLine).unwrap_err();
     assert_eq!((err.code(), err.to_string()), ("RUN_EXISTS", format!("there is a run `{RUN}` already")));
     assert_eq!(ground.bytes(), before);
 }
@@ -299,7 +299,7 @@ fn runs_are_listed_newest_first() {
     assert_eq!(list(&ground.folder()).unwrap(), []);
     let runs: Vec<RunId> = [3, 1, 2].iter().map(|second| RunId::new(at(*second), 7)).collect();
     for run in &runs {
-        Journal::create(&ground.folder(), *run).unwrap();
+        Journal::create(&ground.folder(), *run, Durability::EachLine).unwrap();
     }
     fs::create_dir(ground.folder().join("not a run")).unwrap();
     assert_eq!(list(&ground.folder()).unwrap(), [runs[0], runs[2], runs[1]]);
@@ -323,12 +323,14 @@ fn a_full_disk_leaves_a_journal_that_can_be_continued() {
     let ground = Ground::with_lines(2);
     let (mut journal, _) = Journal::open(&ground.folder(), ground.run).unwrap();
     let good = std::mem::replace(&mut journal.file, full);
+    let (path, length) =
+        (std::mem::replace(&mut journal.path, "/dev/full".into()), std::mem::take(&mut journal.length));
     let head = journal.head();
     let err = journal.append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap_err();
     assert_eq!((err.code(), err.hint().as_deref()), ("JOURNAL_FAILED", Some("make room on the disk")));
     assert_eq!(journal.head(), head);
     // Nobody knows how much was written: from here on only a new start may continue.
-    journal.file = good;
+    (journal.file, journal.path, journal.length) = (good, path, length);
     let err = journal.append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap_err();
     assert!(matches!(err, JournalError::Unsure(_)), "{err}");
     let (mut journal, contents) = Journal::open(&ground.folder(), ground.run).unwrap();

@@ -10,6 +10,7 @@ use super::settle::{Settlement, Wording};
 use super::step::{StepEnd, summary};
 use super::undo::combine;
 use crate::audit::history::{History, StepRecord};
+use crate::checkpoint::attribution::Attributed;
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::delta::Delta;
 use crate::checkpoint::error::CheckpointError;
@@ -174,14 +175,17 @@ impl Session<'_, '_> {
             self.record(&Event::NoChanges { step, not_captured: Vec::new() })?;
             return Ok(Settlement::of(summary(CheckpointStatus::NoChanges)));
         }
-        self.record(&Event::ChangesFound { step, after: before.clone(), delta: delta.clone() })?;
+        let (after, outside) = (before.clone(), Vec::new());
+        self.record(&Event::ChangesFound { step, after, delta: delta.clone(), outside })?;
         let wording = Wording {
             name: &request.operation,
             given: request.message.as_deref(),
+            tool: None,
             directive: request.directive.as_deref(),
             undoes: None,
         };
-        let mut settlement = self.commit_or_explain(checkpointer, step, wording, before, before, delta)?;
+        let found = Attributed { after: before.clone(), delta, outside: Vec::new() };
+        let mut settlement = self.commit_or_explain(checkpointer, step, wording, before, found)?;
         // What a hook did was put back; what was to be committed is where it was.
         if let Some(checkpoint) =
             settlement.checkpoint.as_mut().filter(|made| made.status == CheckpointStatus::RolledBack)

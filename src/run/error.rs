@@ -2,12 +2,19 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::path::PathBuf;
 
 use crate::audit::reference::{MomentError, ReferenceError};
 use crate::audit::verification::AuditError;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::path::RepoPath;
+use crate::exec::LowerError;
+use crate::exec::call::CallError;
 use crate::exec::subprocess::SubprocessError;
+use crate::exec::supervisor::SupervisorError;
+use crate::item::finding::Finding;
+use crate::item::store::LookupError;
+use crate::item::tool::Origin;
 use crate::journal::lock::LockError;
 use crate::journal::{JournalError, StepId};
 
@@ -26,6 +33,41 @@ pub enum RunError {
     /// The command cannot be started.
     #[error(transparent)]
     Subprocess(#[from] SubprocessError),
+    /// An item does not exist or cannot be used.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// A call cannot be resolved.
+    #[error(transparent)]
+    Lower(Box<LowerError>),
+    /// A call could not be made ready.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// What looks after the processes of a tool could not be started.
+    #[error(transparent)]
+    Supervisor(#[from] SupervisorError),
+    /// The signature policy lets only signed items run.
+    #[error("only signed items may run, and not signed {} {}", if .0.len() == 1 { "is" } else { "are" }, quoted(.0))]
+    Unsigned(Vec<PathBuf>),
+    /// Something that a tool needs is not there.
+    #[error("tool `{tool}` needs {}", needs(.commands, .variables))]
+    Requirements {
+        /// The tool.
+        tool: String,
+        /// Commands that are not on the search path.
+        commands: Vec<String>,
+        /// Variables that are not set.
+        variables: Vec<String>,
+        /// How to get the program that the tool is.
+        guide: Option<String>,
+    },
+    /// An isolation level that was asked for cannot be given.
+    #[error("tool `{tool}` asks for isolation `{level}`, which is not available")]
+    Sandbox {
+        /// The tool.
+        tool: String,
+        /// The level.
+        level: &'static str,
+    },
     /// The commit was made, and the index could not follow.
     #[error("the commit was made, but the index could not be brought up to date")]
     Unfinished(#[source] CheckpointError),
@@ -41,6 +83,9 @@ pub enum RunError {
         #[source]
         source: Box<RunError>,
     },
+    /// A directive that is to limit a call has mistakes of its own.
+    #[error("directive `{0}` is not valid, so that nobody knows what it allows")]
+    InvalidDirective(String),
     /// A glob of `--writes` is not valid.
     #[error("`{glob}` is not a pattern for paths: {reason}")]
     InvalidGlob {
@@ -91,9 +136,17 @@ impl RunError {
             Self::Journal(err) => err.code(),
             Self::Lock(err) => err.code(),
             Self::Subprocess(err) => err.code(),
+            Self::Lookup(err) => err.code(),
+            Self::Lower(err) => err.code(),
+            Self::Call(err) => err.code(),
+            Self::Supervisor(err) => err.code(),
+            Self::Unsigned(_) => "SIGNATURE_REQUIRED",
+            Self::Requirements { .. } => "REQUIREMENTS_MISSING",
+            Self::Sandbox { .. } => "SANDBOX_UNAVAILABLE",
             Self::Unfinished(_) => "UNFINISHED",
             Self::Signals(_) => "SIGNALS_FAILED",
             Self::Recovery { .. } => "RECOVERY_FAILED",
+            Self::InvalidDirective(_) => "INVALID_ITEM",
             Self::InvalidGlob { .. } => "INVALID_PATTERN",
             Self::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)) => "NOT_FOUND",
             Self::Reference(ReferenceError::NoCommit(_)) => "NO_COMMIT",
@@ -116,9 +169,26 @@ impl RunError {
             Self::Journal(err) => err.hint(),
             Self::Lock(err) => err.hint(),
             Self::Subprocess(err) => err.hint(),
+            Self::Lookup(err) => err.hint(),
+            Self::Lower(err) => err.hint(),
+            Self::Call(err) => err.hint(),
+            Self::Supervisor(err) => err.hint(),
+            Self::Unsigned(_) => Some("`piton config signature.require` shows where this is asked for".to_owned()),
+            Self::Requirements { guide: Some(guide), .. } => Some(guide.clone()),
+            Self::Requirements { commands, variables, .. } => Some(match (commands.len(), variables.len()) {
+                (0, 1) => "set it in the environment of piton".to_owned(),
+                (0, _) => "set them in the environment of piton".to_owned(),
+                (1, 0) => "install it, or put it on the search path".to_owned(),
+                (_, 0) => "install them, or put them on the search path".to_owned(),
+                _ => "install the commands and set the variables".to_owned(),
+            }),
+            Self::Sandbox { .. } => Some(
+                "`--allow-degraded` runs it supervised only, which is written down; or ask for `trusted`".to_owned(),
+            ),
             Self::Unfinished(_) => Some("`piton recover` finishes it, as the next command does".to_owned()),
             Self::Signals(_) => None,
             Self::Recovery { source, .. } => source.hint(),
+            Self::InvalidDirective(_) => Some("`piton validate` shows what is wrong with it".to_owned()),
             Self::InvalidGlob { .. } => Some("write patterns such as `docs/**` or `src/*.rs`".to_owned()),
             Self::Reference(ReferenceError::Unknown(_)) => Some("list runs and steps with `piton log`".to_owned()),
             Self::Reference(ReferenceError::NotOurs(_)) => Some("`git show` shows any commit".to_owned()),
@@ -142,11 +212,47 @@ impl RunError {
         }
     }
 
+    /// The place in a file that is at fault, where there is one.
+    pub fn place(&self) -> Option<Origin> {
+        match self {
+            Self::Lower(err) => err.place(),
+            Self::Lookup(err) => err.finding().map(Origin::of),
+            _ => None,
+        }
+    }
+
+    /// What is wrong in files, place by place, where that is the reason.
+    pub fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Lookup(err) => err.finding().map(std::slice::from_ref).unwrap_or_default(),
+            _ => &[],
+        }
+    }
+
     /// Whether the repository or the machine is the reason.
     pub fn is_unsafe(&self) -> bool {
         match self {
             Self::Checkpoint(err) => err.is_unsafe(),
-            Self::Journal(_) | Self::Lock(_) | Self::Signals(_) | Self::Recovery { .. } => true,
+            Self::Journal(_)
+            | Self::Lock(_)
+            | Self::Signals(_)
+            | Self::Recovery { .. }
+            | Self::Sandbox { .. }
+            | Self::Supervisor(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether somebody asked to stop.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Call(CallError::Interrupted))
+    }
+
+    /// Whether the signature policy forbids it.
+    pub fn is_denied(&self) -> bool {
+        match self {
+            Self::Lower(err) => err.is_denied(),
+            Self::Unsigned(_) => true,
             _ => false,
         }
     }
@@ -156,11 +262,15 @@ impl RunError {
         matches!(
             self,
             Self::InvalidGlob { .. }
+                | Self::InvalidDirective(_)
                 | Self::Reference(_)
                 | Self::OutsidePath(_)
                 | Self::NoSuchPath(_)
                 | Self::NotConfirmed(_)
                 | Self::Subprocess(_)
+                | Self::Lookup(_)
+                | Self::Lower(_)
+                | Self::Requirements { .. }
                 | Self::Checkpoint(CheckpointError::InvalidMessage { .. } | CheckpointError::InvalidAllowance { .. })
         )
     }
@@ -193,6 +303,26 @@ pub(super) fn with_causes(err: &dyn std::error::Error) -> String {
         cause = source.source();
     }
     message
+}
+
+fn quoted(files: &[PathBuf]) -> String {
+    files.iter().map(|file| format!("`{}`", file.display())).collect::<Vec<_>>().join(", ")
+}
+
+fn needs(commands: &[String], variables: &[String]) -> String {
+    let list = |what: &str, names: &[String]| {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let plural = if names.len() == 1 { "" } else { "s" };
+        (!names.is_empty()).then(|| format!("the {what}{plural} {}", names.join(", ")))
+    };
+    let parts = [list("command", commands), list("environment variable", variables)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+impl From<LowerError> for RunError {
+    fn from(err: LowerError) -> Self {
+        Self::Lower(Box::new(err))
+    }
 }
 
 fn shown(paths: &[RepoPath]) -> String {

@@ -1,19 +1,40 @@
-//! Dropping snapshots that nobody needs any more.
+//! Dropping snapshots and virtual environments that nobody needs any more.
 //!
 //! A run of its own: what is dropped is in its journal before it is dropped. Only refs of ours go;
 //! their objects vanish when git collects its garbage, journals stay for ever.
 
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use jiff::SignedDuration;
 
 use super::error::RunError;
 use super::session::{Observer, RunRequest, Session, open_repository};
 use crate::audit::history::History;
 use crate::audit::retention::{self, Limits, Retention};
 use crate::context::Context;
+use crate::exec::python;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::Event;
 use crate::journal::summary::RunStatus;
+
+/// For how long a virtual environment that nobody uses is kept.
+const KEPT_ENVIRONMENTS: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// The virtual environments of Python tools that were not used for long.
+pub fn old_environments(ctx: &Context) -> Vec<PathBuf> {
+    oldest_use(ctx).map(|before| python::unused(&ctx.cache_folder(), before)).unwrap_or_default()
+}
+
+/// Removes them. They are a cache: a tool that needs one again has it made again.
+pub fn drop_environments(ctx: &Context) -> Vec<PathBuf> {
+    oldest_use(ctx).map(|before| python::remove_unused(&ctx.cache_folder(), before)).unwrap_or_default()
+}
+
+fn oldest_use(ctx: &Context) -> Option<SystemTime> {
+    Some(SystemTime::from(ctx.now().checked_sub(KEPT_ENVIRONMENTS).ok()?))
+}
 
 /// What [`collect`] would drop.
 pub fn preview(ctx: &Context, limits: Limits) -> Result<Retention, RunError> {

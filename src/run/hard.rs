@@ -91,7 +91,7 @@ pub fn roll_back_hard(
     let after = checkpointer.after(&before)?;
     let delta = checkpointer.delta(&before, &after)?;
     checkpointer.pin(&ref_of(session.run(), step, "after"), &after)?;
-    session.record(&Event::ChangesFound { step, after, delta })?;
+    session.record(&Event::ChangesFound { step, after, delta, outside: Vec::new() })?;
     let reason = format!("everything is as it was at {}; what was there is pinned by `{discarded}`", to.short());
     session.record(&Event::CheckpointSkipped { step, reason })?;
     session.checkpointer = Some(checkpointer);

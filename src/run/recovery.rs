@@ -12,21 +12,25 @@ use jiff::Timestamp;
 
 use super::error::{RunError, with_causes};
 use super::session::{Observer, Session, open_checkpointer, ref_of, refs_of};
-use super::settle::Settlement;
-use super::step::{self, skipped};
+use super::settle::{Settlement, stages};
+use super::step::skipped;
 use crate::audit::history::{Outcome, StepRecord, fold};
+use crate::checkpoint::attribution::{Attributed, Ownership};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::commit::CommitPlan;
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::redo::Redo;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
+use crate::exec::call;
 use crate::exec::process;
+use crate::exec::supervisor::MARK;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Decision, Event, StepKind};
 use crate::journal::lock::{Holder, RunLock, Unfinished};
-use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
+use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus, StepSummary};
 use crate::journal::{Journal, JournalError, Record, RunId};
 
 /// What a recovery found and did.
@@ -114,13 +118,20 @@ fn recover(
     }
     stop_leftover(&contents.records);
     // A command that was started and not written down yet, or that left its group.
-    process::kill_marked(step::RUN_VARIABLE, &run.to_string());
+    process::kill_marked(MARK, &run.to_string());
+    call::remove_homes(&ctx.environment.temporary_folder(), &run.to_string());
     if let Some(checkpointer) = &checkpointer {
         checkpointer.clear_ref_locks(&refs_of(run))?;
     }
     let mut session = Session::resume(ctx, record.mode, journal, checkpointer, observer);
+    session.steps.extend(record.steps.iter().filter_map(ended_step));
     let (found, did, status) = match record.steps.last().filter(|step| step.status.is_none()) {
-        None => ("it was cut off between two steps".to_owned(), "nothing had to be done".to_owned(), RunStatus::Failed),
+        None => {
+            let ended = record.steps.last().and_then(|step| step.status).filter(|_| record.directive.is_none());
+            // A single command or tool is all of its run.
+            let found = if ended.is_some() { "its step was finished" } else { "it was cut off between two steps" };
+            (told(found), told("nothing had to be done"), ended.map_or(RunStatus::Failed, RunStatus::from))
+        }
         Some(step) => session.recover_step(step, last_sign)?,
     };
     let told = Recovered { run, found: found.clone(), did: did.clone() };
@@ -135,14 +146,29 @@ fn recover(
     Ok((checkpointer, Some(told)))
 }
 
+/// What a summary says about a step that had ended.
+fn ended_step(step: &StepRecord) -> Option<StepSummary> {
+    let checkpoint = (step.before.is_some() || step.outcome != Outcome::Open).then(|| super::undo::summary_of(step));
+    let (name, tool, exit_code) = (step.name.clone(), step.tool.clone(), step.exit_code);
+    Some(StepSummary { name, status: step.status?, tool, exit_code, checkpoint })
+}
+
 /// Stops what a step had started and nobody looks after any more.
 fn stop_leftover(records: &[Record]) {
+    let calls_tool = records.iter().rev().find_map(|record| match &record.event {
+        Event::StepStarted { kind, .. } => Some(matches!(kind, StepKind::Tool(_))),
+        _ => None,
+    });
     let started = records.iter().rev().find_map(|record| match &record.event {
         Event::ToolStarted { pid, started, boot, .. } => Some((*pid, *started, boot.as_str())),
         Event::ToolFinished { .. } => Some((0, 0, "")),
         _ => None,
     });
     if let Some((pid, started, boot)) = started.filter(|(pid, ..)| *pid != 0) {
+        if calls_tool == Some(true) {
+            // A supervisor ends its tool by itself, all of it. Without it what left the group could hide.
+            process::await_end_of(pid, started, boot);
+        }
         process::kill_group_if_same(pid, started, boot);
     }
 }
@@ -154,6 +180,7 @@ impl Session<'_, '_> {
         last_sign: Timestamp,
     ) -> Result<(String, String, RunStatus), RunError> {
         let number = step.id.step;
+        self.open_tool.clone_from(&step.tool);
         let Some(mut checkpointer) = self.checkpointer.take() else {
             self.finish_step(number, &step.name, StepStatus::Failed, step.exit_code, Some(skipped()))?;
             return Ok((
@@ -236,14 +263,17 @@ impl Session<'_, '_> {
             ));
         }
         checkpointer.remember_rules(before)?;
-        let (after, delta) = self.find_changes(checkpointer, number, before)?;
+        // Whose is what is known only if the tool had ended and its changes were looked at.
+        let index = step.after.as_ref().is_none_or(|after| stages(before, after));
+        let own = Ownership { has: &|path| !step.outside.contains(path), index };
+        let Attributed { after, delta, outside } = self.find_own(checkpointer, number, before, own)?;
         let found = told("its step was running");
         if delta.is_empty() && before.head == after.head {
             self.record(&Event::NoChanges { step: number, not_captured: delta.not_captured.clone() })?;
             return Ok((found, told("nothing had changed"), Settlement::of(skipped())));
         }
         // Only a command of the user's may leave its work: half an undo of ours is of use to nobody.
-        if self.mode != CheckpointMode::Auto && matches!(step.kind, StepKind::Command { .. }) {
+        if self.mode != CheckpointMode::Auto && matches!(step.kind, StepKind::Command { .. } | StepKind::Tool(_)) {
             let reason = "the run was cut off; `piton undo` takes its changes back".to_owned();
             self.record(&Event::CheckpointSkipped { step: number, reason })?;
             return Ok((found, told("its changes stay: `piton undo` takes them back"), Settlement::of(skipped())));
@@ -256,10 +286,19 @@ impl Session<'_, '_> {
             self.record(&Event::CheckpointSkipped { step: number, reason })?;
             return Ok((found, told("it had come to its end"), Settlement::of(skipped())));
         }
-        let (own, later) = split_by_time(checkpointer, delta, last_sign)?;
+        let (mut after, all) = (after, delta.clone());
+        let (mut own, later) = split_by_time(checkpointer, delta, last_sign)?;
         if !later.is_empty() {
-            // Should this be cut off as well, the next one must not take them for the step's.
-            self.record(&Event::ChangesFound { step: number, after: after.clone(), delta: own.clone() })?;
+            // They are somebody else's, and not in the snapshot after the step either. Should this be cut off as
+            // well, the next one must not take them for the step's.
+            let not_later = Ownership { has: &|path| !later.contains(path), index: true };
+            let found = checkpointer.attribute(before, after, all, not_later)?;
+            let Delta { index, announced_removed, announced_added, .. } = own;
+            own = Delta { index, announced_removed, announced_added, ..found.delta };
+            after = found.after;
+            checkpointer.pin(&ref_of(self.run, number, "after"), &after)?;
+            let outside = outside.into_iter().chain(found.outside).collect();
+            self.record(&Event::ChangesFound { step: number, after: after.clone(), delta: own.clone(), outside })?;
         }
         let settlement = self.roll_back(checkpointer, number, "the run was cut off", before, &after, &own)?;
         let mut did = match &settlement.error {
@@ -323,14 +362,14 @@ fn split_by_time(
     checkpointer: &Checkpointer,
     mut delta: Delta,
     last_sign: Timestamp,
-) -> Result<(Delta, Vec<Change>), RunError> {
+) -> Result<(Delta, Vec<RepoPath>), RunError> {
     // A beat every second and a slow machine: what changed within this time may be the step's.
     const DOUBT: i64 = 3;
     let mut own = Vec::new();
     let mut later = Vec::new();
     for change in delta.changes {
         match checkpointer.changed_at(&change.path)? {
-            Some(seconds) if seconds > last_sign.as_second() + DOUBT => later.push(change),
+            Some(seconds) if seconds > last_sign.as_second() + DOUBT => later.push(change.path),
             _ => own.push(change),
         }
     }

@@ -17,7 +17,7 @@ use crate::item::directive::CheckpointMode;
 use crate::journal::event::Event;
 use crate::journal::lock::{Heartbeat, Holder, RunLock};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepSummary};
-use crate::journal::{Digest, Journal, RunId};
+use crate::journal::{Digest, Durability, Journal, RunId};
 
 /// Sees every event after it was written.
 pub type Observer<'o> = dyn FnMut(&Event) + 'o;
@@ -44,8 +44,11 @@ pub struct Session<'a, 'o> {
     pub(super) steps: Vec<StepSummary>,
     /// The step that has begun and not ended: until it does, the run can only be recovered.
     pub(super) open_step: Option<u32>,
+    /// The tool that it runs, as `id@version`.
+    pub(super) open_tool: Option<String>,
     /// The work tree as it was found, for the first step.
     pub(super) found: Option<Snapshot>,
+    lacks_git: bool,
     journal: Journal,
     /// None while a run that was cut off is brought to an end under the lock of the next.
     lock: Option<RunLock>,
@@ -85,24 +88,40 @@ struct Folders {
 impl<'a, 'o> Session<'a, 'o> {
     /// Takes the lock, recovers what was cut off, and begins a run.
     pub fn begin(ctx: &'a Context, request: &RunRequest, observer: &'a mut Observer<'o>) -> Result<Self, RunError> {
-        let mut checkpointer = find_checkpointer(ctx, request.mode)?;
-        let folders = folders(ctx, checkpointer.as_ref());
+        let is_disabled = request.mode == CheckpointMode::Disabled;
+        let (mut checkpointer, folders, lacks_git) = if is_disabled {
+            let repository = open_repository(ctx);
+            let lacks_git = matches!(repository, Err(CheckpointError::NoRepository(_)));
+            (None, folders(ctx, repository.ok().as_ref()), lacks_git)
+        } else {
+            let checkpointer = find_checkpointer(ctx, request.mode)?;
+            let folders = folders(ctx, checkpointer.as_ref().map(Checkpointer::repository));
+            let lacks_git = checkpointer.is_none();
+            (checkpointer, folders, lacks_git)
+        };
         let now = ctx.now();
         let run = RunId::new(now, ctx.random_bits());
-        let (mut lock, _) = RunLock::acquire(&folders.own, &Holder::of_process(run, now), request.lock_timeout)?;
+        let durability = if is_disabled { Durability::LastLine } else { Durability::EachLine };
+        let holder = Holder::of_process(run, now);
+        let (mut lock, _) = RunLock::acquire_for(&folders.own, &holder, request.lock_timeout, durability)?;
+        if is_disabled && !lock.unfinished().is_empty() {
+            checkpointer = find_checkpointer(ctx, request.mode)?;
+        }
         checkpointer = recovery::recover_all(ctx, checkpointer, &folders.runs, &mut lock, observer)?.checkpointer;
-        if let Some(checkpointer) = checkpointer.as_mut().filter(|_| request.mode != CheckpointMode::Disabled) {
+        if let Some(checkpointer) = checkpointer.as_mut().filter(|_| !is_disabled) {
             match request.mode {
                 CheckpointMode::Auto => checkpointer.require_ready(now)?,
                 _ => checkpointer.require_undoable()?,
             }
         }
-        if request.mode == CheckpointMode::Disabled {
+        if is_disabled {
             checkpointer = None;
         }
         // What cannot be recorded is refused here: a run that did not begin leaves no journal.
         let found = checkpointer.as_mut().map(Checkpointer::before).transpose()?;
-        let journal = Journal::create(&folders.runs, run)?;
+        // Only a snapshot can be compared with what was changed after a death.
+        let found_any = found.is_some();
+        let journal = Journal::create(&folders.runs, run, durability)?;
         let root = checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
         let started = Event::RunStarted {
             name: request.name.clone(),
@@ -118,9 +137,11 @@ impl<'a, 'o> Session<'a, 'o> {
             checkpointer,
             steps: Vec::new(),
             open_step: None,
+            open_tool: None,
             found,
+            lacks_git,
             journal,
-            heartbeat: Some(lock.beat()?),
+            heartbeat: found_any.then(|| lock.beat()).transpose()?,
             lock: Some(lock),
             observer,
         };
@@ -143,7 +164,9 @@ impl<'a, 'o> Session<'a, 'o> {
             checkpointer,
             steps: Vec::new(),
             open_step: None,
+            open_tool: None,
             found: None,
+            lacks_git: false,
             journal,
             lock: None,
             heartbeat: None,
@@ -158,7 +181,7 @@ impl<'a, 'o> Session<'a, 'o> {
 
     /// Whether there is no repository, so that nothing of the run can be undone.
     pub fn lacks_git(&self) -> bool {
-        self.checkpointer.is_none() && matches!(open_repository(self.ctx), Err(CheckpointError::NoRepository(_)))
+        self.lacks_git
     }
 
     /// The repository, without which nothing can be committed or undone.
@@ -190,7 +213,8 @@ impl<'a, 'o> Session<'a, 'o> {
             return Ok(None);
         }
         let (code, message, suggestion) = (err.code().to_owned(), with_causes(err), err.hint());
-        self.finish(RunStatus::Failed, Some(ErrorSummary { code, message, suggestion })).map(Some)
+        let status = if err.is_interrupted() { RunStatus::Cancelled } else { RunStatus::Failed };
+        self.finish(status, Some(ErrorSummary { code, message, suggestion })).map(Some)
     }
 
     /// Writes the last event and gives the lock back.
@@ -231,9 +255,8 @@ fn find_checkpointer(ctx: &Context, mode: CheckpointMode) -> Result<Option<Check
     }
 }
 
-fn folders(ctx: &Context, checkpointer: Option<&Checkpointer>) -> Folders {
-    if let Some(checkpointer) = checkpointer {
-        let repository = checkpointer.repository();
+fn folders(ctx: &Context, repository: Option<&Repository>) -> Folders {
+    if let Some(repository) = repository {
         return Folders { runs: repository.runs_folder(), own: repository.own_folder() };
     }
     let own = ctx.state_folder();

@@ -7,6 +7,7 @@ use super::error::{RunError, with_causes};
 use super::session::{Session, ref_of};
 use super::step::{skipped, summary};
 use super::undo::combine;
+use crate::checkpoint::attribution::{Attributed, Ownership};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::commit::CommitPlan;
 use crate::checkpoint::delta::Delta;
@@ -16,6 +17,7 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::checkpoint::snapshot::{Head, Snapshot};
 use crate::checkpoint::user_hooks::HookRun;
+use crate::config::HookPolicy;
 use crate::failpoint::failpoint;
 use crate::journal::event::{Decision, Event};
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary};
@@ -40,6 +42,46 @@ pub(super) struct Settlement {
     pub(super) error: Option<ErrorSummary>,
     /// Files that the step was not allowed to change.
     pub(super) denied: Vec<RepoPath>,
+    /// Files that a step changed which said that it changes nothing.
+    pub(super) undeclared: Vec<RepoPath>,
+    /// Files that somebody else changed meanwhile; they are left alone.
+    pub(super) outside: Vec<RepoPath>,
+    /// Whether there is anything in the work tree that no commit holds.
+    pub(super) kept: bool,
+}
+
+/// What is expected of a step, apart from that it ends well.
+#[derive(Clone, Copy)]
+pub(super) struct Rules<'r> {
+    /// Whether the step itself has changed a file, or somebody else meanwhile.
+    pub(super) own: Ownership<'r>,
+    /// Whether it may change a file.
+    pub(super) may_change: &'r dyn Fn(&RepoPath) -> bool,
+    /// What to do about files that it may not change.
+    pub(super) way_out: &'r dyn Fn(&[RepoPath]) -> String,
+    /// What the step says about changing files.
+    pub(super) declared: Declared,
+}
+
+/// What a step says about changing files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Declared {
+    /// That it does, or nothing.
+    Anything,
+    /// That it changes nothing; if it does, that is told.
+    Nothing,
+    /// That it changes nothing; if it does, that is put back.
+    NothingStrictly,
+}
+
+impl Rules<'_> {
+    /// For steps of piton's own.
+    pub(super) const NONE: Self = Self {
+        own: Ownership::EVERYTHING,
+        may_change: &|_| true,
+        way_out: &|_| String::new(),
+        declared: Declared::Anything,
+    };
 }
 
 /// What a commit is to say.
@@ -49,6 +91,8 @@ pub(super) struct Wording<'a> {
     pub(super) name: &'a str,
     /// The message that was asked for.
     pub(super) given: Option<&'a str>,
+    /// The tool that did it, as `id@version`.
+    pub(super) tool: Option<&'a str>,
     /// The directive that asked for it.
     pub(super) directive: Option<&'a str>,
     /// The commit that this one undoes.
@@ -63,10 +107,10 @@ impl Session<'_, '_> {
         wording: Wording<'_>,
         before: &Snapshot,
         verdict: Verdict,
-        may_change: &dyn Fn(&RepoPath) -> bool,
+        rules: Rules<'_>,
     ) -> Result<Settlement, RunError> {
         let Some(mut checkpointer) = self.checkpointer.take() else { return Ok(Settlement::of(skipped())) };
-        let settled = self.settle_with(&mut checkpointer, step, wording, before, verdict, may_change);
+        let settled = self.settle_with(&mut checkpointer, step, wording, before, verdict, rules);
         self.checkpointer = Some(checkpointer);
         settled
     }
@@ -78,50 +122,70 @@ impl Session<'_, '_> {
         wording: Wording<'_>,
         before: &Snapshot,
         verdict: Verdict,
-        may_change: &dyn Fn(&RepoPath) -> bool,
+        rules: Rules<'_>,
     ) -> Result<Settlement, RunError> {
-        let (after, delta) = match self.find_changes(checkpointer, step, before) {
+        let found = match self.find_own(checkpointer, step, before, rules.own) {
             Ok(found) => found,
             Err(RunError::Checkpoint(err)) => return self.failed(step, &err),
             Err(err) => return Err(err),
         };
+        let (Attributed { after, delta, .. }, outside) = (&found, found.outside.clone());
         if delta.is_empty() && before.head == after.head {
-            return self.nothing_changed(checkpointer, step, &delta);
+            return Ok(Settlement { outside, ..self.nothing_changed(checkpointer, step, delta)? });
         }
-        let denied: Vec<RepoPath> =
-            delta.changes.iter().map(|change| &change.path).filter(|path| !may_change(path)).cloned().collect();
-        let verdict = if denied.is_empty() { verdict } else { Verdict::RollBack("it changed files that it may not") };
+        let changed = || delta.changes.iter().map(|change| &change.path);
+        let modes = delta.permissions.iter().map(|change| &change.path);
+        let judged = changed().chain(modes).chain(delta.not_captured.iter().filter(|path| (rules.own.has)(path)));
+        let denied: Vec<RepoPath> = judged.filter(|path| !(rules.may_change)(path)).cloned().collect();
+        let undeclared: Vec<RepoPath> = match rules.declared {
+            Declared::Anything => Vec::new(),
+            Declared::Nothing | Declared::NothingStrictly => changed().cloned().collect(),
+        };
+        let is_refused = !undeclared.is_empty() && rules.declared == Declared::NothingStrictly;
+        let verdict = match verdict {
+            _ if !denied.is_empty() => Verdict::RollBack("it changed files that it may not"),
+            _ if is_refused => Verdict::RollBack("it changed files although it says that it changes none"),
+            verdict => verdict,
+        };
         let mut settlement = match verdict {
-            Verdict::Keep(reason) => self.keep(step, reason, &delta),
-            Verdict::RollBack(reason) => self.roll_back(checkpointer, step, reason, before, &after, &delta),
-            Verdict::Commit => self.commit_or_explain(checkpointer, step, wording, before, &after, delta),
+            Verdict::Keep(reason) => self.keep(step, reason, delta),
+            Verdict::RollBack(reason) => self.roll_back(checkpointer, step, reason, before, after, delta),
+            Verdict::Commit => self.commit_or_explain(checkpointer, step, wording, before, found),
         }?;
         if !denied.is_empty() {
             settlement.error.get_or_insert_with(|| ErrorSummary {
                 code: "WRITE_DENIED".to_owned(),
                 message: format!("the step changed files that it may not change: {}", listed(&denied)),
-                suggestion: Some("allow them with `--writes`, if they are meant".to_owned()),
+                suggestion: Some((rules.way_out)(&denied)),
             });
-            settlement.denied = denied;
+        } else if is_refused {
+            settlement.error.get_or_insert_with(|| ErrorSummary {
+                code: "UNDECLARED_MUTATION".to_owned(),
+                message: format!("the tool says `mutates_state: false` and changed {}", listed(&undeclared)),
+                suggestion: Some("write `mutates_state: true` into its manifest if that is meant".to_owned()),
+            });
         }
-        Ok(settlement)
+        Ok(Settlement { denied, undeclared, outside, ..settlement })
     }
 
-    /// Takes the snapshot after a step and writes down what changed.
-    pub(super) fn find_changes(
+    /// Takes the snapshot after a step and writes down what it changed, without what somebody else did meanwhile.
+    pub(super) fn find_own(
         &mut self,
         checkpointer: &mut Checkpointer,
         step: u32,
         before: &Snapshot,
-    ) -> Result<(Snapshot, Delta), RunError> {
+        own: Ownership<'_>,
+    ) -> Result<Attributed, RunError> {
         let after = checkpointer.after(before)?;
         let delta = checkpointer.delta(before, &after)?;
-        checkpointer.pin(&ref_of(self.run, step, "after"), &after)?;
+        let found = checkpointer.attribute(before, after, delta, own)?;
+        checkpointer.pin(&ref_of(self.run, step, "after"), &found.after)?;
         failpoint("after-pinned");
-        if !delta.is_empty() || before.head != after.head {
-            self.record(&Event::ChangesFound { step, after: after.clone(), delta: delta.clone() })?;
+        if !found.delta.is_empty() || before.head != found.after.head || !found.outside.is_empty() {
+            let (after, delta, outside) = (found.after.clone(), found.delta.clone(), found.outside.clone());
+            self.record(&Event::ChangesFound { step, after, delta, outside })?;
         }
-        Ok((after, delta))
+        Ok(found)
     }
 
     fn nothing_changed(
@@ -140,7 +204,7 @@ impl Session<'_, '_> {
     fn keep(&mut self, step: u32, reason: &str, delta: &Delta) -> Result<Settlement, RunError> {
         self.record(&Event::Decided { step, decision: Decision::Keep { reason: reason.to_owned() } })?;
         self.record(&Event::CheckpointSkipped { step, reason: reason.to_owned() })?;
-        Ok(Settlement::of(counted(CheckpointStatus::Skipped, None, delta)))
+        Ok(Settlement { kept: true, ..Settlement::of(counted(CheckpointStatus::Skipped, None, delta)) })
     }
 
     /// Puts back what a step did.
@@ -193,28 +257,30 @@ impl Session<'_, '_> {
         Ok(settlement)
     }
 
-    /// Commits a delta that led to `after`, with the user's hooks, or says why not.
+    /// Commits what was found, with the user's hooks, or says why not.
     pub(super) fn commit_or_explain(
         &mut self,
         checkpointer: &mut Checkpointer,
         step: u32,
         wording: Wording<'_>,
         before: &Snapshot,
-        after: &Snapshot,
-        delta: Delta,
+        found: Attributed,
     ) -> Result<Settlement, RunError> {
         // The step itself may have begun a merge: a commit would end it, markers and all.
         if let Err(err) = checkpointer.require_undoable() {
             return self.failed(step, &err);
         }
-        let committed = match self.run_pre_commit(checkpointer, step, before, after, delta) {
+        let outside = found.outside.clone();
+        let index = stages(before, &found.after);
+        let committed = match self.run_pre_commit(checkpointer, step, before, found) {
             Ok((delta, notes)) => self.commit(checkpointer, step, wording, &before.head, &delta, notes),
             Err(err) => Err(err),
         };
         match committed {
             Err(RunError::Checkpoint(err @ CheckpointError::HookFailed { .. })) => {
                 // The hook may have changed files as well: they are put back with the rest.
-                let (after, delta) = self.find_changes(checkpointer, step, before)?;
+                let own = Ownership { has: &|path| !outside.contains(path), index };
+                let Attributed { after, delta, .. } = self.find_own(checkpointer, step, before, own)?;
                 if delta.is_empty() {
                     return self.failed(step, &err);
                 }
@@ -234,29 +300,38 @@ impl Session<'_, '_> {
         checkpointer: &mut Checkpointer,
         step: u32,
         before: &Snapshot,
-        after: &Snapshot,
-        delta: Delta,
+        found: Attributed,
     ) -> Result<(Delta, Vec<String>), RunError> {
+        let Attributed { after, delta, outside } = found;
         if !checkpointer.has_pre_commit() {
             return Ok((delta, Vec::new()));
+        }
+        if !outside.is_empty() && self.ctx.config.hooks() == HookPolicy::Auto {
+            let reason = "`pre-commit` was skipped: somebody else is at work, whose changes it might stash or rewrite";
+            return Ok((delta, vec![reason.to_owned()]));
         }
         let plan = checkpointer.plan_commit(&before.head, &delta)?;
         if plan.is_empty() {
             return Ok((delta, Vec::new()));
         }
-        match checkpointer.run_pre_commit(&plan, after, &self.run.to_string(), self.ctx.now())? {
+        match checkpointer.run_pre_commit(&plan, &after, &self.run.to_string(), self.ctx.now())? {
             HookRun::None => Ok((delta, Vec::new())),
             HookRun::Skipped(reason) => Ok((delta, vec![reason])),
             HookRun::Ran => {
                 let hooked = checkpointer.after(before)?;
-                let more = checkpointer.delta(after, &hooked)?;
+                let changes = checkpointer.delta(before, &hooked)?;
+                // What others had changed before the hook ran does not become the step's by it.
+                let own = Ownership { has: &|path| !outside.contains(path), index: stages(before, &after) };
+                let Attributed { after: hooked, delta: all, outside } =
+                    checkpointer.attribute(before, hooked, changes, own)?;
+                let more = checkpointer.delta(&after, &hooked)?;
                 if more.is_empty() {
                     return Ok((delta, Vec::new()));
                 }
                 let changes = combine([&delta, &more].into_iter()).changes;
-                let delta = Delta { changes, ..checkpointer.delta(before, &hooked)? };
+                let delta = Delta { changes, ..all };
                 checkpointer.pin(&ref_of(self.run, step, "after"), &hooked)?;
-                self.record(&Event::ChangesFound { step, after: hooked, delta: delta.clone() })?;
+                self.record(&Event::ChangesFound { step, after: hooked, delta: delta.clone(), outside })?;
                 Ok((delta, vec!["`pre-commit` changed files, which are part of the commit".to_owned()]))
             }
         }
@@ -285,7 +360,7 @@ impl Session<'_, '_> {
             trailers: Trailers {
                 run: self.run.to_string(),
                 step: format!("{step} {}", wording.name),
-                tool: None,
+                tool: wording.tool.map(str::to_owned),
                 directive: None,
                 journal: self.journal_head().to_string(),
                 undoes: wording.undoes,
@@ -392,14 +467,26 @@ impl Session<'_, '_> {
             message: error.message.clone(),
             suggestion: error.suggestion.clone(),
         })?;
-        Ok(Settlement { checkpoint: Some(summary(CheckpointStatus::Failed)), error: Some(error), denied: Vec::new() })
+        Ok(Settlement { error: Some(error), ..Settlement::of(summary(CheckpointStatus::Failed)) })
     }
 }
 
 impl Settlement {
     pub(super) fn of(checkpoint: CheckpointSummary) -> Self {
-        Self { checkpoint: Some(checkpoint), error: None, denied: Vec::new() }
+        Self {
+            checkpoint: Some(checkpoint),
+            error: None,
+            denied: Vec::new(),
+            undeclared: Vec::new(),
+            outside: Vec::new(),
+            kept: false,
+        }
     }
+}
+
+/// Whether a step changed what is staged, as far as that is its own.
+pub(super) fn stages(before: &Snapshot, after: &Snapshot) -> bool {
+    before.index_tree != after.index_tree || before.announced != after.announced
 }
 
 fn counted(status: CheckpointStatus, commit_sha: Option<ObjectId>, delta: &Delta) -> CheckpointSummary {

@@ -2,28 +2,26 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use std::time::Duration;
 
 use super::error::RunError;
 use super::session::{Session, ref_of};
-use super::settle::{Settlement, Verdict, Wording};
+use super::settle::{Declared, Rules, Settlement, Verdict, Wording};
+use crate::checkpoint::attribution::Ownership;
 use crate::checkpoint::message;
-use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::secret::redacted;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
-use crate::exec::interrupt::Interrupts;
+use crate::exec::interrupt::{Interrupts, signal_in_words};
 use crate::exec::process;
 use crate::exec::subprocess::{self, Outcome, Streams};
+use crate::exec::supervisor::MARK;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::journal::RunId;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary, RunStatus, StepStatus, StepSummary};
-
-/// Tells a command, and everything that it starts, which run it belongs to.
-pub(super) const RUN_VARIABLE: &str = "PITON_RUN_ID";
+use crate::policy::{InvalidGlob, PathGlobs};
 
 /// A command line to run as one step.
 #[derive(Clone, Debug)]
@@ -64,28 +62,36 @@ impl Session<'_, '_> {
         let outcome = self.spawn(step, &prepared)?;
         let failure = failure_of(&outcome, &argv, self.run);
         let end = match before {
-            None => {
-                let reason = match self.mode {
-                    CheckpointMode::Disabled => "checkpoints are disabled",
-                    _ => "there is no git repository",
-                };
-                self.record(&Event::CheckpointSkipped { step, reason: reason.to_owned() })?;
-                Settlement { checkpoint: Some(skipped()), error: None, denied: Vec::new() }
-            }
+            None => self.skip_checkpoint(step)?,
             Some(before) => {
-                let judge = |path: &RepoPath| allowed.as_ref().is_none_or(|globs| globs.is_match(path.as_path()));
+                let rules = Rules {
+                    own: Ownership::EVERYTHING,
+                    may_change: &|path| allowed.as_ref().is_none_or(|globs| globs.covers(path.as_path())),
+                    way_out: &|_| "allow them with `--writes`, if they are meant".to_owned(),
+                    declared: Declared::Anything,
+                };
                 let verdict = match (&failure, self.mode) {
                     (Some(_), CheckpointMode::Auto) => Verdict::RollBack("the command failed"),
                     (Some(_), _) => Verdict::Keep("the command failed; its changes stay: `piton undo` takes them back"),
                     (None, CheckpointMode::Auto) => Verdict::Commit,
                     (None, _) => Verdict::Keep("explicit mode: `piton checkpoint` commits it"),
                 };
-                let wording =
-                    Wording { name: &command.name, given: command.message.as_deref(), directive: None, undoes: None };
-                self.settle(step, wording, &before, verdict, &judge)?
+                let given = command.message.as_deref();
+                let wording = Wording { name: &command.name, given, tool: None, directive: None, undoes: None };
+                self.settle(step, wording, &before, verdict, rules)?
             }
         };
         self.end_step(step, &command.name, failure, &outcome, end)
+    }
+
+    /// Writes down that nothing is known about the changes of a step.
+    pub(super) fn skip_checkpoint(&mut self, step: u32) -> Result<Settlement, RunError> {
+        let reason = match self.mode {
+            CheckpointMode::Disabled => "checkpoints are disabled",
+            _ => "there is no git repository",
+        };
+        self.record(&Event::CheckpointSkipped { step, reason: reason.to_owned() })?;
+        Ok(Settlement::of(skipped()))
     }
 
     /// Takes the snapshot before a step and writes down what is about to happen.
@@ -108,16 +114,24 @@ impl Session<'_, '_> {
             }
         };
         failpoint("before-pinned");
-        self.open_step = Some(step);
-        self.record(&Event::StepStarted {
-            step,
-            name: name.to_owned(),
-            kind,
-            tool: None,
-            before: before.clone(),
-            writes: writes.to_vec(),
-        })?;
+        self.open(step, name, kind, before.clone(), writes)?;
         Ok(before)
+    }
+
+    /// Writes down what is about to happen.
+    pub(super) fn open(
+        &mut self,
+        step: u32,
+        name: &str,
+        kind: StepKind,
+        before: Option<Snapshot>,
+        writes: &[String],
+    ) -> Result<(), RunError> {
+        self.open_step = Some(step);
+        self.open_tool = kind.tool().map(str::to_owned);
+        let (name, tool, writes) = (name.to_owned(), self.open_tool.clone(), writes.to_vec());
+        self.record(&Event::StepStarted { step, name, kind, tool, before, writes })?;
+        Ok(())
     }
 
     fn spawn(&mut self, step: u32, command: &subprocess::CommandLine) -> Result<Outcome, RunError> {
@@ -133,8 +147,12 @@ impl Session<'_, '_> {
             step,
             exit_code: outcome.exit_code,
             signal: outcome.signal,
-            duration_ms: u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
+            duration_ms: milliseconds(outcome.duration),
             timed_out: outcome.timed_out,
+            stdout: None,
+            stderr: None,
+            leftovers: 0,
+            git_changed: Vec::new(),
         })?;
         Ok(outcome)
     }
@@ -170,7 +188,8 @@ impl Session<'_, '_> {
     ) -> Result<(), RunError> {
         self.record(&Event::StepFinished { step, status })?;
         self.open_step = None;
-        self.steps.push(StepSummary { name: name.to_owned(), status, tool: None, exit_code, checkpoint });
+        let (name, tool) = (name.to_owned(), self.open_tool.take());
+        self.steps.push(StepSummary { name, status, tool, exit_code, checkpoint });
         Ok(())
     }
 }
@@ -186,7 +205,7 @@ impl CommandStep {
 
     fn prepare(&self, ctx: &Context, run: RunId) -> Result<subprocess::CommandLine, RunError> {
         let mut environment = ctx.environment.without_git_variables();
-        environment.insert(RUN_VARIABLE.into(), run.to_string().into());
+        environment.insert(MARK.into(), run.to_string().into());
         let mut command = subprocess::CommandLine::new(self.argv.clone(), self.folder.clone(), environment)?;
         command.streams = self.streams;
         Ok(command)
@@ -196,13 +215,13 @@ impl CommandStep {
 impl StepEnd {
     /// The status of a run that consists of this step.
     pub fn run_status(&self) -> RunStatus {
-        match self.status {
-            StepStatus::Succeeded => RunStatus::Succeeded,
-            StepStatus::Failed => RunStatus::Failed,
-            StepStatus::Denied => RunStatus::Denied,
-            StepStatus::Cancelled => RunStatus::Cancelled,
-        }
+        self.status.into()
     }
+}
+
+/// A duration for journals.
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn skipped() -> CheckpointSummary {
@@ -220,7 +239,7 @@ fn failure_of(outcome: &Outcome, argv: &[String], run: RunId) -> Option<ErrorSum
         _ if outcome.timed_out => format!("`{program}` took too long and was stopped"),
         (Some(0), _) => return None,
         (Some(code), _) => format!("`{program}` exited with status {code}"),
-        (None, Some(signal)) => format!("`{program}` was ended by signal {signal}"),
+        (None, Some(signal)) => format!("`{program}` was ended by {}", signal_in_words(signal)),
         (None, None) => format!("`{program}` ended in an unknown way"),
     };
     let code = if outcome.interrupted { "INTERRUPTED" } else { "COMMAND_FAILED" };
@@ -228,17 +247,10 @@ fn failure_of(outcome: &Outcome, argv: &[String], run: RunId) -> Option<ErrorSum
     Some(ErrorSummary { code: code.to_owned(), message, suggestion })
 }
 
-fn globs(patterns: &[String]) -> Result<Option<GlobSet>, RunError> {
+fn globs(patterns: &[String]) -> Result<Option<PathGlobs>, RunError> {
     if patterns.is_empty() {
         return Ok(None);
     }
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        let invalid =
-            |err: globset::Error| RunError::InvalidGlob { glob: pattern.clone(), reason: err.kind().to_string() };
-        let glob = globset::GlobBuilder::new(pattern).literal_separator(true).build().map_err(invalid)?;
-        set.add(Glob::clone(&glob));
-    }
-    let invalid = |err: globset::Error| RunError::InvalidGlob { glob: patterns.join(", "), reason: err.to_string() };
-    set.build().map(Some).map_err(invalid)
+    let invalid = |err: InvalidGlob| RunError::InvalidGlob { glob: err.glob, reason: err.reason };
+    PathGlobs::new(patterns.iter().map(String::as_str)).map(Some).map_err(invalid)
 }

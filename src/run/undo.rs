@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::error::RunError;
 use super::session::{Observer, RunRequest, Session};
-use super::settle::{Settlement, Verdict, Wording, explain};
+use super::settle::{Rules, Settlement, Verdict, Wording, explain};
 use super::step::{StepEnd, summary};
 use crate::audit::history::{History, Outcome, StepRecord};
 use crate::audit::reference::ReferenceError;
@@ -165,8 +165,8 @@ impl Session<'_, '_> {
             CheckpointMode::Auto => Verdict::Commit,
             _ => Verdict::Keep("the step was in no commit"),
         };
-        let wording = Wording { name: &undoing.name, given: None, directive: None, undoes: undoing.undoes };
-        let mut settlement = self.settle(step, wording, &before, verdict, &|_| true)?;
+        let wording = Wording { name: &undoing.name, given: None, tool: None, directive: None, undoes: undoing.undoes };
+        let mut settlement = self.settle(step, wording, &before, verdict, Rules::NONE)?;
         if !kept.is_empty() {
             // Somebody was faster: the rest is done, and what is not is named.
             settlement.error.get_or_insert(explain(&CheckpointError::ChangedSince(kept)));
@@ -258,13 +258,30 @@ fn later_changes<'a>(
         .rev()
         .filter(|step| step.took_effect() && step.has_changes() && !matches!(step.kind, StepKind::Checkpoint { .. }));
     let steps: Vec<&StepRecord> = effective.collect();
-    let newest = steps.last().and_then(|step| step.after.clone());
+    let rolled_back = taken_back(step);
+    let found = rolled_back.as_ref().and(step.before.as_ref());
+    let newest = steps.last().and_then(|step| step.after.as_ref()).or(found).cloned();
     let wanted = |path: &RepoPath| paths.is_empty() || paths.iter().any(|other| path == other || path.is_inside(other));
-    let mut delta = combine(steps.iter().filter_map(|step| step.delta.as_ref()));
+    let mut delta = combine(rolled_back.iter().chain(steps.iter().filter_map(|step| step.delta.as_ref())));
     delta.changes.retain(|change| wanted(&change.path));
-    let committed = steps.iter().all(|step| history.commit_of(step).is_some());
+    // What was put back had failed or was not allowed: it comes back to be looked at, not into a commit.
+    let committed = rolled_back.is_none() && steps.iter().all(|step| history.commit_of(step).is_some());
     let mode = if committed { CheckpointMode::Auto } else { CheckpointMode::Explicit };
     Ok((step, Combined { delta, newest, mode }))
+}
+
+/// What a roll back did right after a step, if there was one.
+fn taken_back(step: &StepRecord) -> Option<Delta> {
+    let Outcome::RolledBack { kept, .. } = &step.outcome else { return None };
+    let changes = step.delta.iter().flat_map(|delta| &delta.changes).filter(|change| !kept.contains(&change.path));
+    let inverse = |change: &Change| Change {
+        path: change.path.clone(),
+        before: change.after,
+        after: change.before,
+        insertions: change.deletions,
+        deletions: change.insertions,
+    };
+    Some(Delta { changes: changes.map(inverse).collect(), ..Delta::default() })
 }
 
 /// Several deltas in a row as one: what each file was at first and is at last.

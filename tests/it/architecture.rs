@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "main",
     "cli",
     "error",
@@ -14,6 +14,7 @@ const ORDER: [&str; 13] = [
     "audit",
     "journal",
     "validation",
+    "policy",
     "exec",
     "checkpoint",
     "context",
@@ -23,7 +24,7 @@ const ORDER: [&str; 13] = [
 ];
 
 /// Text that only some files may hold: the text, where it is at home, and the rule.
-const HOMES: [(&[&str], &[&str], &str); 17] = [
+const HOMES: [(&[&str], &[&str], &str); 18] = [
     (&["saphyr_parser", "serde_yaml"], &["item/yaml"], "only `item/yaml` mentions the YAML crates"),
     (&["jsonc_parser"], &["item/json"], "only `item/json` mentions the JSON parser that knows places"),
     (&["roxmltree"], &["item/directive"], "only `item/directive` mentions the XML crate"),
@@ -41,16 +42,22 @@ const HOMES: [(&[&str], &[&str], &str); 17] = [
     (&["env::var", "env::args", "env::current_dir"], &["context.rs"], "only `context.rs` reads the process"),
     (
         &["std::env", "current_dir"],
-        &["context.rs", "exec/subprocess.rs"],
-        "only `context.rs` reads the process; `exec/subprocess.rs` splits search paths and sets a command's folder",
+        &["context.rs", "exec/subprocess.rs", "exec/supervisor/launch.rs"],
+        "only `context.rs` reads the process; `exec/subprocess.rs` splits search paths and sets a command's folder, \
+         as `exec/supervisor/launch.rs` does for a tool",
     ),
     (&["Timestamp::now", "SystemTime::now", "getrandom"], &["context"], "only `context` reads the clock"),
     (&["signal_hook"], &["exec/interrupt.rs"], "only `exec/interrupt.rs` listens for signals"),
-    (&["nix"], &["exec/terminal.rs"], "only `exec/terminal.rs` masks signals"),
+    (
+        &["nix"],
+        &["exec/terminal.rs", "exec/supervisor/child.rs"],
+        "only `exec/terminal.rs` and the supervisor mask signals",
+    ),
+    (&["libc"], &["exec/supervisor"], "only the supervisor makes system calls that no crate wraps"),
     (
         &["fs::read", "fs::read_to_string", "read_to_string", "File::open"],
-        &["item/source.rs", "exec/process.rs", "journal/mod.rs", "checkpoint"],
-        "only `item/source.rs` opens files of others; anything else could hang on a pipe. `exec/process.rs` asks \
+        &["item/source.rs", "exec/process", "journal/mod.rs", "checkpoint"],
+        "only `item/source.rs` opens files of others; anything else could hang on a pipe. `exec/process` asks \
          the kernel, `journal/mod.rs` syncs its own folders, `checkpoint` reads those of git",
     ),
     (

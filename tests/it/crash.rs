@@ -9,13 +9,15 @@ mod chance;
 mod leftover;
 #[path = "crash/scene.rs"]
 mod scene;
+#[path = "crash/tool.rs"]
+mod tool;
 
 use std::fs;
 
 use scene::{Picture, Scene, WORK, was_killed};
 
 /// Where piton can be made to die.
-const PLACES: [&str; 23] = [
+const PLACES: [&str; 29] = [
     "lock-taken",
     "index-locked",
     "journal-folder-made",
@@ -24,7 +26,10 @@ const PLACES: [&str; 23] = [
     "journal-appended",
     "ref-pinned",
     "before-pinned",
+    "tool-prepared",
+    "tool-announced",
     "tool-ended",
+    "result-read",
     "after-pinned",
     "commit-prepared",
     "index-written",
@@ -37,6 +42,9 @@ const PLACES: [&str; 23] = [
     "restore-path",
     "rolled-back",
     "undo-applied",
+    "tool-settled",
+    "output-written",
+    "output-saved",
     "lock-forget",
     "lock-release",
 ];
@@ -55,6 +63,10 @@ const FAILING: &[&str] = &["exec", "--", "bash", "-c", "eval \"$0\"; exit 3", WO
 const EXPLICIT: &[&str] = &["exec", "--checkpoint", "explicit", "--", "bash", "-c", WORK];
 
 impl Operation {
+    fn calls_tool(&self) -> bool {
+        self.before.iter().chain([&self.command]).any(|command| command.first() == Some(&"tool"))
+    }
+
     fn scene(&self) -> Scene {
         let scene = Scene::new();
         for command in self.before {
@@ -78,6 +90,9 @@ impl Operation {
                 }
                 kills += 1;
                 assert_recovers(&scene, remedy, &pictures, &armed);
+                if self.calls_tool() {
+                    tool::assert_told(&scene, &armed);
+                }
             }
         }
         assert!(kills >= at_least, "only {kills} places were passed");

@@ -39,12 +39,10 @@ fn a_directive_that_cannot_be_loaded_says_why() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `<directive>` is never closed [XML_SYNTAX]
-     --> .ai/directives/odd.md:2:1
-    hint: close it with `</directive>`; if it is text, wrap it in CDATA: <![CDATA[ … ]]>
     error: directive `odd` cannot be loaded: `<directive>` is never closed
+     --> .ai/directives/odd.md:2:1
 
-    hint: see everything that is wrong with `piton validate`
+    hint: close it with `</directive>`; if it is text, wrap it in CDATA: <![CDATA[ … ]]>
     ");
     cmd_snapshot!(project.piton(["directive", "show", "git_chekpoint"]), @"
     success: false

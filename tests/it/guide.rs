@@ -51,6 +51,45 @@ fn every_command_of_the_guide_to_checkpoints_works() {
 }
 
 #[test]
+fn every_command_of_the_guide_to_tools_works() {
+    let page = pages().into_iter().find(|page| page.starts_with("# Running tools")).expect("the page");
+    let project = TestProject::new().file("README.md", "one two three\n");
+    let project = examples(&page).iter().fold(project, |project, (path, text)| project.file(path, text)).committed();
+    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
+    let commands = commands(&page);
+    assert!(commands.len() > 6);
+    let printed: Vec<String> =
+        commands.iter().map(|command| project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"))).collect();
+    let after = |command: &str| {
+        let at = commands.iter().position(|candidate| candidate.contains(command)).expect(command);
+        printed[at].as_str()
+    };
+    assert!(after("longest=1").contains("\"words\": 3"), "{printed:?}");
+    assert_eq!(after("git log"), "docs(notes): add `roof.md` by `add_note`\nPiton-Tool: add_note@1.0.0\n\n");
+    assert!(after("../escape").ends_with("exit 3\n"), "{printed:?}");
+    assert_eq!(after("git status"), "");
+    assert_eq!(project.read("notes/roof.md"), "mend it; $(rm -rf ~)\n");
+    project.assert_clean();
+}
+
+#[test]
+fn the_readme_calls_a_tool_that_is_there() {
+    let readme = include_str!("../../README.md");
+    let project = TestProject::new().file("README.md", readme).committed();
+    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
+    let (_, rest) = readme.split_once("$ cd my-project\n").expect("the part about items");
+    // Behind it something is broken, to show what is said about that.
+    let (rest, _) = rest.split_once("$ sed").expect("the part about mistakes");
+    let commands: Vec<&str> = commands(rest);
+    assert!(commands.len() > 5, "{commands:?}");
+    for command in commands {
+        project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"));
+    }
+    assert_eq!(project.read("hello.txt"), "Hello, Ada!\n");
+    assert_eq!(project.git(["log", "-1", "--format=%s"]), "chore: add `hello.txt` by `greet`\n");
+}
+
+#[test]
 fn every_example_of_the_guide_validates_strictly() {
     for page in pages() {
         let files = examples(&page);

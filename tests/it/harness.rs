@@ -10,6 +10,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -23,6 +25,9 @@ macro_rules! cmd_snapshot {
     }};
 }
 pub(crate) use cmd_snapshot;
+
+/// Lines of a tool that let somebody else do something before they go on.
+pub(crate) const MEETING: &str = r#"echo > "$TMPDIR/ready"; while [ ! -e "$TMPDIR/go" ]; do sleep 0.01; done"#;
 
 /// A project in a temporary folder, removed at the end.
 pub(crate) struct TestProject {
@@ -215,6 +220,24 @@ impl TestProject {
         command
     }
 
+    /// Runs piton with a tool that has [`MEETING`] in its script, and commands with bash as soon as the tool is there.
+    pub(crate) fn piton_while<S: AsRef<OsStr>>(&self, commands: &str, arguments: impl IntoIterator<Item = S>) -> Ran {
+        let tmp = self.sandbox.path().join("tmp");
+        for name in ["ready", "go"] {
+            let _ = fs::remove_file(tmp.join(name));
+        }
+        let mut command = self.command(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts");
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while !tmp.join("ready").exists() && child.try_wait().expect("a child").is_none() {
+            assert!(Instant::now() < deadline, "the tool does not begin");
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.bash(commands);
+        fs::write(tmp.join("go"), "").expect("a file");
+        self.ran(child.wait_with_output().expect("piton ends"))
+    }
+
     /// As [`TestProject::command`], run by another program that takes the command line last.
     pub(crate) fn command_under<S: AsRef<OsStr>>(
         &self,
@@ -234,9 +257,10 @@ impl TestProject {
     }
 
     /// Runs commands with the real bash at the top of the project.
-    pub(crate) fn bash(&self, commands: &str) {
+    pub(crate) fn bash(&self, commands: &str) -> String {
         let output = self.hermetic("bash", &self.root()).args(["-euc", commands]).output().expect("bash starts");
         assert!(output.status.success(), "{commands}\nfailed: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// A program in a folder, with the environment of the project.
@@ -277,6 +301,7 @@ impl TestProject {
         }
         filters.push((r"piton-quickstart-\w{6}".to_owned(), "piton-quickstart-[ID]".to_owned()));
         filters.push((r"\b[0-9a-f]{64}\b|\b[0-9a-f]{40}\b".to_owned(), "[HASH]".to_owned()));
+        filters.push((r"\boutput_\d{8}_\d{6}(_\d+)?\.json".to_owned(), "output_[TIME].json".to_owned()));
         filters.push((r"\b\d+(\.\d+)? ?(ms|s)\b".to_owned(), "[TIME]".to_owned()));
         if self.ticks.is_some() {
             // The path of the project is in the journal, and the hash of that in every commit.

@@ -6,8 +6,12 @@
 
 mod directive;
 mod file;
+mod grant;
 mod path;
+mod process;
 mod schema;
+mod template;
+mod unprivileged;
 mod yaml;
 
 use std::fmt::Write as _;

@@ -4,8 +4,10 @@
 
 mod architecture;
 mod audit;
+mod call;
 mod checkpoint;
 mod codes;
+mod company;
 mod config;
 mod crash;
 mod directive;
@@ -19,11 +21,16 @@ mod guide;
 mod harness;
 mod hazards;
 mod init;
+mod permission;
 mod property;
 mod quickstart;
 mod resolution;
 mod rollback;
+mod supervisor;
 mod tampering;
 mod tool;
+mod tool_audit;
+mod tool_run;
+mod tool_usage;
 mod usage;
 mod validate;

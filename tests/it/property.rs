@@ -4,6 +4,8 @@
 //! committing it, and what the step does. An action that is impossible where it comes does nothing,
 //! so every list is valid and shrinks freely.
 
+#[path = "property/company.rs"]
+mod company;
 #[path = "property/world.rs"]
 mod world;
 

@@ -35,20 +35,27 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     error: `sh` exited with status 3 [COMMAND_FAILED]
     hint: see what it did with `piton show 01kdyacba0g7p1pec9d98tgx4v`
 
+    A tool of the project is a step as well; it may write what it says, and no other file:
+
+    $ piton tool run greet --param who=Ada --checkpoint auto
+    {"path": "hello.txt"}
+    ✓ committed [SHA] chore: add `hello.txt` by `greet` (1 file, +1 −0)
+
     Any step can be undone later, and an undo as well; branches never move backwards:
 
     $ piton undo
-    ✓ committed [SHA] chore: undo sh (1 file, +0 −1)
+    ✓ committed [SHA] chore: undo greet (1 file, +0 −1)
 
     Every step is written down, in a chain that shows tampering:
 
     $ piton log
-    01kdyacp  2026-01-02 03:00:36  undo  succeeded  [SHA]  1 file, +0 −1
+    01kdyad3  2026-01-02 03:00:50  undo  succeeded  [SHA]  1 file, +0 −1
+    01kdyacn  2026-01-02 03:00:35  tool run greet --param who=Ada  succeeded  [SHA]  1 file, +1 −0  (undone)
     01kdyacb  2026-01-02 03:00:25  exec sh -c 'rm notes.txt; echo oops > greeting.txt; exit 3'  failed  rolled back  2 files, +1 −2
-    01kdyaby  2026-01-02 03:00:12  exec sh -c 'echo hello > greeting.txt'  succeeded  [SHA]  1 file, +1 −0  (undone)
+    01kdyaby  2026-01-02 03:00:12  exec sh -c 'echo hello > greeting.txt'  succeeded  [SHA]  1 file, +1 −0
     01kdyabk  2026-01-02 03:00:01  checkpoint  succeeded  [SHA]  5 files, +80 −0
     $ piton verify
-    ✓ 4 runs, 3 checkpoints verified
+    ✓ 5 runs, 4 checkpoints verified
 
     The files of the project are checked, too: every mistake is found at once; here is none, they are just not signed yet:
 

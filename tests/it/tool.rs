@@ -155,24 +155,20 @@ fn a_tool_that_cannot_be_loaded_says_why() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: tool_type is required [MISSING_REQUIRED_FIELD]
-     --> .ai/tools/typeless.yaml:1:1
-    hint: add `tool_type:` with one of primitive, runtime, script, python, bash, api, mcp_server, mcp_tool, mcp, docker, cli, local, meta, directive, knowledge
     error: tool `typeless` cannot be loaded: tool_type is required
+     --> .ai/tools/typeless.yaml:1:1
 
-    hint: see everything that is wrong with `piton validate`
+    hint: add `tool_type:` with one of primitive, runtime, script, python, bash, api, mcp_server, mcp_tool, mcp, docker, cli, local, meta, directive, knowledge
     ");
     cmd_snapshot!(project.piton(["tool", "show", "nameless"]), @"
     success: false
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: tool_id is required [MISSING_REQUIRED_FIELD]
-     --> .ai/tools/nameless.yaml:1:1
-    hint: add `tool_id: nameless`
     error: tool `nameless` cannot be loaded: tool_id is required
+     --> .ai/tools/nameless.yaml:1:1
 
-    hint: see everything that is wrong with `piton validate`
+    hint: add `tool_id: nameless`
     ");
     cmd_snapshot!(project.piton(["tool", "show", "../x"]), @"
     success: false

@@ -31,7 +31,7 @@ fn help_lists_the_commands() {
       verify      Checks what was recorded against git's objects, offline
       gc          Drops snapshots that nobody needs any more
       validate    Checks directives, tools, knowledge and settings, and reports everything it finds
-      tool        Looks at tools
+      tool        Shows tools and calls them
       directive   Looks at directives
       config      Shows every setting and where its value comes from
       quickstart  Makes an example project in a temporary folder and shows what is in it
@@ -78,13 +78,14 @@ fn help_lists_the_commands() {
       piton quickstart            See an example project in a temporary folder
       piton init                  Make `.ai/` with a working example
       piton validate              Check every item of the project
-      piton tool show greet       See how piton understands a tool
+      piton tool run greet        Call a tool; `tool show greet` says how piton understands it
       piton exec -- make fmt      Run a command; what it changes becomes a commit
       piton log                   See what was run; `show`, `diff` and `verify` say more
       piton undo                  Take the newest step back
       piton config                Show every setting and where it comes from
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 5 cannot be served safely
+    Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 denied,
+    5 cannot be served safely, 130 interrupted
     ----- stderr -----
     ");
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
+use std::time::Instant;
 
 use super::hook::{Hook, HookCall, HookOutcome, find_hook, hooks_folder, run_hook};
 use super::signing::{UnsignedCommit, create_signed_commit};
@@ -159,8 +160,15 @@ fn a_signing_program_that_hangs_is_killed_with_its_children() {
     assert_eq!(project.signing_reason(Duration::from_secs(2)), "it did not end in time and was killed");
     let pid: i32 = project.text(".git/pid").trim().parse().unwrap();
     // Killed is killed: what is left is at most a zombie that its new parent has not reaped yet.
-    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_else(|_| ") Z".to_owned());
-    assert!(state.rsplit(") ").next().unwrap().starts_with('Z'), "{state}");
+    let deadline = Instant::now() + LONG;
+    loop {
+        let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_else(|_| ") Z".to_owned());
+        if state.rsplit(") ").next().unwrap().starts_with('Z') {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{state}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

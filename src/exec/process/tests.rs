@@ -19,7 +19,7 @@ fn boot() -> String {
 #[test]
 fn the_name_of_a_program_cannot_confuse_the_reader() {
     let line = b"7 (a) Z 1 (x) S 1 42 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 900 20 21\n";
-    assert_eq!(parse(line), Some(Stat { state: b'S', group: 42, started: 900 }));
+    assert_eq!(parse(line), Some(Stat { state: b'S', parent: 1, group: 42, session: 3, started: 900 }));
     assert_eq!(parse(b""), None);
     assert_eq!(parse(b"7 (a) S 1"), None);
     assert_eq!(parse(b"7 (\xff)"), None);

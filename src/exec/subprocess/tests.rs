@@ -115,6 +115,16 @@ fn what_a_command_leaves_in_the_background_is_gone() {
 }
 
 #[test]
+fn a_daemon_of_a_command_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "(setsid sh -c 'trap \"\" TERM HUP INT; echo $$ > pid; while :; do sleep 0.01; done' &)
+        while ! test -s pid; do sleep 0.01; done";
+    assert_eq!(go(&shell(&folder, script)).exit_code, Some(0));
+    let pid = text(&folder, "pid").trim().parse().unwrap();
+    assert_eq!(process::start_time(pid), None);
+}
+
+#[test]
 fn a_signal_that_ends_a_command_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let outcome = go(&shell(&folder, "kill -9 $$"));

@@ -6,12 +6,14 @@
 
 mod convert;
 mod defaults;
+mod file;
 mod plain;
 mod schema;
 mod survey;
 mod wording;
 
 pub use convert::{Unconvertible, convert};
+pub use file::load as load_file;
 pub use schema::{SchemaProblem, check_schema};
 
 use std::sync::mpsc;
@@ -28,8 +30,10 @@ const MAX_DEPTH: usize = 64;
 const MAX_VALUES: usize = 100_000;
 /// The most problems that are reported for one call.
 const MAX_PROBLEMS: usize = 100;
-/// How long a schema that refers to itself may take.
+/// How long a schema that refers to itself may take with parameters, which are small.
 const TIME_LIMIT: Duration = Duration::from_millis(800);
+/// The same with results, which may be large and are checked on slow machines too.
+const RESULT_TIME_LIMIT: Duration = Duration::from_mins(2);
 
 /// What is wrong with one parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,22 +61,53 @@ pub fn validate(schema: &Value, params: &Value) -> Result<Value, Vec<ParamProble
         return judge(schema, params);
     }
     let (schema, params) = (schema.clone(), params.clone());
-    bounded(move || judge(&schema, &params))
+    bounded(Some(TIME_LIMIT), move || judge(&schema, &params))
         .unwrap_or_else(|| Err(whole("the parameters took too long to check against their schema")))
 }
 
 fn judge(schema: &Value, params: &Value) -> Result<Value, Vec<ParamProblem>> {
     let completed = defaults::fill(schema, params);
+    // Compiling a schema takes longer than everything else of a call.
+    if schema::is_plainly_valid(schema) && plain::accepts(schema, &completed, MAX_DEPTH) {
+        return Ok(completed);
+    }
     let validator = schema::compile(schema).map_err(|message| {
         let message = format!("the parameter schema cannot be used: {message}");
         vec![ParamProblem { pointer: String::new(), message, suggestion: None }]
     })?;
     let problems: Vec<ParamProblem> = validator
         .iter_errors(&completed)
-        .flat_map(|error| wording::problems(&error, schema))
+        .flat_map(|error| wording::problems(&error, schema, wording::PARAMETERS))
         .take(MAX_PROBLEMS)
         .collect();
     if problems.is_empty() { Ok(completed) } else { Err(problems) }
+}
+
+/// Checks a value as it is, e.g. the result of a tool: nothing is filled in, and all problems are returned.
+pub fn check(schema: &Value, value: &Value) -> Vec<ParamProblem> {
+    let whole = |message: String| vec![ParamProblem { pointer: String::new(), message, suggestion: None }];
+    let survey = Survey::of(schema);
+    if let Some(problem) = survey.problems.first() {
+        return whole(format!("the schema cannot be used: {}", problem.message));
+    }
+    if !fits(value, MAX_DEPTH, &mut usize::MAX.clone()) {
+        return whole(format!("it is more than {MAX_DEPTH} levels deep"));
+    }
+    let (owned_schema, owned_value) = (schema.clone(), value.clone());
+    // Any other takes time in proportion to the value, so a limit could only fail what is valid.
+    let limit = survey.needs_bounds().then_some(RESULT_TIME_LIMIT);
+    let checked = bounded(limit, move || match schema::compile(&owned_schema) {
+        Ok(validator) => validator
+            .iter_errors(&owned_value)
+            .flat_map(|error| wording::problems(&error, &owned_schema, wording::RESULT))
+            .take(MAX_PROBLEMS)
+            .collect(),
+        Err(message) => {
+            let message = format!("the schema cannot be used: {message}");
+            vec![ParamProblem { pointer: String::new(), message, suggestion: None }]
+        }
+    });
+    checked.unwrap_or_else(|| whole("it took too long to check against its schema".to_owned()))
 }
 
 /// Whether a value is at most `depth` deep and holds at most `left` values.
@@ -91,7 +126,7 @@ fn fits(value: &Value, depth: usize, left: &mut usize) -> bool {
 ///
 /// A schema that refers to itself can take exponential time on a small value, which cannot be told
 /// in advance. The thread is left behind then; it holds no resources but its own.
-fn bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+fn bounded<T: Send + 'static>(limit: Option<Duration>, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     const STACK: usize = 64 * 1024 * 1024;
     let (sender, receiver) = mpsc::sync_channel(1);
     thread::Builder::new()
@@ -102,7 +137,10 @@ fn bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Opti
             let _ = sender.send(work());
         })
         .ok()?;
-    receiver.recv_timeout(TIME_LIMIT).ok()
+    match limit {
+        Some(limit) => receiver.recv_timeout(limit).ok(),
+        None => receiver.recv().ok(),
+    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,41 @@ fn is_keyword_valid(map: &Map<String, Value>, keyword: &str, value: &Value, dept
     }
 }
 
+/// Whether a value fits a schema for certain. Only schemas of the keywords below are looked at; of anything
+/// else, and of whatever does not fit, the full check has to say what is the matter.
+pub(super) fn accepts(schema: &Value, value: &Value, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    let Value::Object(map) = schema else { return schema == &Value::Bool(true) };
+    map.iter().all(|(keyword, wanted)| match keyword.as_str() {
+        "title" | "description" | "default" => true,
+        "type" => wanted.as_str().is_some_and(|name| is_of_type(value, name)),
+        // Numbers may be equal and written differently.
+        "enum" => value.is_string() && wanted.as_array().is_some_and(|options| options.contains(value)),
+        "required" => match (wanted.as_array(), value) {
+            (Some(names), Value::Object(fields)) => {
+                names.iter().all(|name| name.as_str().is_some_and(|name| fields.contains_key(name)))
+            }
+            _ => false,
+        },
+        "properties" => match (wanted.as_object(), value) {
+            (Some(properties), Value::Object(fields)) => properties
+                .iter()
+                .all(|(name, property)| fields.get(name).is_none_or(|field| accepts(property, field, depth))),
+            _ => false,
+        },
+        "additionalProperties" => match (wanted, value) {
+            (Value::Bool(true), _) => true,
+            (Value::Bool(false), Value::Object(fields)) => {
+                let known = map.get("properties").and_then(Value::as_object);
+                fields.keys().all(|name| known.is_some_and(|known| known.contains_key(name)))
+            }
+            _ => false,
+        },
+        "items" => value.as_array().is_some_and(|list| list.iter().all(|element| accepts(wanted, element, depth))),
+        _ => false,
+    })
+}
+
 fn are_distinct_names(names: &[Value]) -> bool {
     names.len() < 50 && names.iter().enumerate().all(|(at, name)| name.is_string() && !names[..at].contains(name))
 }
@@ -43,16 +78,21 @@ fn are_distinct_names(names: &[Value]) -> bool {
 fn fits(map: &Map<String, Value>, default: &Value) -> bool {
     let is_simple =
         map.keys().all(|keyword| matches!(keyword.as_str(), "type" | "title" | "description" | "enum" | "default"));
-    let of_type = map.get("type").is_none_or(|name| match name.as_str() {
-        Some("string") => default.is_string(),
-        Some("integer") => default.is_i64() || default.is_u64(),
-        Some("number") => default.is_number(),
-        Some("boolean") => default.is_boolean(),
-        Some("array") => default.is_array(),
-        Some("object") => default.is_object(),
-        Some("null") => default.is_null(),
-        _ => false,
-    });
+    let of_type = map.get("type").is_none_or(|name| name.as_str().is_some_and(|name| is_of_type(default, name)));
     let among = map.get("enum").and_then(Value::as_array).is_none_or(|options| options.contains(default));
     is_simple && of_type && among
+}
+
+/// Whether a value is of a type for certain; `1.0` may be an integer as well, which is left to the full check.
+fn is_of_type(value: &Value, name: &str) -> bool {
+    match name {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        _ => false,
+    }
 }

@@ -8,7 +8,7 @@ use crate::item::code::Code;
 use crate::item::wording;
 
 use super::survey::Survey;
-use super::{bounded, plain};
+use super::{TIME_LIMIT, bounded, plain};
 
 /// Backtracking is needed only by patterns with look-around; this ends a hostile one within milliseconds.
 const BACKTRACK_LIMIT: usize = 50_000;
@@ -40,10 +40,12 @@ impl SchemaProblem {
 
 /// Checks a schema: its own correctness, that it refers to nothing outside, and its defaults.
 pub fn check_schema(schema: &Value) -> Vec<SchemaProblem> {
-    if plain::is_valid(schema, MAX_PLAIN_DEPTH, &mut MAX_PLAIN_VALUES.clone()) {
-        return Vec::new();
-    }
-    check_fully(schema)
+    if is_plainly_valid(schema) { Vec::new() } else { check_fully(schema) }
+}
+
+/// Whether a schema is so plain that it can be seen to be valid.
+pub(super) fn is_plainly_valid(schema: &Value) -> bool {
+    plain::is_valid(schema, MAX_PLAIN_DEPTH, &mut MAX_PLAIN_VALUES.clone())
 }
 
 /// The same without the short cut.
@@ -56,7 +58,7 @@ pub(super) fn check_fully(schema: &Value) -> Vec<SchemaProblem> {
         return judge(schema, &survey);
     }
     let owned = schema.clone();
-    bounded(move || judge(&owned, &Survey::of(&owned)))
+    bounded(Some(TIME_LIMIT), move || judge(&owned, &Survey::of(&owned)))
         .unwrap_or_else(|| vec![SchemaProblem::new(Code::InvalidSchema, "", "the schema took too long to check")])
 }
 

@@ -383,6 +383,14 @@ proptest! {
     }
 
     #[test]
+    fn what_is_plainly_accepted_is_accepted_by_the_full_check(schema in plain_schema(), value in value()) {
+        if schema::is_plainly_valid(&schema) && plain::accepts(&schema, &value, MAX_DEPTH) {
+            let validator = schema::compile(&schema).unwrap();
+            prop_assert!(validator.is_valid(&value), "{schema} {value}");
+        }
+    }
+
+    #[test]
     fn any_schema_and_value_are_answered(schema in schema(), value in value()) {
         let problems = check_schema(&schema);
         let outcome = validate(&schema, &value);

@@ -10,30 +10,43 @@ use crate::item::wording::nearest;
 /// The longest message; an `enum` may have any number of options.
 const MAX_MESSAGE: usize = 300;
 
+/// What the checked value is called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words {
+    whole: &'static str,
+    part: &'static str,
+}
+
+/// The words for what a call is given.
+pub(super) const PARAMETERS: Words = Words { whole: "the parameters", part: "parameter" };
+/// The words for what came of a call.
+pub(super) const RESULT: Words = Words { whole: "the result", part: "field" };
+
 /// Says what an error means; unknown parameters are one problem each.
-pub(super) fn problems(error: &ValidationError<'_>, schema: &Value) -> Vec<ParamProblem> {
+pub(super) fn problems(error: &ValidationError<'_>, schema: &Value, words: Words) -> Vec<ParamProblem> {
+    let Words { whole, part } = words;
     let at = error.instance_path().as_str();
     match error.kind() {
         Kind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
-            vec![problem(child(at, name), format!("missing parameter `{}`", dotted(&child(at, name))), None)]
+            vec![problem(child(at, name), format!("missing {part} `{}`", dotted(&child(at, name))), None)]
         }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let known = known_names(schema, error);
-            unexpected.iter().map(|name| unknown(at, name, &known)).collect()
+            unexpected.iter().map(|name| unknown(at, name, part, &known)).collect()
         }
-        _ if at.is_empty() => vec![problem(String::new(), error.masked_with("the parameters").to_string(), None)],
+        _ if at.is_empty() => vec![problem(String::new(), error.masked_with(whole).to_string(), None)],
         _ => {
-            let name = format!("parameter `{}`", dotted(at));
+            let name = format!("{part} `{}`", dotted(at));
             vec![problem(at.to_owned(), error.masked_with(name).to_string(), None)]
         }
     }
 }
 
-fn unknown(at: &str, name: &str, known: &[&str]) -> ParamProblem {
+fn unknown(at: &str, name: &str, part: &str, known: &[&str]) -> ParamProblem {
     let pointer = child(at, name);
     let suggestion = nearest(name, known.iter().copied()).map(|candidate| format!("did you mean `{candidate}`?"));
-    let message = format!("unknown parameter `{}`", dotted(&pointer));
+    let message = format!("unknown {part} `{}`", dotted(&pointer));
     problem(pointer, message, suggestion)
 }
 

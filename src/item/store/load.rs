@@ -18,6 +18,9 @@ use crate::item::source::{MAX_DEPTH, MAX_DOCUMENT, MAX_TEXT, SourceFile, Unread,
 use crate::item::tool::{self, LoadedTool, Origin, Reading, Root, Surroundings};
 use crate::item::{directive, knowledge, validate};
 
+/// How many files are read without threads.
+const FEW: usize = 24;
+
 /// The ids of the primitives, which no file may describe.
 pub(crate) const PRIMITIVES: [&str; 2] = ["subprocess", "http_client"];
 
@@ -39,8 +42,12 @@ pub(super) fn layer(store: &mut ItemStore, layer: Layer, strength: Strength) {
     let extractors = extractors(store, &ai, strength, &mut findings);
     // A project's rules come first: they were read first.
     store.extractors.extend(extractors);
-    let loaded: Vec<(Option<Item>, Vec<Finding>)> =
-        candidates.par_iter().map(|candidate| load(store, layer, candidate, strength)).collect();
+    let load_one = |candidate: &Candidate| load(store, layer, candidate, strength);
+    // Starting threads takes longer than reading a few files.
+    let loaded: Vec<(Option<Item>, Vec<Finding>)> = match candidates.len() {
+        ..FEW => candidates.iter().map(load_one).collect(),
+        _ => candidates.par_iter().map(load_one).collect(),
+    };
     for (candidate, (item, found)) in candidates.iter().zip(loaded) {
         keep(store, layer, candidate, item, &found);
         findings.extend(found);

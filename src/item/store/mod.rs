@@ -161,6 +161,8 @@ pub enum LookupError {
         id: ItemId,
         /// The nearest id there is.
         similar: Option<ItemId>,
+        /// What else has this id.
+        instead: Option<ItemKind>,
     },
     /// It exists, but its file cannot be used.
     #[error("{kind} `{id}` cannot be loaded: {message}", id = .id, message = .finding.message)]
@@ -195,17 +197,29 @@ impl LookupError {
         }
     }
 
+    /// What is wrong in the file that should hold the item.
+    pub fn finding(&self) -> Option<&Finding> {
+        match self {
+            Self::Broken { finding, .. } => Some(finding),
+            _ => None,
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Invalid { .. } => Some("use letters, digits, `_` and `-`; `/` after a category".to_owned()),
+            Self::NotFound { id, instead: Some(kind), .. } => Some(format!("there is a {kind} `{id}`")),
             Self::NotFound { similar: Some(id), .. } => Some(format!("did you mean `{id}`?")),
             Self::NotFound { kind, similar: None, .. } => Some(format!(
                 "those of a project live in `.ai/{}/`, those of a user in `~/.ai/{}/`",
                 kind.folder(),
                 kind.folder()
             )),
-            Self::Broken { .. } => Some("see everything that is wrong with `piton validate`".to_owned()),
+            Self::Broken { finding, .. } => Some(match &finding.suggestion {
+                Some(suggestion) => suggestion.clone(),
+                None => "see everything that is wrong with `piton validate`".to_owned(),
+            }),
             Self::Ambiguous { .. } => Some("give each item of a layer an id of its own".to_owned()),
         }
     }
@@ -353,7 +367,9 @@ impl ItemStore {
         }
         let known = self.items.iter().filter(|item| item.kind() == kind).map(|item| item.id.as_str());
         let similar = nearest(id.name(), known).and_then(|name| name.parse().ok());
-        LookupError::NotFound { kind, id, similar }
+        let other = |item: &&Item| item.kind() != kind && item.answers_to(&id);
+        let instead = self.items.iter().find(other).map(Item::kind);
+        LookupError::NotFound { kind, id, similar, instead }
     }
 
     fn index(&mut self, strength: Strength) {

@@ -211,5 +211,17 @@ pub enum Isolation {
     Restricted,
 }
 
+impl Isolation {
+    /// The level as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::Standard => "standard",
+            Self::Sandboxed => "sandboxed",
+            Self::Restricted => "restricted",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::LoadedTool;
 use crate::item::document::MAX_DEPTH;
-use crate::item::finding::serialize_path;
+use crate::item::finding::{Finding, serialize_path};
 use crate::item::node::{Data, Node};
 use crate::item::place::Place;
 
@@ -67,5 +67,10 @@ impl Origin {
     /// Makes an origin.
     pub fn new(file: PathBuf, place: Place) -> Self {
         Self { file, line: place.line, column: place.column }
+    }
+
+    /// Where a finding is.
+    pub fn of(finding: &Finding) -> Self {
+        Self { file: finding.file.clone(), line: finding.line, column: finding.column }
     }
 }

@@ -13,7 +13,7 @@ pub mod tool_root;
 use std::path::PathBuf;
 
 use super::code::Code;
-use super::finding::{Findings, Severity};
+use super::finding::{Finding, Findings, Severity};
 use super::node::Node;
 use super::place::Place;
 use super::signature::Integrity;
@@ -49,8 +49,17 @@ pub fn check(item: &Item, store: &ItemStore, unsigned: Unsigned, findings: &mut 
 /// The file a tool starts with, if it has one and it can be read.
 pub fn entrypoint(tool: &LoadedTool) -> Option<PathBuf> {
     // Whatever is wrong with it was found by `check`.
-    let mut ignored = Findings::new(&tool.file, super::finding::Strength::Lenient);
-    tool::entrypoint::find_entrypoint(tool, &mut ignored)
+    find_entrypoint(tool).ok().flatten()
+}
+
+/// The file a tool starts with, or what is wrong with it.
+pub fn find_entrypoint(tool: &LoadedTool) -> Result<Option<PathBuf>, Box<Finding>> {
+    let mut findings = Findings::new(&tool.file, super::finding::Strength::Lenient);
+    let found = tool::entrypoint::find_entrypoint(tool, &mut findings);
+    match findings.into_vec().pop() {
+        Some(finding) if found.is_none() => Err(Box::new(finding)),
+        _ => Ok(found),
+    }
 }
 
 /// The place of a dotted path in a document, or of the nearest thing above it that exists.

@@ -86,11 +86,22 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             writes: vec!["docs/**".to_owned()],
         },
         Event::ToolStarted { step, pid: 42, started: u64::MAX, boot: "b".to_owned() },
-        Event::ToolFinished { step, exit_code: None, signal: Some(9), duration_ms: 12, timed_out: true },
+        Event::ToolFinished {
+            step,
+            exit_code: None,
+            signal: Some(9),
+            duration_ms: 12,
+            timed_out: true,
+            stdout: None,
+            stderr: None,
+            leftovers: 0,
+            git_changed: Vec::new(),
+        },
         Event::ChangesFound {
             step,
             after: snapshot(),
             delta: Delta { not_captured: vec![path.clone()], ..Delta::default() },
+            outside: Vec::new(),
         },
         Event::Decided { step, decision: commit },
         Event::Committed {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::scene::{Scene, WORK, was_killed};
 
 /// Waits for a file that a process is about to write, and reads it.
-fn awaited(path: &Path) -> String {
+pub(super) fn awaited(path: &Path) -> String {
     loop {
         match fs::read_to_string(path) {
             Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
@@ -19,7 +19,7 @@ fn awaited(path: &Path) -> String {
 }
 
 /// Whether a process can still do something.
-fn is_alive(pid: &str) -> bool {
+pub(super) fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']) && !rest.is_empty())
 }
@@ -79,6 +79,8 @@ fn files_that_somebody_changes_after_the_death_are_kept_even_if_the_recovery_die
     let (picture, expected) = (scene.picture(), twin.picture());
     assert!(picture == expected, "{ran}\nfound {picture:?}\nexpected {expected:?}");
     scene.assert_sound("later changes", &picture);
+    let verified = scene.project.piton(["verify", "--all"]);
+    assert_eq!(verified.code(), Some(0), "{verified}");
 }
 
 #[test]

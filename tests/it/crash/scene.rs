@@ -23,7 +23,7 @@ pub(super) struct Scene {
     pub(super) project: TestProject,
 }
 
-/// The files, what git says about them, and a file outside.
+/// The files, what git says about them, and a file outside. Without saved outputs, which are named after the time.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Picture {
     files: BTreeMap<String, String>,
@@ -32,7 +32,11 @@ pub(super) struct Picture {
 
 impl Scene {
     pub(super) fn new() -> Self {
-        let project = TestProject::new();
+        let project = TestProject::new().tool("work", "mutates_state: true", WORK).tool(
+            "broken",
+            "mutates_state: true",
+            &format!("{WORK}; exit 3"),
+        );
         let numbers = "one\\ntwo\\nthree\\nfour\\nfive\\nsix\\nseven\\neight\\nnine\\nten\\n";
         project.bash(&format!(
             "printf '*.log\\n' > .gitignore; printf 'dos.txt text\\n' > .gitattributes; printf '{numbers}' > partly.txt; mkdir folder
@@ -66,7 +70,10 @@ impl Scene {
         let root = self.project.root();
         let mut files = BTreeMap::new();
         let walk = walkdir::WalkDir::new(&root).min_depth(1).into_iter();
-        for entry in walk.filter_entry(|entry| entry.file_name() != ".git").map(|entry| entry.expect("an entry")) {
+        for entry in walk
+            .filter_entry(|entry| entry.file_name() != ".git" && !entry.path().ends_with(".ai/outputs"))
+            .map(|entry| entry.expect("an entry"))
+        {
             let name = entry.path().strip_prefix(&root).expect("below").to_string_lossy().into_owned();
             let mode = fs::symlink_metadata(entry.path()).expect("metadata").permissions().mode();
             let content = match entry.file_type() {
@@ -127,6 +134,16 @@ impl Scene {
             0,
             "{told}: the lock names somebody"
         );
+        let own = [self.project.root().join(".ai/outputs"), self.project.root().with_file_name("tmp")];
+        for file in own.iter().flat_map(walkdir::WalkDir::new).flatten() {
+            let name = file.file_name().to_string_lossy();
+            let is_left = name.starts_with(".unfinished") || name.starts_with("piton-home-");
+            assert!(!is_left, "{told}: left behind {}", file.path().display());
+            if name.starts_with("output_") {
+                let saved = fs::read_to_string(file.path()).expect("an output");
+                assert!(serde_json::from_str::<serde_json::Value>(&saved).is_ok(), "{told}: half an output: {saved}");
+            }
+        }
         self.project.git(["fsck", "--full", "--strict"]);
         let runs = left.join("piton/runs");
         for run in piton::journal::list(&runs).expect("a list of runs") {

@@ -114,11 +114,11 @@ fn g58_a_pipe_in_the_place_of_every_file() {
     }
     told!(project, ["tool", "show", "t", "--format", "json"], @r#"
     exit 2
-    {"error":{"code":"INVALID_ITEM","message":"tool `t` cannot be loaded: not a regular file","suggestion":"see everything that is wrong with `piton validate`","findings":[{"code":"NOT_A_REGULAR_FILE","severity":"error","file":".ai/tools/t.json","line":1,"column":1,"path":"","message":"not a regular file","suggestion":"replace it with a plain file"}]}}
+    {"error":{"code":"INVALID_ITEM","message":"tool `t` cannot be loaded: not a regular file","suggestion":"replace it with a plain file","findings":[{"code":"NOT_A_REGULAR_FILE","severity":"error","file":".ai/tools/t.json","line":1,"column":1,"path":"","message":"not a regular file","suggestion":"replace it with a plain file"}]}}
     "#);
     told!(project, ["directive", "show", "d", "--format", "json"], @r#"
     exit 2
-    {"error":{"code":"INVALID_ITEM","message":"directive `d` cannot be loaded: not a regular file","suggestion":"see everything that is wrong with `piton validate`","findings":[{"code":"NOT_A_REGULAR_FILE","severity":"error","file":".ai/directives/d.md","line":1,"column":1,"path":"","message":"not a regular file","suggestion":"replace it with a plain file"}]}}
+    {"error":{"code":"INVALID_ITEM","message":"directive `d` cannot be loaded: not a regular file","suggestion":"replace it with a plain file","findings":[{"code":"NOT_A_REGULAR_FILE","severity":"error","file":".ai/directives/d.md","line":1,"column":1,"path":"","message":"not a regular file","suggestion":"replace it with a plain file"}]}}
     "#);
 }
 

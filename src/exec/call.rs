@@ -1,0 +1,232 @@
+//! Carrying out an [`Invocation`]: preparing its process, and reading its result.
+//!
+//! [`prepare`] makes ready what the process needs and hands out [`Work`] for a supervisor;
+//! [`read_result`] turns what came of it into a value and holds it against what the manifest
+//! promises. Between the two lies `Supervisor::run`, which is the caller's.
+
+mod error;
+mod result;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+pub use super::python::bootstrap::Raised;
+pub use error::CallError;
+pub use result::{Read, raised, read_result};
+pub(super) use result::{exact, returned};
+
+use super::interrupt::Interrupts;
+use super::invocation::{Action, Invocation, Process, Python, Script};
+use super::python::bootstrap::{Entry, Run};
+use super::python::venv::{self, Wanted};
+use super::subprocess::resolve;
+use super::supervisor::{Channel, Ended, MARK, Stream, Supervisor, SupervisorError, Work};
+use crate::item::signature::hex;
+use crate::item::source::read_bytes;
+
+/// The largest script that is run.
+const MAX_SCRIPT: u64 = 64 * 1024 * 1024;
+
+/// Where things are on this machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The project.
+    pub root: PathBuf,
+    /// The folder piton was started in: parsers are also looked for below it.
+    pub cwd: PathBuf,
+    /// The user's home.
+    pub home: Option<PathBuf>,
+    /// Where environments are kept for later calls.
+    pub cache: PathBuf,
+    /// Where private homes are made.
+    pub temporary: PathBuf,
+    /// The variables for installers, which need the user's proxies and indexes.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// The name of the run, which the tool is told.
+    pub run: String,
+    /// How long what is not the tool itself may take.
+    pub patience: Patience,
+}
+
+/// How long the processes beside a tool may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Each step of making an environment.
+    pub installer: Duration,
+    /// A parser of the project or user.
+    pub parser: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { installer: Duration::from_mins(10), parser: Duration::from_secs(30) }
+    }
+}
+
+/// Something to tell while a call goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'p> {
+    /// Something slow is being made ready, e.g. packages are installed.
+    Preparing(&'p str),
+    /// The tool wrote something.
+    Output(Stream, &'p [u8]),
+}
+
+/// A call that is ready to be run.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What the supervisor runs.
+    pub work: Work,
+    /// The private home, removed at the end.
+    pub home: Option<tempfile::TempDir>,
+}
+
+/// Starts a supervisor; each does one work.
+pub type NewSupervisor<'s> = dyn Fn() -> Result<Supervisor, SupervisorError> + 's;
+
+/// Runs processes besides that of the tool: installers and parsers.
+pub(super) struct Starter<'s> {
+    pub(super) supervisor: &'s NewSupervisor<'s>,
+    pub(super) interrupts: &'s mut Interrupts,
+}
+
+impl Starter<'_> {
+    /// Has work done to its end.
+    pub(super) fn run(&mut self, work: &Work) -> Result<Ended, CallError> {
+        Ok((self.supervisor)()?.run(work, self.interrupts, &mut |_, _| {})?)
+    }
+}
+
+/// Whether a parser of the project or user reads the result: one more program in the name of the tool.
+pub fn runs_parser(invocation: &Invocation, machine: &Machine) -> bool {
+    invocation.outputs.parser.as_deref().is_some_and(|name| super::parser::is_custom(name, machine))
+}
+
+/// Makes everything ready that the process needs: its program, its environment, its packages.
+pub fn prepare(
+    invocation: &Invocation,
+    machine: &Machine,
+    supervisor: &NewSupervisor<'_>,
+    interrupts: &mut Interrupts,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<Prepared, CallError> {
+    let Action::Process(process) = &invocation.action;
+    let source = process.script.as_ref().map(judged_bytes).transpose()?;
+    let mut environment: BTreeMap<OsString, OsString> =
+        process.environment.iter().map(|(name, text)| (name.into(), text.value.clone().into())).collect();
+    environment.insert(MARK.into(), machine.run.clone().into());
+    let home = enter_private_home(&mut environment, machine)?;
+    let mut program = find(process.program.value.as_ref(), &environment, &process.folder)?;
+    if let Some(python) = process.python.as_ref().filter(|it| it.venv || !it.dependencies.is_empty()) {
+        let tool = invocation.chain.first().map(|link| link.id.as_str()).unwrap_or_default();
+        let wanted = Wanted { tool, python: &program, dependencies: &python.dependencies };
+        let venv = venv::ensure(wanted, machine, &mut Starter { supervisor, interrupts }, tell)?;
+        venv.enter(&mut environment);
+        program = venv.python();
+    }
+    let mut work = Work {
+        argv: vec![process.program.value.clone().into()],
+        program,
+        folder: process.folder.clone(),
+        environment,
+        input: process.input.clone(),
+        timeout: Some(invocation.timeout),
+        limits: process.limits,
+        ..Work::default()
+    };
+    match (&process.python, &process.script, &source) {
+        (Some(python), Some(script), Some(source)) => {
+            call_python(&mut work, process, python, (&script.path, source), invocation, &machine.root);
+        }
+        _ => work.argv.extend(process.arguments.iter().map(|text| text.value.clone().into())),
+    }
+    Ok(Prepared { work, home })
+}
+
+/// Has the interpreter run the bytes that were judged.
+fn call_python(
+    work: &mut Work,
+    process: &Process,
+    python: &Python,
+    (script, source): (&Path, &[u8]),
+    invocation: &Invocation,
+    root: &Path,
+) {
+    let words: Vec<&str> = process.arguments.iter().map(|text| text.value.as_str()).collect();
+    // What stands before the script is for the interpreter.
+    let at = words.iter().position(|word| Path::new(word) == script);
+    let (options, arguments) = match at {
+        Some(at) => (words.get(..at).unwrap_or_default(), words.get(at + 1..).unwrap_or_default()),
+        None => (&[][..], words.as_slice()),
+    };
+    let parameters = Value::Object(invocation.parameters.clone());
+    let entry = if python.calls_main { Entry::Main(&parameters) } else { Entry::Script };
+    let library = root.join(".ai").join("tools").join("lib");
+    let run = Run { script, source, entry, arguments, lib_imports: &python.lib_imports, library: &library };
+    // A virtual environment is recognised by the name that its interpreter is called by.
+    work.argv = vec![work.program.clone().into()];
+    work.argv.extend(options.iter().map(OsString::from));
+    work.argv.extend(run.words());
+    work.input = run.input();
+    work.channel = if python.calls_main { Channel::Private } else { Channel::None };
+}
+
+/// The bytes of a script, if they are still those that were judged.
+fn judged_bytes(script: &Script) -> Result<Vec<u8>, CallError> {
+    let bytes = read_bytes(&script.path, MAX_SCRIPT)
+        .map_err(|source| CallError::ScriptUnreadable { script: script.path.clone(), source })?;
+    if hex(&Sha256::digest(&bytes)) == script.sha256 {
+        Ok(bytes)
+    } else {
+        Err(CallError::ScriptChanged { script: script.path.clone() })
+    }
+}
+
+/// Gives a process a home of its own, unless it was given one.
+pub(super) fn enter_private_home(
+    environment: &mut BTreeMap<OsString, OsString>,
+    machine: &Machine,
+) -> Result<Option<tempfile::TempDir>, CallError> {
+    if environment.contains_key(OsStr::new("HOME")) {
+        return Ok(None);
+    }
+    let home = tempfile::Builder::new()
+        .prefix(&prefix_of_homes(&machine.run))
+        .tempdir_in(&machine.temporary)
+        .map_err(|source| CallError::Home { folder: machine.temporary.clone(), source })?;
+    environment.insert("HOME".into(), home.path().into());
+    Ok(Some(home))
+}
+
+/// Removes the private homes that a run which was killed has left.
+pub fn remove_homes(temporary: &Path, run: &str) {
+    let prefix = prefix_of_homes(run);
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        // Whatever has such a name and is no folder, a link for instance, is not ours.
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && entry.file_name().to_string_lossy().starts_with(&prefix) {
+            // It is in nobody's way; the system clears its temporary folder by itself.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn prefix_of_homes(run: &str) -> String {
+    format!("piton-home-{run}-")
+}
+
+/// Finds a program on the search path of an environment.
+pub(super) fn find(
+    program: &OsStr,
+    environment: &BTreeMap<OsString, OsString>,
+    folder: &Path,
+) -> Result<PathBuf, CallError> {
+    let search_path = environment.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
+    Ok(resolve(program, search_path, folder)?)
+}

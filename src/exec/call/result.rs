@@ -1,0 +1,194 @@
+//! From what a process handed over or wrote to the result of the call.
+
+use serde_json::{Map, Value, json};
+
+use super::{CallError, Machine, NewSupervisor, Raised, Starter};
+use crate::exec::contract;
+use crate::exec::interrupt::Interrupts;
+use crate::exec::invocation::{Action, Invocation};
+use crate::exec::parser;
+use crate::exec::python::bootstrap::Answer;
+use crate::exec::supervisor::{Captured, Ended, ResultFault};
+
+/// The result of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Read {
+    /// The result.
+    pub value: Value,
+    /// What was not as it should be, though the result could be read.
+    pub warnings: Vec<String>,
+}
+
+/// What a call came to, before parsers and promises.
+enum Raw<'e> {
+    /// A value that was handed over.
+    Value(Value),
+    /// What was written to stdout.
+    Output(&'e Captured),
+}
+
+/// Reads the result of a call that ended well: the private channel or stdout, the parser, the contract.
+pub fn read_result(
+    invocation: &Invocation,
+    ended: &Ended,
+    machine: &Machine,
+    supervisor: &NewSupervisor<'_>,
+    interrupts: &mut Interrupts,
+) -> Result<Read, CallError> {
+    let Action::Process(process) = &invocation.action;
+    let mut starter = Starter { supervisor, interrupts };
+    let mut warnings = Vec::new();
+    let raw = if process.python.as_ref().is_some_and(|python| python.calls_main) {
+        handed_over(ended, "main")?
+    } else {
+        Raw::Output(&ended.stdout)
+    };
+    let outputs = &invocation.outputs;
+    let mut parse = |content: &str, name: &str| {
+        let source = parser::Source { machine, environment: &process.environment };
+        parser::parse(name, content, source, &mut starter, &mut warnings)
+    };
+    let parser = outputs.parser.as_deref();
+    let value = match outputs.format.as_deref() {
+        Some("file") => {
+            let mut named = naming_a_file(raw)?;
+            let file = contract::file(&named, &machine.root)?;
+            named.insert("path".to_owned(), file.shown.clone().into());
+            if let Some(name) = parser {
+                named.insert("content".to_owned(), parse(&file.content()?, name)?);
+            }
+            Value::Object(named)
+        }
+        format => match (raw, parser) {
+            (Raw::Output(output), Some(name)) => parse(&whole(output)?, name)?,
+            (Raw::Value(Value::String(text)), Some(name)) => parse(&text, name)?,
+            // It has a form already, so there is nothing to parse.
+            (Raw::Value(value), Some(_)) => value,
+            (raw, None) => formatted(raw, format)?,
+        },
+    };
+    contract::check(&value, invocation, &machine.root, &mut warnings)?;
+    Ok(Read { value, warnings })
+}
+
+/// The exception that ended a Python script, if that is how it ended.
+pub fn raised(ended: &Ended) -> Option<Raised> {
+    match Answer::read(ended.result.as_deref()?)? {
+        Answer::Error(raised) => Some(raised),
+        Answer::Ok(_) | Answer::Exit(_) => None,
+    }
+}
+
+/// What a function returned, or what was printed where it returned nothing.
+fn handed_over<'e>(ended: &'e Ended, function: &'static str) -> Result<Raw<'e>, CallError> {
+    match answer(ended, function)? {
+        Answer::Ok(Value::Null) if ended.stdout.total > 0 => Ok(Raw::Output(&ended.stdout)),
+        Answer::Ok(value) => Ok(Raw::Value(value)),
+        Answer::Exit(_) => Ok(Raw::Output(&ended.stdout)),
+        Answer::Error(raised) => Err(CallError::Raised(raised)),
+    }
+}
+
+/// What a function returned, and nothing else.
+pub(in crate::exec) fn returned(ended: &Ended, function: &'static str) -> Result<Value, CallError> {
+    match answer(ended, function)? {
+        Answer::Ok(value) => Ok(value),
+        Answer::Error(raised) => Err(CallError::Raised(raised)),
+        Answer::Exit(_) => Err(CallError::NoResult { function }),
+    }
+}
+
+fn answer(ended: &Ended, function: &'static str) -> Result<Answer, CallError> {
+    if let Some(ResultFault::TooLarge(bytes)) = ended.result_fault {
+        return Err(CallError::TooLarge { bytes });
+    }
+    ended.result.as_deref().and_then(Answer::read).ok_or(CallError::NoResult { function })
+}
+
+fn formatted(raw: Raw<'_>, format: Option<&str>) -> Result<Value, CallError> {
+    match (raw, format) {
+        (Raw::Value(Value::String(text)), Some("text")) => Ok(json!({ "stdout": text })),
+        (Raw::Value(value), Some("text")) => {
+            Err(contract::broken(format!("`outputs.format` is `text`, and it returned {}", contract::kind_of(&value))))
+        }
+        (Raw::Value(value), _) => Ok(value),
+        (Raw::Output(output), Some("text")) => Ok(json!({ "stdout": output.text() })),
+        (Raw::Output(output), Some("json")) => exact(&whole(output)?)
+            .map_err(|reason| contract::broken(format!("`outputs.format` is `json`, and stdout is not: {reason}"))),
+        (Raw::Output(output), _) => {
+            let text = output.text();
+            // Half a document may be valid and mean something else.
+            let value = if output.is_truncated() { None } else { exact(&text).ok() };
+            Ok(value.unwrap_or_else(|| json!({ "stdout": text })))
+        }
+    }
+}
+
+/// A result with the `path` of a file.
+fn naming_a_file(raw: Raw<'_>) -> Result<Map<String, Value>, CallError> {
+    let value = match raw {
+        Raw::Value(value) => value,
+        Raw::Output(output) => {
+            let text = whole(output)?;
+            match exact(&text) {
+                Ok(value @ (Value::String(_) | Value::Object(_))) => value,
+                _ => Value::String(text.trim_end_matches(['\n', '\r']).to_owned()),
+            }
+        }
+    };
+    match value {
+        Value::String(path) => Ok(Map::from_iter([("path".to_owned(), Value::String(path))])),
+        Value::Object(map) => Ok(map),
+        other => {
+            let kind = contract::kind_of(&other);
+            Err(contract::broken(format!("`outputs.format` is `file`, and the result is {kind}, not a path")))
+        }
+    }
+}
+
+/// Reads JSON, but none that would lose digits: an integer of more than 64 bits would be rounded.
+pub(in crate::exec) fn exact(text: &str) -> Result<Value, String> {
+    let value = serde_json::from_str(text).map_err(|err| err.to_string())?;
+    let mut rest = text;
+    while let Some(at) = rest.find(|character: char| character == '"' || character == '-' || character.is_ascii_digit())
+    {
+        rest = rest.get(at..).unwrap_or_default();
+        let is_text = rest.starts_with('"');
+        let end = if is_text { end_of_text(rest) } else { end_of_number(rest) };
+        let (token, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        let is_integer = !is_text && !token.contains(['.', 'e', 'E']);
+        if is_integer && token.parse::<i64>().is_err() && token.parse::<u64>().is_err() {
+            let shown: String = token.chars().take(60).collect();
+            return Err(format!("the integer {shown} has more than 64 bits"));
+        }
+        rest = after;
+    }
+    Ok(value)
+}
+
+fn end_of_number(text: &str) -> usize {
+    text.find(|character: char| !matches!(character, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(text.len())
+}
+
+/// Where the text that begins with a quote ends, behind its second quote.
+fn end_of_text(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Everything that was written; an error when not everything was kept.
+fn whole(output: &Captured) -> Result<String, CallError> {
+    if output.is_truncated() {
+        let problem = format!("stdout has {} bytes, which is too much to be read as a result", output.total);
+        return Err(contract::broken(problem));
+    }
+    Ok(output.text())
+}

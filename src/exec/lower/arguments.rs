@@ -1,0 +1,139 @@
+//! The words of a command line.
+//!
+//! A parameter is always one word, or one option with its value; nothing in it can add words, and
+//! nothing in it is taken for an option.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::error::LowerError;
+use super::placeholder::{Used, Vocabulary};
+use super::settings::{Held, Settings};
+use super::{MAX_WORD, as_text};
+use crate::exec::invocation::Text;
+use crate::item::tool::Origin;
+
+/// One argument, with where it came from.
+#[derive(Clone, Debug)]
+pub(super) struct Argument {
+    pub(super) text: Text,
+    pub(super) origin: String,
+    /// The first text of the caller in it.
+    pub(super) placed: Option<Box<Placed>>,
+}
+
+/// A text of the caller, put into an argument.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub(super) parameter: String,
+    /// The setting it was put into, and where that stands.
+    pub(super) field: String,
+    pub(super) at: Origin,
+}
+
+impl Argument {
+    /// An argument without secrets.
+    pub(super) fn plain(text: impl Into<String>, origin: impl Into<String>) -> Self {
+        Self { text: Text::plain(text), origin: origin.into(), placed: None }
+    }
+}
+
+/// The arguments of `config.args`.
+pub(super) fn configured(
+    settings: &Settings<'_>,
+    words: &Vocabulary<'_>,
+    used: &mut Used,
+) -> Result<Vec<Argument>, LowerError> {
+    let Some(setting) = settings.find("args") else { return Ok(Vec::new()) };
+    let wrong = |field: &str, at: &super::settings::Setting<'_>| LowerError::Setting {
+        field: field.to_owned(),
+        reason: format!("is {}; it must be {}", at.type_name(), if field.ends_with(']') { "a text" } else { "a list" }),
+        hint: "e.g. `args: [--verbose, \"{name}\"]`".to_owned(),
+        at: Some(Box::new(at.source.origin())),
+    };
+    let Held::List(elements) = &setting.data else { return Err(wrong("config.args", setting)) };
+    let mut arguments: Vec<Argument> = Vec::new();
+    let mut ended = false;
+    for (at, element) in elements.iter().enumerate() {
+        let field = format!("config.args[{at}]");
+        let argument = match &element.data {
+            Held::Scalar(Value::String(template)) => {
+                let Some(filled) = words.fill(template, &field, &element.source)? else { continue };
+                used.add(&filled);
+                if let Some(parameter) = &filled.leading
+                    && filled.text.value.starts_with('-')
+                    && !ended
+                {
+                    // Whether the option before it takes a value at all is not known here; tied to
+                    // its name, the text can be nothing but that value.
+                    let Some(option) = arguments.last_mut().filter(|last| is_long_option(&last.text.value)) else {
+                        let at = Some(Box::new(element.source.origin()));
+                        return Err(LowerError::Dash { parameter: parameter.clone(), field, at });
+                    };
+                    option.text.push(&Text::plain("="));
+                    option.text.push(&filled.text);
+                    option.origin = filled.origin(&element.source);
+                    continue;
+                }
+                ended |= filled.leading.is_none() && filled.text.value == "--";
+                let placed = filled.parameters.iter().find(|name| words.is_text(name)).map(|parameter| {
+                    Box::new(Placed { parameter: parameter.clone(), field, at: element.source.origin() })
+                });
+                Argument { origin: filled.origin(&element.source), text: filled.text, placed }
+            }
+            Held::Scalar(scalar) if !scalar.is_null() => Argument::plain(as_text(scalar), element.source.describe()),
+            _ => return Err(wrong(&field, element)),
+        };
+        arguments.push(argument);
+    }
+    Ok(arguments)
+}
+
+fn is_long_option(word: &str) -> bool {
+    word.len() > 2 && word.starts_with("--") && !word.contains('=')
+}
+
+/// Parameters as options: `--key value`, and just `--key` for what is true.
+pub(super) fn options(parameters: &Map<String, Value>, placed: &BTreeSet<String>) -> Result<Vec<Argument>, LowerError> {
+    let mut arguments = Vec::new();
+    for (name, value) in parameters.iter().filter(|(name, _)| !placed.contains(*name)) {
+        let fits = |c: char| !c.is_whitespace() && !c.is_control() && c != '=';
+        if name.is_empty() || name.starts_with('-') || !name.chars().all(fits) {
+            return Err(LowerError::OptionName(name.clone()));
+        }
+        let origin = format!("parameter {name}");
+        match value {
+            Value::Null | Value::Bool(false) => {}
+            Value::Bool(true) => arguments.push(Argument::plain(format!("--{name}"), origin)),
+            value => {
+                let text = as_text(value);
+                // As a word of its own it would be taken for an option.
+                if text.starts_with('-') {
+                    arguments.push(Argument::plain(format!("--{name}={text}"), origin));
+                } else {
+                    arguments.push(Argument::plain(format!("--{name}"), origin.clone()));
+                    arguments.push(Argument::plain(text, origin));
+                }
+            }
+        }
+    }
+    Ok(arguments)
+}
+
+/// Checks that the system can pass all of them.
+pub(super) fn check(arguments: &[Argument]) -> Result<(), LowerError> {
+    for argument in arguments {
+        let what = || match argument.origin.strip_prefix("parameter ") {
+            Some(_) => argument.origin.clone(),
+            None => format!("an argument ({})", argument.origin),
+        };
+        if argument.text.value.contains('\0') {
+            return Err(LowerError::Nul { what: what() });
+        }
+        if argument.text.value.len() + 1 > MAX_WORD {
+            return Err(LowerError::TooLong { what: what(), limit: MAX_WORD });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! From an executor chain and parameters to an [`Invocation`].
+//!
+//! Pure: reads item files, runs nothing, and the same items, call and surroundings give the same
+//! invocation. Settings are merged along the chain ([`settings`]), placeholders filled in once
+//! ([`placeholder`]), and the words and variables of the process follow from the resolved runtime
+//! ([`command`]). Whether any of it is allowed is decided elsewhere, on the result.
+
+mod arguments;
+mod bounds;
+mod command;
+mod environment;
+mod error;
+mod inline;
+mod placeholder;
+mod script;
+mod settings;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::chain::{self, ExecutorChain};
+use super::description::default_isolation;
+use super::invocation::{Action, Invocation, Link};
+use super::parameters;
+use crate::item::signature::Integrity;
+use crate::item::store::{Item, ItemStore, Roots};
+use crate::item::tool::{Isolation, LoadedTool, Origin, Requires, Spelling, ToolKind};
+use crate::item::validate::place_of;
+
+pub(crate) use environment::{is_always_given, is_public};
+pub use error::LowerError;
+use settings::{Giver, Settings};
+
+/// The longest argument, and the longest variable with its name, that Linux passes to a process.
+const MAX_WORD: usize = 128 * 1024;
+
+/// What a tool is called with.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// The command of a tool that has several.
+    pub command: Option<String>,
+    /// The parameters as JSON values; not yet checked.
+    pub parameters: Map<String, Value>,
+}
+
+/// What a call may take from around it.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The top of the project: where tools run.
+    pub root: PathBuf,
+    /// The user's home, for items of the user.
+    pub home: Option<PathBuf>,
+    /// The caller's environment; only what is granted is taken from it.
+    pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// Resolves a call of a tool.
+pub fn lower(store: &ItemStore, item: &Item, call: &Call, around: &Surroundings) -> Result<Invocation, LowerError> {
+    let tool = item.as_tool().ok_or_else(|| LowerError::NotATool(item.id.clone()))?;
+    let roots = store.roots();
+    let broken = |reason| LowerError::Chain { reason, at: Box::new(origin(tool, "executor", roots)) };
+    let chain = chain::resolve(store, tool).map_err(broken)?;
+    chain.check_all_kinds().map_err(broken)?;
+    let items: Vec<&Item> = std::iter::once(item).chain(chain.executors.iter().copied()).collect();
+    let links = items.iter().filter_map(|item| link(item, roots)).collect::<Vec<_>>();
+    for item in &items {
+        check_stamp(item, roots)?;
+    }
+    check_support(tool, &chain, roots)?;
+    check_command(tool, call)?;
+
+    let mut origins = BTreeMap::new();
+    let (given, wanted_timeout) = take_timeout(tool, call)?;
+    let parameters = complete(tool, call, given, &mut origins)?;
+
+    let givers = Giver::all(item, &chain, roots);
+    let tools: Vec<&LoadedTool> = items.iter().filter_map(|item| item.as_tool()).collect();
+    let settings = Settings::merge(&givers, &tools, roots);
+    let requires = requires(&tools);
+    let context = command::Context {
+        tool,
+        tools: &tools,
+        chain: &chain,
+        settings: &settings,
+        requires: &requires,
+        roots,
+        around,
+        command: call.command.as_deref(),
+        parameters: &parameters,
+    };
+    let resolved = command::resolve(&context, wanted_timeout, &mut origins)?;
+
+    let manifest = &tool.manifest;
+    let (isolation, isolation_asked) = isolation(tool, &chain, roots, &mut origins);
+    Ok(Invocation {
+        chain: links,
+        command: call.command.clone(),
+        parameters,
+        action: Action::Process(resolved.process),
+        timeout: resolved.timeout,
+        isolation,
+        isolation_asked,
+        variables: environment::taken(&requires.environment, resolved.variables),
+        requires,
+        mutates_state: manifest.mutates_state,
+        writes: manifest.writes.clone(),
+        outputs: manifest.outputs.clone(),
+        output_schema: manifest.output_schema.clone(),
+        origins,
+    })
+}
+
+/// A value as it is put into a text: lists and objects as JSON.
+fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn link(item: &Item, roots: &Roots) -> Option<Link> {
+    let manifest = &item.as_tool()?.manifest;
+    Some(Link {
+        id: item.id.clone(),
+        version: manifest.version.clone(),
+        tool_type: manifest.tool_type.clone(),
+        kind: manifest.kind,
+        layer: item.layer,
+        file: roots.display(&item.file),
+        signature: item.integrity.clone(),
+    })
+}
+
+/// Where a tool says something, in words and as a place.
+fn origin(tool: &LoadedTool, path: &str, roots: &Roots) -> Origin {
+    Origin::new(roots.display(&tool.file), place_of(&tool.node, path))
+}
+
+fn describe(tool: &LoadedTool, path: &str, roots: &Roots) -> String {
+    let origin = origin(tool, path, roots);
+    format!("{}, {}:{}", tool.manifest.tool_id, origin.file.display(), origin.line)
+}
+
+/// What was changed after it was stamped is not run.
+fn check_stamp(item: &Item, roots: &Roots) -> Result<(), LowerError> {
+    let head = |hash: &str| hash.chars().take(12).collect::<String>();
+    let (reason, line) = match &item.integrity {
+        Integrity::Mismatch { stamped, actual } => (format!("stamped {}…, found {}…", head(stamped), head(actual)), 1),
+        Integrity::Invalid { reason, line } => ((*reason).to_owned(), *line),
+        Integrity::Unsigned | Integrity::Valid { .. } | Integrity::Foreign { .. } => return Ok(()),
+    };
+    Err(LowerError::Tampered { id: item.id.clone(), file: roots.display(&item.file), line, reason })
+}
+
+/// Says honestly what cannot be run.
+fn check_support(tool: &LoadedTool, chain: &ExecutorChain<'_>, roots: &Roots) -> Result<(), LowerError> {
+    let manifest = &tool.manifest;
+    let id = manifest.tool_id.clone();
+    let nothing = |missing, example| {
+        Err(LowerError::NothingToRun { id: id.clone(), missing, example, at: Box::new(origin(tool, "config", roots)) })
+    };
+    match manifest.kind {
+        ToolKind::Primitive | ToolKind::Runtime => return Err(LowerError::RunsOthers { id, kind: manifest.kind }),
+        ToolKind::Script | ToolKind::Cli | ToolKind::Local => {}
+        kind => return Err(LowerError::Unsupported { id, kind }),
+    }
+    match chain.executors.last() {
+        Some(primitive) if primitive.id.as_str() == "subprocess" => Ok(()),
+        // Whatever else ends a chain speaks HTTP, as the runtime of containers does.
+        Some(_) => Err(LowerError::Unsupported { id, kind: ToolKind::Docker }),
+        None if tool.spelling == Spelling::ToolRoot && manifest.kind == ToolKind::Cli => {
+            nothing("cli_specific", "`cli_specific: {executable: NAME}`")
+        }
+        None if tool.spelling == Spelling::ToolRoot && manifest.config.contains_key("entrypoint") => {
+            nothing("local_specific.runtime", "`runtime: python`, `bash` or `node`")
+        }
+        None if tool.spelling == Spelling::ToolRoot => {
+            nothing("local_specific", "`local_specific: {entry_point: FILE, runtime: python}`")
+        }
+        None => nothing("executor", "`executor:` with a runtime or `subprocess`"),
+    }
+}
+
+/// A command must be one of those the tool has.
+fn check_command(tool: &LoadedTool, call: &Call) -> Result<(), LowerError> {
+    let Some(command) = &call.command else { return Ok(()) };
+    let manifest = &tool.manifest;
+    let fits = if manifest.commands.is_empty() {
+        // Whatever it is, it must not be taken for an option.
+        manifest.kind != ToolKind::Script && !command.is_empty() && !command.starts_with('-')
+    } else {
+        manifest.commands.contains(command)
+    };
+    if fits && !command.contains('\0') {
+        return Ok(());
+    }
+    Err(LowerError::UnknownCommand {
+        id: manifest.tool_id.clone(),
+        command: command.clone(),
+        known: manifest.commands.clone(),
+    })
+}
+
+/// Takes the parameter `timeout` out, unless it is one of the tool's own.
+fn take_timeout(tool: &LoadedTool, call: &Call) -> Result<(Map<String, Value>, Option<f64>), LowerError> {
+    let mut parameters = call.parameters.clone();
+    if tool.manifest.parameters.iter().any(|parameter| parameter.name == "timeout") {
+        return Ok((parameters, None));
+    }
+    let Some(value) = parameters.remove("timeout").filter(|value| !value.is_null()) else {
+        return Ok((parameters, None));
+    };
+    match value.as_f64().filter(|seconds| *seconds > 0.0) {
+        Some(seconds) => Ok((parameters, Some(seconds))),
+        None => Err(LowerError::Parameters {
+            id: tool.manifest.tool_id.clone(),
+            problems: vec![crate::item::params::ParamProblem {
+                pointer: "/timeout".to_owned(),
+                message: "parameter `timeout` is not a positive number of seconds".to_owned(),
+                suggestion: Some("e.g. `timeout=60`".to_owned()),
+            }],
+        }),
+    }
+}
+
+/// Checks the parameters and fills in defaults.
+fn complete(
+    tool: &LoadedTool,
+    call: &Call,
+    mut given: Map<String, Value>,
+    origins: &mut BTreeMap<String, String>,
+) -> Result<Map<String, Value>, LowerError> {
+    let manifest = &tool.manifest;
+    // A tool with commands may take the command as a parameter.
+    if let Some(command) = &call.command
+        && manifest.parameters.iter().any(|parameter| parameter.name == "command")
+    {
+        given.entry("command").or_insert_with(|| Value::from(command.as_str()));
+    }
+    let names: BTreeSet<String> = given.keys().cloned().collect();
+    let parameters = parameters::validate(manifest, given)
+        .map_err(|problems| LowerError::Parameters { id: manifest.tool_id.clone(), problems })?;
+    for name in parameters.keys() {
+        let origin = if names.contains(name) { format!("parameter {name}") } else { "default".to_owned() };
+        origins.insert(format!("parameters.{name}"), origin);
+    }
+    Ok(parameters)
+}
+
+/// The level that the tool asks for, or the default of its runtime; and whether it asked.
+fn isolation(
+    tool: &LoadedTool,
+    chain: &ExecutorChain<'_>,
+    roots: &Roots,
+    origins: &mut BTreeMap<String, String>,
+) -> (Isolation, bool) {
+    let manifest = &tool.manifest;
+    let origin = manifest.isolation.map_or_else(|| "default".to_owned(), |_| describe(tool, "isolation", roots));
+    origins.insert("isolation".to_owned(), origin);
+    let usual = || default_isolation(manifest.kind, chain.runtime());
+    (manifest.isolation.or_else(usual).unwrap_or(Isolation::Standard), manifest.isolation.is_some())
+}
+
+/// What the tool and everything that runs it need.
+fn requires(tools: &[&LoadedTool]) -> Requires {
+    let mut all = Requires::default();
+    for tool in tools {
+        let own = &tool.manifest.requires;
+        for (list, more) in
+            [(&mut all.commands, &own.commands), (&mut all.environment, &own.environment), (&mut all.mcp, &own.mcp)]
+        {
+            for name in more {
+                if !list.contains(name) {
+                    list.push(name.clone());
+                }
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;

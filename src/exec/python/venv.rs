@@ -1,0 +1,318 @@
+//! Virtual environments, kept for later calls.
+//!
+//! One for each interpreter and list of packages, named by their hash. It is made under a lock, so
+//! that of two calls one waits for the other, and used only when its marker says that it is
+//! complete: what a killed installation left behind is made anew.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest, Sha256};
+
+use crate::exec::call::{CallError, Machine, Progress, Starter};
+use crate::exec::is_always_given;
+use crate::exec::subprocess::resolve;
+use crate::exec::supervisor::{Ended, MARK, Work};
+use crate::item::signature::hex;
+
+/// How often a call that waits for another looks again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The file that says that an environment is complete.
+const MARKER: &str = "piton-complete";
+/// The file whose time says when an environment was last used.
+const STAMP: &str = "piton-used";
+/// How many of an installer's last lines are shown.
+const SHOWN_LINES: usize = 12;
+/// Asks an interpreter who it is.
+const IDENTITY: &str = "import os, sys; print(os.path.realpath(sys.executable), sys.version, sys.platform, sep='\\n')";
+/// Variables that say where an installer finds its settings, caches and certificates.
+const SOURCES: [&str; 7] =
+    ["HOME", "NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
+/// Variables that would make an installer work on something else than the environment it is given.
+const MISLEADING: [&str; 6] =
+    ["PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV", "UV_PROJECT_ENVIRONMENT"];
+
+/// A virtual environment that is complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::exec) struct Venv {
+    /// Its folder.
+    pub(in crate::exec) folder: PathBuf,
+}
+
+/// What an environment is for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::exec) struct Wanted<'w> {
+    /// The tool that needs it, for messages.
+    pub(in crate::exec) tool: &'w str,
+    /// The interpreter.
+    pub(in crate::exec) python: &'w Path,
+    /// The packages.
+    pub(in crate::exec) dependencies: &'w [String],
+}
+
+impl Venv {
+    /// Its interpreter.
+    pub(in crate::exec) fn python(&self) -> PathBuf {
+        self.folder.join("bin").join("python")
+    }
+
+    /// Puts it before everything else for a process and what that starts.
+    pub(in crate::exec) fn enter(&self, environment: &mut BTreeMap<OsString, OsString>) {
+        let mut path = self.folder.join("bin").into_os_string();
+        if let Some(rest) = environment.get(OsStr::new("PATH")).filter(|rest| !rest.is_empty()) {
+            path.push(":");
+            path.push(rest);
+        }
+        environment.insert("PATH".into(), path);
+        environment.insert("VIRTUAL_ENV".into(), self.folder.clone().into());
+    }
+
+    fn lock(&self) -> io::Result<File> {
+        File::options().create(true).truncate(false).write(true).open(self.folder.with_extension("lock"))
+    }
+
+    /// Leaves the time of this use. Without it the environment is only made anew some day.
+    fn stamp(&self) {
+        let _ = fs::write(self.folder.join(STAMP), "used\n");
+    }
+
+    /// When it was last used, or made if it never was.
+    fn last_used(&self) -> io::Result<SystemTime> {
+        fs::metadata(self.folder.join(STAMP)).or_else(|_| fs::symlink_metadata(&self.folder))?.modified()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.folder.join(MARKER).is_file() && self.python().is_file()
+    }
+}
+
+/// Finds the environment with these packages, or makes it.
+pub(in crate::exec) fn ensure(
+    wanted: Wanted<'_>,
+    machine: &Machine,
+    starter: &mut Starter<'_>,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<Venv, CallError> {
+    let unusable = |dependency: &&String| dependency.trim_start().starts_with('-') || dependency.contains(['\n', '\0']);
+    if let Some(dependency) = wanted.dependencies.iter().find(unusable) {
+        return Err(CallError::BadDependency { dependency: dependency.clone() });
+    }
+    let venvs = machine.cache.join("venvs");
+    let not_kept = |source| CallError::Cache { folder: venvs.clone(), source };
+    fs::create_dir_all(&venvs).map_err(not_kept)?;
+    let time_limit = machine.patience.installer;
+    let maker = Maker { wanted, folder: &venvs, environment: installer_environment(machine), time_limit };
+    let venv = Venv { folder: venvs.join(maker.name(starter)?) };
+    let lock = venv.lock().map_err(not_kept)?;
+    // Shared: whoever removes environments must not take this one while it is found.
+    if lock.try_lock_shared().is_ok() && venv.is_complete() {
+        venv.stamp();
+        return Ok(venv);
+    }
+    lock.unlock().map_err(not_kept)?;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(source)) => return Err(not_kept(source)),
+        }
+        if starter.interrupts.received().is_some() {
+            return Err(CallError::Interrupted);
+        }
+        starter.interrupts.wait(Some(PAUSE)).map_err(not_kept)?;
+    }
+    // Another call may have made it while this one waited.
+    if venv.is_complete() {
+        venv.stamp();
+        return Ok(venv);
+    }
+    tell(Progress::Preparing(&maker.announcement()));
+    remove(&venv.folder).map_err(not_kept)?;
+    let made = maker.make(&venv, starter);
+    let sealed = made.and_then(|()| {
+        venv.stamp();
+        // Last: it vouches for everything before it.
+        fs::write(venv.folder.join(MARKER), wanted.dependencies.join("\n")).map_err(not_kept)
+    });
+    if sealed.is_err() {
+        // What is left without a marker is never used; the next call removes it if this cannot.
+        let _ = remove(&venv.folder);
+    }
+    sealed.map(|()| venv)
+}
+
+/// The environments below a cache that were last used before a time.
+pub fn unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
+    let entries = fs::read_dir(cache.join("venvs")).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let is_old = |venv: &Venv| venv.last_used().is_ok_and(|time| time < before);
+    let mut found: Vec<PathBuf> =
+        folders.map(|entry| Venv { folder: entry.path() }).filter(is_old).map(|venv| venv.folder).collect();
+    found.sort();
+    found
+}
+
+/// Removes them; returns those that are gone. One that is being made or looked for stays.
+pub fn remove_unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
+    let removes = |folder: &PathBuf| {
+        let venv = Venv { folder: folder.clone() };
+        let Ok(lock) = venv.lock() else { return false };
+        lock.try_lock().is_ok()
+            && venv.last_used().is_ok_and(|time| time < before)
+            // First what vouches for it: half of it must not be used.
+            && remove_file(&venv.folder.join(MARKER)).and_then(|()| remove(&venv.folder)).is_ok()
+    };
+    unused(cache, before).into_iter().filter(removes).collect()
+}
+
+/// Makes environments.
+struct Maker<'m> {
+    wanted: Wanted<'m>,
+    /// Where installers run: no project's settings lie there.
+    folder: &'m Path,
+    environment: BTreeMap<OsString, OsString>,
+    /// How long each installer may take.
+    time_limit: Duration,
+}
+
+impl Maker<'_> {
+    /// The name of the environment: what the interpreter and the packages are.
+    fn name(&self, starter: &mut Starter<'_>) -> Result<String, CallError> {
+        let words = ["-I", "-S", "-c", IDENTITY].map(OsString::from);
+        let ended = self.run(self.wanted.python, &words, starter)?;
+        if ended.exit_code != Some(0) {
+            return Err(self.failed("ask the Python interpreter for its version", &ended));
+        }
+        let mut dependencies: Vec<&str> = self.wanted.dependencies.iter().map(|it| it.trim()).collect();
+        dependencies.sort_unstable();
+        dependencies.dedup();
+        let mut hash = Sha256::new();
+        hash.update(&ended.stdout.head);
+        for dependency in dependencies {
+            hash.update(b"\0");
+            hash.update(dependency.as_bytes());
+        }
+        Ok(hex(&hash.finalize()))
+    }
+
+    fn make(&self, venv: &Venv, starter: &mut Starter<'_>) -> Result<(), CallError> {
+        let search_path = self.environment.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
+        match resolve(OsStr::new("uv"), search_path, self.folder) {
+            Ok(uv) => self.make_with_uv(&uv, venv, starter),
+            Err(_) => self.make_with_pip(venv, starter),
+        }
+    }
+
+    fn make_with_uv(&self, uv: &Path, venv: &Venv, starter: &mut Starter<'_>) -> Result<(), CallError> {
+        let python = self.wanted.python.as_os_str();
+        let words = ["venv".as_ref(), "--no-project".as_ref(), "--python".as_ref(), python, venv.folder.as_os_str()];
+        self.step("make a virtual environment with `uv`", uv, &words, starter)?;
+        if self.wanted.dependencies.is_empty() {
+            return Ok(());
+        }
+        let python = venv.python();
+        let mut words: Vec<&OsStr> = ["pip", "install", "--python"].map(OsStr::new).to_vec();
+        words.extend([python.as_os_str(), "--".as_ref()]);
+        words.extend(self.wanted.dependencies.iter().map(|it| OsStr::new(it.trim())));
+        self.step("install the packages with `uv`", uv, &words, starter)
+    }
+
+    fn make_with_pip(&self, venv: &Venv, starter: &mut Starter<'_>) -> Result<(), CallError> {
+        // Isolated: the folder it runs in and variables must not change what is imported.
+        let mut words: Vec<&OsStr> = ["-I", "-m", "venv"].map(OsStr::new).to_vec();
+        if self.wanted.dependencies.is_empty() {
+            // Bringing `pip` takes most of the time, and nothing is installed.
+            words.push("--without-pip".as_ref());
+        }
+        words.extend(["--".as_ref(), venv.folder.as_os_str()]);
+        self.step("make a virtual environment", self.wanted.python, &words, starter)?;
+        if self.wanted.dependencies.is_empty() {
+            return Ok(());
+        }
+        let options = ["-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--"];
+        let mut words: Vec<&OsStr> = options.map(OsStr::new).to_vec();
+        words.extend(self.wanted.dependencies.iter().map(|it| OsStr::new(it.trim())));
+        self.step("install the packages", &venv.python(), &words, starter)
+    }
+
+    fn step(&self, what: &str, program: &Path, words: &[&OsStr], starter: &mut Starter<'_>) -> Result<(), CallError> {
+        let words: Vec<OsString> = words.iter().map(|word| (*word).to_owned()).collect();
+        let ended = self.run(program, &words, starter)?;
+        if ended.exit_code == Some(0) { Ok(()) } else { Err(self.failed(what, &ended)) }
+    }
+
+    fn run(&self, program: &Path, words: &[OsString], starter: &mut Starter<'_>) -> Result<Ended, CallError> {
+        let mut argv = vec![program.as_os_str().to_owned()];
+        argv.extend_from_slice(words);
+        let work = Work {
+            program: program.to_path_buf(),
+            argv,
+            folder: self.folder.to_path_buf(),
+            environment: self.environment.clone(),
+            timeout: Some(self.time_limit),
+            ..Work::default()
+        };
+        let ended = starter.run(&work)?;
+        if ended.interrupted { Err(CallError::Interrupted) } else { Ok(ended) }
+    }
+
+    fn failed(&self, what: &str, ended: &Ended) -> CallError {
+        let said = if ended.stderr.total > 0 { ended.stderr.text() } else { ended.stdout.text() };
+        let lines: Vec<String> = said.lines().filter(|line| !line.trim().is_empty()).map(clean).collect();
+        let said = lines.get(lines.len().saturating_sub(SHOWN_LINES)..).unwrap_or_default().to_vec();
+        CallError::Dependencies {
+            tool: self.wanted.tool.to_owned(),
+            what: if ended.timed_out { format!("{what} in {} s", self.time_limit.as_secs()) } else { what.to_owned() },
+            said,
+        }
+    }
+
+    fn announcement(&self) -> String {
+        let tool = self.wanted.tool;
+        if self.wanted.dependencies.is_empty() {
+            return format!("making a virtual environment for `{tool}` …");
+        }
+        format!("installing {} for `{tool}` …", clean(&self.wanted.dependencies.join(", ")))
+    }
+}
+
+/// The user's variables, which name proxies and indexes, without those that mislead.
+fn installer_environment(machine: &Machine) -> BTreeMap<OsString, OsString> {
+    let kept = machine.environment.iter().filter(|(name, _)| name.to_str().is_some_and(is_for_installers));
+    let mark = (MARK.into(), machine.run.clone().into());
+    kept.map(|(name, value)| (name.clone(), value.clone())).chain([mark]).collect()
+}
+
+/// Whether an installer may know a variable: where packages come from and how to get there, and no
+/// secrets of the user's beyond that, because packages may run code of their own.
+fn is_for_installers(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    let is_source = ["PIP_", "UV_", "SSL_CERT_"].iter().any(|prefix| upper.starts_with(prefix))
+        || upper.ends_with("_PROXY")
+        || SOURCES.contains(&name);
+    (is_source || is_always_given(name)) && !MISLEADING.contains(&name)
+}
+
+fn remove_file(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a folder, if it is there.
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+        _ => Ok(()),
+    }
+}
+
+/// A line without anything that a terminal would obey.
+fn clean(line: &str) -> String {
+    line.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}

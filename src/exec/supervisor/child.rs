@@ -1,0 +1,304 @@
+//! The supervisor's side: one loop that waits for everything at once and blocks on nothing.
+//!
+//! It ends when the tool has ended, took too long, is to stop, or piton is gone; then nothing that
+//! the tool started is left. It has one thread and does little else, so that little can go wrong.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{SigSet, Signal as Caught};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, read, write};
+use rustix::process::{Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, wait};
+use rustix::stdio::{dup2_stderr, dup2_stdout, stdin};
+
+use super::launch::{Launched, close_inherited, launch};
+use super::protocol::{End, Inbox, Order, Report};
+use super::result::Incoming;
+use super::touched::Touched;
+use super::witness::Witness;
+use super::{STOP_GRACE, TIMEOUT_GRACE, Work};
+use crate::exec::process::{kill_below, signal_below};
+
+/// Does the work of one supervisor.
+pub(super) fn serve() -> ExitCode {
+    match Guard::begin() {
+        Ok(Some(mut guard)) => guard.keep(),
+        // Nobody wants anything of it any more.
+        Ok(None) => {}
+        Err(_) => return ExitCode::FAILURE,
+    }
+    ExitCode::SUCCESS
+}
+
+/// Why the tool is being ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    TimedOut,
+    Stopped,
+}
+
+/// A supervisor with its work.
+struct Guard {
+    inbox: Inbox,
+    signals: SignalFd,
+    null: OwnedFd,
+    work: Work,
+    input: Option<OwnedFd>,
+    fed: usize,
+    incoming: Option<Incoming>,
+    witness: Option<Witness>,
+    tool: u32,
+    status: Option<(WaitStatus, Instant)>,
+    asked: Option<Reason>,
+    is_alone: bool,
+    is_deserted: bool,
+}
+
+impl Guard {
+    /// Makes the process ready and waits for work; none when there is none to come.
+    fn begin() -> std::io::Result<Option<Self>> {
+        let null = close_inherited()?;
+        // Nothing that is sent to it ends it: what it guards would go on without it.
+        SigSet::all().thread_block()?;
+        let mut heard = SigSet::empty();
+        heard.extend([Caught::SIGCHLD, Caught::SIGTERM, Caught::SIGINT, Caught::SIGHUP]);
+        let signals = SignalFd::with_flags(&heard, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        // It may have been given a session already.
+        let _ = setsid();
+        set_child_subreaper(Some(getpid()))?;
+        let mut inbox = Inbox::default();
+        let work = loop {
+            match inbox.next().as_deref().map(Order::decode) {
+                Some(Some(Order::Work(work))) => break *work,
+                Some(_) => return Ok(None),
+                None if !hear(&mut inbox) => return Ok(None),
+                None => {}
+            }
+        };
+        Ok(Some(Self {
+            inbox,
+            signals,
+            null,
+            work,
+            input: None,
+            fed: 0,
+            incoming: None,
+            witness: None,
+            tool: 0,
+            status: None,
+            asked: None,
+            is_alone: false,
+            is_deserted: false,
+        }))
+    }
+
+    /// Runs the tool to its end and reports.
+    fn keep(&mut self) {
+        let started = Instant::now();
+        match launch(&self.work) {
+            Ok(Launched { pid, input, channel, witness }) => {
+                self.tool = pid;
+                self.input = input;
+                self.incoming = channel.map(Incoming::new);
+                self.witness = witness;
+                tell(&Report::Started(pid));
+            }
+            Err(err) => return tell(&Report::Failed(err.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()))),
+        }
+        // The streams are the tool's alone: they end when all of it has closed them.
+        let _ = dup2_stdout(&self.null);
+        let _ = dup2_stderr(&self.null);
+        self.wait(started);
+        let killed = kill_below(|_| false, || self.reap());
+        if self.is_deserted {
+            return;
+        }
+        if let Some(incoming) = &mut self.incoming {
+            incoming.take();
+        }
+        if let Some(report) = self.incoming.take().and_then(Incoming::finish) {
+            tell(&report);
+        }
+        if let Some(Touched::Paths(paths)) = self.witness.take().map(Witness::finish) {
+            tell(&Report::Touched(paths));
+        }
+        let leftovers = killed.iter().filter(|pid| **pid != self.tool).count();
+        tell(&Report::Ended(self.end(started, u32::try_from(leftovers).unwrap_or(u32::MAX))));
+    }
+
+    /// Waits until there is nothing left to wait for.
+    fn wait(&mut self, started: Instant) {
+        let mut deadline = self.work.timeout.and_then(|limit| started.checked_add(limit));
+        loop {
+            self.reap();
+            let is_due = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            match self.asked {
+                _ if self.is_deserted => return,
+                None if self.status.is_some() => return,
+                None if is_due => deadline = self.ask_to_stop(Reason::TimedOut, TIMEOUT_GRACE),
+                Some(_) if self.is_alone || is_due => return,
+                _ => {}
+            }
+            if self.look(deadline) == News::Stop {
+                let sooner = match self.asked {
+                    None => self.ask_to_stop(Reason::Stopped, STOP_GRACE),
+                    Some(_) => Instant::now().checked_add(STOP_GRACE),
+                };
+                deadline = deadline.filter(|_| self.asked == Some(Reason::TimedOut)).min(sooner).or(sooner);
+            }
+        }
+    }
+
+    /// Waits for the next thing to happen and sees to it.
+    fn look(&mut self, deadline: Option<Instant>) -> News {
+        let limit = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let nothing = PollFlags::empty();
+        let mut fds = [
+            PollFd::from_borrowed_fd(stdin(), PollFlags::IN),
+            PollFd::new(&self.signals, PollFlags::IN),
+            // What is not there is asked for nothing.
+            match &self.input {
+                Some(input) => PollFd::new(input, PollFlags::OUT),
+                None => PollFd::new(&self.null, nothing),
+            },
+            match &self.incoming {
+                Some(incoming) if incoming.is_open() => PollFd::from_borrowed_fd(incoming.as_fd(), PollFlags::IN),
+                _ => PollFd::new(&self.null, nothing),
+            },
+            match self.witness.as_ref().and_then(Witness::listener) {
+                Some(listener) => PollFd::from_borrowed_fd(listener, PollFlags::IN),
+                None => PollFd::new(&self.null, nothing),
+            },
+        ];
+        if poll(&mut fds, limit.as_ref()).is_err() {
+            return News::None;
+        }
+        let can_be_seen = fds.last().is_some_and(|fd| fd.revents().contains(PollFlags::IN));
+        let [control, signals, input, channel, witness] = fds.map(|fd| !fd.revents().is_empty());
+        if let Some(seen_by) = self.witness.as_mut().filter(|_| witness) {
+            if can_be_seen { seen_by.look() } else { seen_by.leave() }
+        }
+        if input {
+            self.feed();
+        }
+        if channel && let Some(incoming) = &mut self.incoming {
+            incoming.take();
+        }
+        let mut news = News::None;
+        while signals && let Ok(Some(signal)) = self.signals.read_signal() {
+            if i32::try_from(signal.ssi_signo) != Ok(Caught::SIGCHLD as i32) {
+                news = News::Stop;
+            }
+        }
+        if control {
+            self.is_deserted = !hear(&mut self.inbox);
+            while let Some(message) = self.inbox.next() {
+                if Order::decode(&message) == Some(Order::Stop) {
+                    news = News::Stop;
+                }
+            }
+        }
+        news
+    }
+
+    /// Gives the tool as much of its input as it takes now.
+    fn feed(&mut self) {
+        while let Some(input) = &self.input {
+            let rest = self.work.input.get(self.fed..).unwrap_or_default();
+            match write(input, rest) {
+                Ok(written) if written < rest.len() => self.fed += written,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                // All of it, or nobody reads any more.
+                Ok(_) | Err(_) => {
+                    self.input = None;
+                    self.work.input = Vec::new();
+                }
+            }
+        }
+    }
+
+    /// Takes leave of the dead; says whether nobody is left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    if u32::try_from(pid.as_raw_nonzero().get()) == Ok(self.tool) {
+                        self.status = Some((status, Instant::now()));
+                    }
+                }
+                Ok(None) => return false,
+                Err(Errno::INTR) => {}
+                Err(_) => {
+                    self.is_alone = true;
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Asks all of the tool to end; returns when it has to be gone.
+    fn ask_to_stop(&mut self, reason: Reason, grace: Duration) -> Option<Instant> {
+        self.asked = Some(reason);
+        signal_below(Some(Signal::TERM), |_| false);
+        // One that is stopped could not even hear it.
+        signal_below(Some(Signal::CONT), |_| false);
+        Instant::now().checked_add(grace)
+    }
+
+    fn end(&self, started: Instant, leftovers: u32) -> End {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
+        let time = |value: nix::sys::time::TimeVal| {
+            let micros = value.tv_sec().saturating_mul(1_000_000).saturating_add(value.tv_usec());
+            Duration::from_micros(u64::try_from(micros).unwrap_or_default())
+        };
+        End {
+            exit_code: self.status.and_then(|(status, _)| status.exit_status()),
+            signal: self.status.and_then(|(status, _)| status.terminating_signal()),
+            timed_out: self.asked == Some(Reason::TimedOut),
+            stopped: self.asked == Some(Reason::Stopped),
+            leftovers,
+            cpu: usage.map(|usage| time(usage.user_time()) + time(usage.system_time())).unwrap_or_default(),
+            peak_memory: usage.and_then(|usage| u64::try_from(usage.max_rss()).ok()).unwrap_or_default() * 1024,
+            duration: self.status.map_or_else(|| started.elapsed(), |(_, ended)| ended.duration_since(started)),
+        }
+    }
+}
+
+/// What a look brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    None,
+    Stop,
+}
+
+/// Takes in what piton says; no when it is gone.
+fn hear(inbox: &mut Inbox) -> bool {
+    let mut bytes = vec![0; 64 * 1024];
+    match read(stdin(), &mut bytes) {
+        Ok(0) => false,
+        Ok(length) => {
+            inbox.add(bytes.get(..length).unwrap_or_default());
+            true
+        }
+        Err(err) => matches!(err, Errno::INTR | Errno::AGAIN),
+    }
+}
+
+/// Tells piton something. If it is gone, there is nobody to tell.
+fn tell(report: &Report) {
+    let message = report.encode().unwrap_or_default();
+    let mut rest = message.as_slice();
+    while !rest.is_empty() {
+        match write(stdin(), rest) {
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Starting the tool from inside its supervisor.
+//!
+//! Between `fork` and `exec` the tool's first process gives up what piton had set, takes its limits
+//! and asks the kernel to die with the supervisor. That needs `unsafe`; all of it is in this file.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getpid, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
+};
+
+use super::seccomp::{filter, install, receive_listener};
+use super::witness::Witness;
+use super::{Channel, Watch, Work};
+use crate::exec::invocation::Limits;
+
+/// The tool's descriptor of the private channel.
+const CHANNEL: RawFd = 3;
+
+/// A tool that runs, and this side of its pipes.
+#[derive(Debug)]
+pub(super) struct Launched {
+    /// Its first process.
+    pub(super) pid: u32,
+    /// What it reads from.
+    pub(super) input: Option<OwnedFd>,
+    /// What it writes its result to.
+    pub(super) channel: Option<OwnedFd>,
+    /// Who sees which files it changes.
+    pub(super) witness: Option<Witness>,
+}
+
+/// Closes everything but the standard streams; whatever it was, it was not meant for a supervisor.
+///
+/// Then takes descriptor 3 and keeps it: nothing that the standard library needs may be there when
+/// the tool's channel is put in its place.
+#[expect(unsafe_code, reason = "no safe wrapper closes descriptors of unknown owners")]
+pub(super) fn close_inherited() -> io::Result<OwnedFd> {
+    // SAFETY: called first thing in a process of one thread, in which nothing owns a descriptor yet.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, CHANNEL, libc::c_uint::MAX, 0) != 0 {
+            for fd in CHANNEL..1024 {
+                libc::close(fd);
+            }
+        }
+    }
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+    Ok(null)
+}
+
+/// Starts the tool.
+pub(super) fn launch(work: &Work) -> io::Result<Launched> {
+    let (stdin, input) = if work.input.is_empty() {
+        (Stdio::null(), None)
+    } else {
+        let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+        fcntl_setfl(&ours, OFlags::NONBLOCK)?;
+        (Stdio::from(theirs), Some(ours))
+    };
+    let mut input_end = Some(stdin);
+    let (channel, theirs) = match work.channel {
+        Channel::None => (None, None),
+        Channel::Private => {
+            let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+            fcntl_setfl(&ours, OFlags::NONBLOCK)?;
+            // Out of the way of the descriptor that it will become.
+            (Some(ours), Some(fcntl_dupfd_cloexec(&theirs, CHANNEL + 1)?))
+        }
+    };
+    let watching = match work.watch {
+        Watch::No => None,
+        Watch::Yes => Some(UnixStream::pair()?),
+    };
+    let words = work.argv.get(1..).unwrap_or_default();
+    let name = work.argv.first().cloned().unwrap_or_else(|| work.program.clone().into());
+    let mut start = |program: &Path, name: OsString, words: &[OsString]| {
+        let mut command = process(program);
+        command.arg0(name).args(words).current_dir(&work.folder).env_clear().envs(&work.environment);
+        command.stdin(input_end.take().unwrap_or_else(Stdio::null)).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        let listener = watching.as_ref().map(|(_, theirs)| theirs);
+        prepare(command.process_group(0), &work.limits, theirs.as_ref(), listener)?.spawn()
+    };
+    let child = match start(&work.program, name, words) {
+        // A script without `#!`: shells and `execvp` give it to `sh`. The pipe of its input is gone
+        // with the attempt, so all of it is made again.
+        Err(err) if Errno::from_io_error(&err) == Some(Errno::NOEXEC) && work.program != Path::new("/bin/sh") => {
+            let mut argv = vec![OsString::from("sh"), work.program.clone().into()];
+            argv.extend_from_slice(words);
+            return launch(&Work { program: "/bin/sh".into(), argv, ..work.clone() });
+        }
+        started => started?,
+    };
+    // Its first process has sent it before it became the tool, or never will.
+    let witness = watching.map(|(ours, _)| Witness::new(receive_listener(ours)));
+    Ok(Launched { pid: child.id(), input, channel, witness })
+}
+
+/// Has a command's process do what is left to do before it becomes the tool.
+#[expect(unsafe_code, reason = "what happens between fork and exec")]
+fn prepare<'c>(
+    command: &'c mut Command,
+    limits: &Limits,
+    channel: Option<&OwnedFd>,
+    listener: Option<&UnixStream>,
+) -> io::Result<&'c mut Command> {
+    let limits = resources(limits);
+    let channel = channel.map(AsRawFd::as_raw_fd);
+    let supervisor = getpid();
+    let mut watch = match (listener, filter()) {
+        (Some(listener), Some(filter)) => Some((filter, listener.try_clone()?)),
+        _ => None,
+    };
+    // SAFETY: the supervisor has one thread, so that the new process may do anything that the old one
+    // could. All the same the closure only makes system calls and allocates nothing.
+    let command = unsafe {
+        command.pre_exec(move || {
+            become_tool(supervisor, &limits, channel)?;
+            if let Some((filter, to)) = &mut watch {
+                // Without it nothing is known about what it changes, and that is told.
+                let _ = install(filter, &*to);
+            }
+            Ok(())
+        })
+    };
+    Ok(command)
+}
+
+#[expect(unsafe_code, reason = "dispositions of signals and numbers of descriptors have no owner")]
+fn become_tool(supervisor: Pid, limits: &[(Resource, Rlimit)], channel: Option<RawFd>) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if getppid() != Some(supervisor) {
+        // It died before it could have been noticed.
+        return Err(Errno::SRCH.into());
+    }
+    for signal in 1..=64 {
+        // SAFETY: the default disposition runs no code of this process. Two cannot be set, and need not.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: a set of signals is plain data, which `sigemptyset` fills before it is read.
+    let is_unmasked = unsafe {
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none) == 0
+            && libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) == 0
+    };
+    if !is_unmasked {
+        return Err(io::Error::last_os_error());
+    }
+    if let Some(channel) = channel {
+        // SAFETY: descriptor 3 was taken by `close_inherited` and is used for nothing else.
+        if unsafe { libc::dup2(channel, CHANNEL) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    for (resource, limit) in limits {
+        setrlimit(*resource, *limit)?;
+    }
+    Ok(())
+}
+
+/// The limits as the kernel takes them: never above what this process may have itself.
+///
+/// The number of processes is counted per user, and not at all for root.
+fn resources(limits: &Limits) -> Vec<(Resource, Rlimit)> {
+    let Limits { memory, file_size, cpu_seconds, open_files, processes } = *limits;
+    let wanted = [
+        (Resource::Core, Some(0)),
+        (Resource::As, memory),
+        (Resource::Fsize, file_size),
+        (Resource::Cpu, cpu_seconds),
+        (Resource::Nofile, open_files),
+        (Resource::Nproc, processes),
+    ];
+    let mut resources = Vec::new();
+    for (resource, value) in wanted {
+        let Some(value) = value else { continue };
+        let highest = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        let current = value.min(highest);
+        // A process that used up its time is told so before it is killed.
+        let maximum = if resource == Resource::Cpu { current.saturating_add(1).min(highest) } else { current };
+        resources.push((resource, Rlimit { current: Some(current), maximum: Some(maximum) }));
+    }
+    resources
+}
+
+#[expect(clippy::disallowed_methods, reason = "exec is the home of processes")]
+fn process(program: &Path) -> Command {
+    Command::new(program)
+}

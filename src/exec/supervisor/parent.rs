@@ -1,0 +1,358 @@
+//! piton's side: handing the work over, reading what the tool writes, hearing how it ended.
+//!
+//! One loop waits for the supervisor, both streams and requests to stop. When the supervisor itself
+//! is gone, what is left of the tool is looked for and killed from here.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, read};
+
+use super::capture::Capture;
+use super::protocol::{End, Inbox, Order, Report};
+use super::{Ended, MARK, MODE, ResultFault, STOP_GRACE, Stream, SupervisorError, TIMEOUT_GRACE, Touched, Work};
+use crate::exec::interrupt::Interrupts;
+use crate::exec::process::{kill_marked, kill_session, own_children};
+
+/// How long a supervisor may take beyond what it was given, until it is taken for lost.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long the streams are read on when nothing of the tool is left.
+const DRAINING_TIME: Duration = Duration::from_millis(200);
+
+/// How much is read then at most: more than any pipe holds.
+const DRAINED: usize = 4 * 1024 * 1024;
+
+/// A supervisor that waits for work.
+#[derive(Debug)]
+pub struct Supervisor {
+    child: Child,
+    control: UnixStream,
+    ended: Option<ExitStatus>,
+}
+
+impl Supervisor {
+    /// Starts one that the next [`Supervisor::start`] hands out: whoever knows early that one will be
+    /// needed does not have to wait for it later. One that nobody asks for ends with this process.
+    pub fn start_ahead(program: &Path) {
+        // What keeps it from starting will be told to whoever needs it.
+        if let Ok(supervisor) = Self::start(program) {
+            *spare() = Some(supervisor);
+        }
+    }
+
+    /// Starts one. `program` is piton itself.
+    pub fn start(program: &Path) -> Result<Self, SupervisorError> {
+        let ready = spare().take();
+        if let Some(mut supervisor) = ready
+            && !supervisor.is_gone()
+        {
+            return Ok(supervisor);
+        }
+        let (control, theirs) = UnixStream::pair().map_err(SupervisorError::NotStarted)?;
+        let mut command = process(program);
+        command.arg0("piton").arg(MODE).env_clear();
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        leaving().retain_mut(|supervisor| !supervisor.is_gone());
+        let mut children = own_children();
+        let child = command.spawn().map_err(SupervisorError::NotStarted)?;
+        children.insert(child.id());
+        Ok(Self { child, control, ended: None })
+    }
+
+    /// The id of its process, which leads a session and a process group.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Has work done to its end; `on_output` sees what the tool writes as it comes.
+    pub fn run(
+        mut self,
+        work: &Work,
+        interrupts: &mut Interrupts,
+        on_output: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<Ended, SupervisorError> {
+        if interrupts.received().is_some() {
+            return Ok(Talk::new(work).ended(&End { stopped: true, ..End::default() }));
+        }
+        let order = Order::Work(Box::new(work.clone())).encode();
+        let order = order.ok_or_else(|| SupervisorError::NotStarted(io::ErrorKind::FileTooLarge.into()))?;
+        let sent = self.control.set_write_timeout(Some(PATIENCE)).and_then(|()| self.control.write_all(&order));
+        drop(order);
+        let mut talk = Talk::new(work);
+        let outcome = match sent {
+            Ok(()) => talk.listen(&mut self, interrupts, on_output),
+            Err(err) => Err(SupervisorError::NotStarted(err)),
+        };
+        match outcome {
+            Ok(Some(end)) => {
+                self.leave();
+                Ok(talk.ended(&end))
+            }
+            Ok(None) => {
+                self.bury(work);
+                // Ctrl-C may reach it before it has a session of its own.
+                let was_killed = self.ended.is_some_and(|status| status.signal().is_some());
+                match (talk.has_started, was_killed, interrupts.received()) {
+                    (false, true, Some(_)) => Ok(talk.ended(&End { stopped: true, ..End::default() })),
+                    (false, false, _) => Err(SupervisorError::NotStarted(io::ErrorKind::UnexpectedEof.into())),
+                    _ => Err(SupervisorError::Lost),
+                }
+            }
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Ends what a supervisor that is gone has left behind.
+    fn bury(&mut self, work: &Work) {
+        let _ = self.child.kill();
+        // Before it is reaped its id, which is that of the session, belongs to nobody else.
+        kill_session(self.child.id());
+        let run = work.environment.iter().find(|(name, _)| name.as_os_str() == MARK);
+        if let Some(run) = run.and_then(|(_, value)| value.to_str()) {
+            kill_marked(MARK, run);
+        }
+        self.reap();
+    }
+
+    /// Lets it go: its tool is gone, and how long it takes to end itself need not hold up anybody.
+    fn leave(mut self) {
+        let _ = self.child.kill();
+        leaving().push(self);
+    }
+
+    /// Whether it has ended; then nothing of it is left.
+    fn is_gone(&mut self) -> bool {
+        if self.ended.is_none()
+            && let Ok(Some(status)) = self.child.try_wait()
+        {
+            self.ended = Some(status);
+            own_children().remove(&self.child.id());
+        }
+        self.ended.is_some()
+    }
+
+    fn reap(&mut self) {
+        if self.ended.is_none() {
+            self.ended = self.child.wait().ok();
+            own_children().remove(&self.child.id());
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // It ends by itself, and all of its work before it.
+        let _ = self.control.shutdown(Shutdown::Both);
+        let deadline = Instant::now() + PATIENCE;
+        let mut pause = Duration::from_micros(200);
+        while !self.is_gone() {
+            if Instant::now() >= deadline {
+                let _ = self.child.kill();
+                return self.reap();
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A supervisor that was started ahead.
+fn spare() -> MutexGuard<'static, Option<Supervisor>> {
+    static SPARE: Mutex<Option<Supervisor>> = Mutex::new(None);
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Supervisors whose work is done and that have not ended yet.
+fn leaving() -> MutexGuard<'static, Vec<Supervisor>> {
+    static LEAVING: Mutex<Vec<Supervisor>> = Mutex::new(Vec::new());
+    LEAVING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is known so far about work that is being done.
+struct Talk {
+    began: Instant,
+    deadline: Option<Instant>,
+    program: std::path::PathBuf,
+    inbox: Inbox,
+    has_started: bool,
+    failed: Option<i32>,
+    end: Option<End>,
+    result: Option<Vec<u8>>,
+    result_fault: Option<ResultFault>,
+    touched: Touched,
+    stdout: Capture,
+    stderr: Capture,
+}
+
+impl Talk {
+    fn new(work: &Work) -> Self {
+        let began = Instant::now();
+        let patience = work.timeout.and_then(|limit| limit.checked_add(TIMEOUT_GRACE + PATIENCE));
+        Self {
+            began,
+            deadline: patience.and_then(|patience| began.checked_add(patience)),
+            program: work.program.clone(),
+            inbox: Inbox::default(),
+            has_started: false,
+            failed: None,
+            end: None,
+            result: None,
+            result_fault: None,
+            touched: Touched::Unknown,
+            stdout: Capture::new(work.kept),
+            stderr: Capture::new(work.kept),
+        }
+    }
+
+    /// Listens until the end is told; none when the supervisor is gone before that.
+    fn listen(
+        &mut self,
+        supervisor: &mut Supervisor,
+        interrupts: &mut Interrupts,
+        on_output: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<Option<End>, SupervisorError> {
+        let mut stdout = supervisor.child.stdout.take().map(OwnedFd::from);
+        let mut stderr = supervisor.child.stderr.take().map(OwnedFd::from);
+        let mut asked = false;
+        let mut buffer = vec![0; 64 * 1024];
+        while self.end.is_none() {
+            if let Some(errno) = self.failed {
+                let source = io::Error::from_raw_os_error(errno);
+                return Err(SupervisorError::Program { program: self.program.clone(), source });
+            }
+            if interrupts.received().is_some() && !asked {
+                asked = true;
+                self.deadline = Instant::now().checked_add(STOP_GRACE + PATIENCE);
+                // If it cannot be told it is gone, which is noticed below.
+                let _ = supervisor.control.write_all(&Order::Stop.encode().unwrap_or_default());
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(None);
+            }
+            let control = supervisor.control.as_fd();
+            let fds = [Some(control), Some(interrupts.news()), as_fd(stdout.as_ref()), as_fd(stderr.as_ref())];
+            let [control, news, has_stdout, has_stderr] = await_any(fds, self.deadline);
+            if has_stdout {
+                take(&mut stdout, &mut buffer, &mut self.stdout, Stream::Stdout, on_output);
+            }
+            if has_stderr {
+                take(&mut stderr, &mut buffer, &mut self.stderr, Stream::Stderr, on_output);
+            }
+            if news {
+                interrupts.take_news();
+            }
+            if control && !self.hear(&mut supervisor.control, &mut buffer) {
+                break;
+            }
+        }
+        let mut drained = 0;
+        let deadline = Instant::now().checked_add(DRAINING_TIME);
+        while (stdout.is_some() || stderr.is_some()) && drained < DRAINED {
+            let [has_stdout, has_stderr] = await_any([as_fd(stdout.as_ref()), as_fd(stderr.as_ref())], deadline);
+            if has_stdout {
+                drained += take(&mut stdout, &mut buffer, &mut self.stdout, Stream::Stdout, on_output);
+            }
+            if has_stderr {
+                drained += take(&mut stderr, &mut buffer, &mut self.stderr, Stream::Stderr, on_output);
+            }
+            if !has_stdout && !has_stderr {
+                break;
+            }
+        }
+        Ok(self.end.take())
+    }
+
+    /// Takes in what the supervisor says; no when it is gone.
+    fn hear(&mut self, control: &mut UnixStream, buffer: &mut [u8]) -> bool {
+        match control.read(buffer) {
+            Ok(0) => return false,
+            Ok(length) => self.inbox.add(buffer.get(..length).unwrap_or_default()),
+            Err(err) => return err.kind() == io::ErrorKind::Interrupted,
+        }
+        while let Some(message) = self.inbox.next() {
+            match Report::decode(&message) {
+                Some(Report::Started(_)) => self.has_started = true,
+                Some(Report::Failed(errno)) => self.failed = Some(errno),
+                Some(Report::Result(bytes)) => self.result = Some(bytes),
+                Some(Report::NoResult(fault)) => self.result_fault = Some(fault),
+                Some(Report::Touched(paths)) => self.touched = Touched::Paths(paths),
+                Some(Report::Ended(end)) => self.end = Some(end),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn ended(self, end: &End) -> Ended {
+        let duration = if end.duration.is_zero() { self.began.elapsed() } else { end.duration };
+        Ended {
+            exit_code: end.exit_code,
+            signal: end.signal,
+            duration,
+            timed_out: end.timed_out,
+            interrupted: end.stopped,
+            stdout: self.stdout.finish(),
+            stderr: self.stderr.finish(),
+            result: self.result,
+            result_fault: self.result_fault,
+            touched: self.touched,
+            leftovers: end.leftovers,
+            cpu: end.cpu,
+            peak_memory: end.peak_memory,
+        }
+    }
+}
+
+fn as_fd(fd: Option<&OwnedFd>) -> Option<BorrowedFd<'_>> {
+    fd.map(AsFd::as_fd)
+}
+
+/// Waits until something can be read; says of each whether it can.
+fn await_any<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], deadline: Option<Instant>) -> [bool; N] {
+    let limit = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    let mut waiting: Vec<PollFd<'_>> =
+        fds.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let is_known = poll(&mut waiting, limit.as_ref()).is_ok();
+    let mut answers = waiting.iter().map(|fd| is_known && !fd.revents().is_empty());
+    fds.map(|fd| fd.is_some() && answers.next().unwrap_or_default())
+}
+
+/// Reads once from a stream, and forgets it when it has ended; returns how much there was.
+fn take(
+    stream: &mut Option<OwnedFd>,
+    buffer: &mut [u8],
+    capture: &mut Capture,
+    which: Stream,
+    on_output: &mut dyn FnMut(Stream, &[u8]),
+) -> usize {
+    let Some(fd) = stream else { return 0 };
+    match read(fd, &mut *buffer) {
+        Ok(length) if length > 0 => {
+            let bytes = buffer.get(..length).unwrap_or_default();
+            capture.add(bytes);
+            on_output(which, bytes);
+            length
+        }
+        Err(Errno::INTR) => 0,
+        Ok(_) | Err(_) => {
+            *stream = None;
+            0
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "exec is the home of processes")]
+fn process(program: &Path) -> Command {
+    Command::new(program)
+}

@@ -1,0 +1,323 @@
+//! What piton and its supervisors say to each other.
+//!
+//! A message is its length in four bytes, a byte that tells its kind, and its fields. Words,
+//! variables and input are bytes and stay what they are. [`Inbox`] puts together what arrives in pieces.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::touched::TouchedPaths;
+use super::{Channel, ResultFault, Watch, Work};
+use crate::exec::invocation::Limits;
+
+/// What piton tells a supervisor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Run this.
+    Work(Box<Work>),
+    /// End it.
+    Stop,
+}
+
+/// What a supervisor tells piton.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// The tool runs, under this id.
+    Started(u32),
+    /// It could not be started; what the system said.
+    Failed(i32),
+    /// What came over the private channel.
+    Result(Vec<u8>),
+    /// Why nothing came over the private channel, though something was begun.
+    NoResult(ResultFault),
+    /// What it may have changed.
+    Touched(TouchedPaths),
+    /// Nothing of it is left.
+    Ended(End),
+}
+
+/// How the tool ended, as its supervisor saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) exit_code: Option<i32>,
+    pub(super) signal: Option<i32>,
+    pub(super) timed_out: bool,
+    pub(super) stopped: bool,
+    pub(super) leftovers: u32,
+    pub(super) cpu: Duration,
+    pub(super) peak_memory: u64,
+    pub(super) duration: Duration,
+}
+
+/// Bytes on their way to messages.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    bytes: Vec<u8>,
+}
+
+impl Inbox {
+    /// Takes in what arrived.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole message, without its length.
+    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+        let (length, rest) = self.bytes.split_first_chunk::<4>()?;
+        let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+        let message = rest.get(..length)?.to_vec();
+        self.bytes.drain(..length + 4);
+        Some(message)
+    }
+}
+
+impl Order {
+    /// The message as it is sent; none when it is too large for one.
+    pub(super) fn encode(&self) -> Option<Vec<u8>> {
+        let mut writer = Writer::default();
+        match self {
+            Self::Work(work) => {
+                writer.byte(b'W');
+                writer.bytes(work.program.as_os_str().as_bytes());
+                writer.number(work.argv.len() as u64);
+                for word in &work.argv {
+                    writer.bytes(word.as_bytes());
+                }
+                writer.bytes(work.folder.as_os_str().as_bytes());
+                writer.number(work.environment.len() as u64);
+                for (name, value) in &work.environment {
+                    writer.bytes(name.as_bytes());
+                    writer.bytes(value.as_bytes());
+                }
+                writer.bytes(&work.input);
+                writer.byte(u8::from(work.channel == Channel::Private));
+                writer.byte(u8::from(work.watch == Watch::Yes));
+                writer.optional(work.timeout.map(in_micros));
+                let Limits { memory, file_size, cpu_seconds, open_files, processes } = work.limits;
+                for limit in [memory, file_size, cpu_seconds, open_files, processes] {
+                    writer.optional(limit);
+                }
+            }
+            Self::Stop => writer.byte(b'S'),
+        }
+        writer.finish()
+    }
+
+    /// Reads a message; none when it is none of ours.
+    pub(super) fn decode(message: &[u8]) -> Option<Self> {
+        let mut reader = Reader { rest: message };
+        match reader.byte()? {
+            b'W' => {
+                let program = PathBuf::from(reader.word()?);
+                let mut argv = Vec::new();
+                for _ in 0..reader.number()? {
+                    argv.push(reader.word()?);
+                }
+                let folder = PathBuf::from(reader.word()?);
+                let mut environment = BTreeMap::new();
+                for _ in 0..reader.number()? {
+                    environment.insert(reader.word()?, reader.word()?);
+                }
+                let input = reader.bytes()?.to_vec();
+                let channel = if reader.byte()? == 0 { Channel::None } else { Channel::Private };
+                let watch = if reader.byte()? == 0 { Watch::No } else { Watch::Yes };
+                let timeout = reader.optional()?.map(Duration::from_micros);
+                let limits = Limits {
+                    memory: reader.optional()?,
+                    file_size: reader.optional()?,
+                    cpu_seconds: reader.optional()?,
+                    open_files: reader.optional()?,
+                    processes: reader.optional()?,
+                };
+                let kept = 0;
+                let work = Work { program, argv, folder, environment, input, channel, watch, timeout, limits, kept };
+                Some(Self::Work(Box::new(work)))
+            }
+            b'S' => Some(Self::Stop),
+            _ => None,
+        }
+    }
+}
+
+impl Report {
+    /// The message as it is sent; none when it is too large for one.
+    pub(super) fn encode(&self) -> Option<Vec<u8>> {
+        let mut writer = Writer::default();
+        match self {
+            Self::Started(pid) => {
+                writer.byte(b's');
+                writer.number((*pid).into());
+            }
+            Self::Failed(errno) => {
+                writer.byte(b'f');
+                writer.signed(*errno);
+            }
+            Self::Result(bytes) => {
+                writer.byte(b'r');
+                writer.bytes(bytes);
+            }
+            Self::NoResult(fault) => {
+                writer.byte(b'n');
+                writer.optional(match fault {
+                    ResultFault::TooLarge(size) => Some(*size),
+                    ResultFault::CutOff => None,
+                });
+            }
+            Self::Touched(touched) => {
+                writer.byte(b't');
+                for paths in [&touched.paths, &touched.trees] {
+                    writer.number(paths.len() as u64);
+                    for path in paths {
+                        writer.bytes(path.as_os_str().as_bytes());
+                    }
+                }
+                writer.number(touched.inodes.len() as u64);
+                for (device, inode) in &touched.inodes {
+                    writer.number(*device);
+                    writer.number(*inode);
+                }
+            }
+            Self::Ended(end) => {
+                writer.byte(b'e');
+                for code in [end.exit_code, end.signal] {
+                    writer.byte(u8::from(code.is_some()));
+                    writer.signed(code.unwrap_or_default());
+                }
+                writer.byte(u8::from(end.timed_out));
+                writer.byte(u8::from(end.stopped));
+                writer.number(end.leftovers.into());
+                writer.number(in_micros(end.cpu));
+                writer.number(end.peak_memory);
+                writer.number(in_micros(end.duration));
+            }
+        }
+        writer.finish()
+    }
+
+    /// Reads a message; none when it is none of ours.
+    pub(super) fn decode(message: &[u8]) -> Option<Self> {
+        let mut reader = Reader { rest: message };
+        Some(match reader.byte()? {
+            b's' => Self::Started(reader.number()?.try_into().ok()?),
+            b'f' => Self::Failed(reader.signed()?),
+            b'r' => Self::Result(reader.bytes()?.to_vec()),
+            b'n' => Self::NoResult(reader.optional()?.map_or(ResultFault::CutOff, ResultFault::TooLarge)),
+            b't' => {
+                let mut touched = TouchedPaths::default();
+                for paths in [&mut touched.paths, &mut touched.trees] {
+                    for _ in 0..reader.number()? {
+                        paths.insert(reader.word()?.into());
+                    }
+                }
+                for _ in 0..reader.number()? {
+                    touched.inodes.insert((reader.number()?, reader.number()?));
+                }
+                Self::Touched(touched)
+            }
+            b'e' => {
+                let mut code = || Some((reader.byte()? != 0, reader.signed()?));
+                let (exit_code, signal) = (code()?, code()?);
+                Self::Ended(End {
+                    exit_code: Some(exit_code.1).filter(|_| exit_code.0),
+                    signal: Some(signal.1).filter(|_| signal.0),
+                    timed_out: reader.byte()? != 0,
+                    stopped: reader.byte()? != 0,
+                    leftovers: reader.number()?.try_into().ok()?,
+                    cpu: Duration::from_micros(reader.number()?),
+                    peak_memory: reader.number()?,
+                    duration: Duration::from_micros(reader.number()?),
+                })
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn in_micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[derive(Default)]
+struct Writer {
+    body: Vec<u8>,
+}
+
+impl Writer {
+    fn byte(&mut self, byte: u8) {
+        self.body.push(byte);
+    }
+
+    fn number(&mut self, number: u64) {
+        self.body.extend_from_slice(&number.to_be_bytes());
+    }
+
+    fn signed(&mut self, number: i32) {
+        self.body.extend_from_slice(&number.to_be_bytes());
+    }
+
+    fn optional(&mut self, number: Option<u64>) {
+        self.byte(u8::from(number.is_some()));
+        self.number(number.unwrap_or_default());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.body.extend_from_slice(bytes);
+    }
+
+    fn finish(self) -> Option<Vec<u8>> {
+        let length = u32::try_from(self.body.len()).ok()?;
+        let mut message = Vec::with_capacity(self.body.len() + 4);
+        message.extend_from_slice(&length.to_be_bytes());
+        message.extend_from_slice(&self.body);
+        Some(message)
+    }
+}
+
+struct Reader<'m> {
+    rest: &'m [u8],
+}
+
+impl<'m> Reader<'m> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
+        Some(*taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn signed(&mut self) -> Option<i32> {
+        self.take().map(i32::from_be_bytes)
+    }
+
+    #[expect(clippy::option_option, reason = "there may be no number, and there may be no message left")]
+    fn optional(&mut self) -> Option<Option<u64>> {
+        let is_some = self.byte()? != 0;
+        let number = self.number()?;
+        Some(Some(number).filter(|_| is_some))
+    }
+
+    fn bytes(&mut self) -> Option<&'m [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (taken, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    fn word(&mut self) -> Option<OsString> {
+        self.bytes().map(|bytes| OsString::from_vec(bytes.to_vec()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Writing down which files the tool is about to change.
+//!
+//! For each system call that the kernel tells of, the [`Witness`] reads its path from the memory of the
+//! caller, finds out what that path means there, and lets the call go on. What it cannot find out makes
+//! everything unknown, for the rest of the work.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::pread;
+
+use super::seccomp::{self, Notice, SYS_FCHMODAT2};
+use super::touched::{Touched, TouchedPaths, without_links};
+
+/// How much is written down until it is too much.
+const MOST: usize = 100_000;
+
+/// How many symbolic links are followed from one to the next.
+const LINKS: usize = 16;
+
+/// Who sees what a tool does.
+#[derive(Debug)]
+pub(super) struct Witness {
+    listener: Option<OwnedFd>,
+    touched: Option<TouchedPaths>,
+    own_mounts: Option<PathBuf>,
+}
+
+/// What a call means by the last part of its path, where that is a symbolic link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    /// The link.
+    Itself,
+    /// What it points to.
+    Followed,
+}
+
+/// Where a call has a path: the arguments of the folder and of the text, if it has them.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    folder: Option<usize>,
+    text: Option<usize>,
+    last: Last,
+}
+
+/// What a call does to its paths.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// Nothing.
+    None,
+    /// It changes what is there.
+    Change(Place),
+    /// It moves one to the other, or exchanges them.
+    Move(Place, Place),
+}
+
+impl Witness {
+    /// One who is told by a listener; without one, nothing is ever known.
+    pub(super) fn new(listener: Option<OwnedFd>) -> Self {
+        let touched = listener.is_some().then(TouchedPaths::default);
+        Self { listener, touched, own_mounts: fs::read_link("/proc/self/ns/mnt").ok() }
+    }
+
+    /// What can be read from when a call waits.
+    pub(super) fn listener(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Stops listening: everybody who could make a call is gone.
+    pub(super) fn leave(&mut self) {
+        self.listener = None;
+    }
+
+    /// Sees to a call that waits.
+    pub(super) fn look(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        // Gone before it could be asked.
+        let Ok(notice) = seccomp::next(listener) else { return };
+        if let Some(mut touched) = self.touched.take() {
+            let seen = note(&mut touched, &notice, self.own_mounts.as_deref());
+            // Who was killed meanwhile changes nothing any more, whatever could be read of it.
+            let is_sure = seen.is_some() || !seccomp::is_waiting(listener, &notice);
+            self.touched = Some(touched).filter(|touched| is_sure && touched.len() <= MOST);
+        }
+        seccomp::let_go(listener, &notice);
+    }
+
+    /// What was seen.
+    pub(super) fn finish(self) -> Touched {
+        self.touched.map_or(Touched::Unknown, Touched::Paths)
+    }
+}
+
+/// Writes down what a call may change; none when that cannot be said.
+fn note(touched: &mut TouchedPaths, notice: &Notice, own_mounts: Option<&Path>) -> Option<()> {
+    let process = PathBuf::from(format!("/proc/{}", notice.thread));
+    // Elsewhere paths mean something else.
+    let is_here = fs::read_link(process.join("root")).ok()? == Path::new("/")
+        && fs::read_link(process.join("ns/mnt")).ok().as_deref() == own_mounts;
+    if !notice.is_native || !is_here {
+        return None;
+    }
+    let memory = open(process.join("mem"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    match act(notice, &memory)? {
+        Act::None => {}
+        Act::Change(place) => add(touched, resolve(notice, &process, &memory, place)?, place.last, LINKS),
+        Act::Move(from, to) => {
+            let paths = [resolve(notice, &process, &memory, from)?, resolve(notice, &process, &memory, to)?];
+            // A folder takes everything in it along.
+            let is_tree = paths.iter().any(|path| fs::symlink_metadata(path).is_ok_and(|file| file.is_dir()));
+            for path in paths {
+                if is_tree {
+                    touched.trees.insert(without_links(&path));
+                }
+                add(touched, path, Last::Itself, LINKS);
+            }
+        }
+    }
+    Some(())
+}
+
+/// What a call does; none when that is not known.
+fn act(notice: &Notice, memory: &OwnedFd) -> Option<Act> {
+    use Last::{Followed, Itself};
+    let at = |folder, text, last| Place { folder: Some(folder), text: Some(text), last };
+    let here = |text, last| Place { folder: None, text: Some(text), last };
+    #[cfg(target_arch = "x86_64")]
+    match notice.number {
+        libc::SYS_open | libc::SYS_creat | libc::SYS_chmod => return Some(Act::Change(here(0, Followed))),
+        libc::SYS_unlink | libc::SYS_rmdir | libc::SYS_mkdir | libc::SYS_mknod => {
+            return Some(Act::Change(here(0, Itself)));
+        }
+        libc::SYS_link | libc::SYS_symlink => return Some(Act::Change(here(1, Itself))),
+        libc::SYS_rename => return Some(Act::Move(here(0, Itself), here(1, Itself))),
+        _ => {}
+    }
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if notice.number == libc::SYS_renameat {
+        return Some(Act::Move(at(0, 1, Itself), at(2, 3, Itself)));
+    }
+    Some(match notice.number {
+        libc::SYS_renameat2 => Act::Move(at(0, 1, Itself), at(2, 3, Itself)),
+        libc::SYS_openat | libc::SYS_fchmodat | SYS_FCHMODAT2 => Act::Change(at(0, 1, Followed)),
+        libc::SYS_openat2 => {
+            let mut flags = [0; 8];
+            let length = pread(memory, &mut flags, *notice.arguments.get(2)?).ok()?;
+            match seccomp::is_writing(u64::from_ne_bytes(flags)) {
+                true => Act::Change(at(0, 1, Followed)),
+                false if length == flags.len() => Act::None,
+                false => return None,
+            }
+        }
+        libc::SYS_truncate => Act::Change(here(0, Followed)),
+        libc::SYS_unlinkat | libc::SYS_mkdirat | libc::SYS_mknodat => Act::Change(at(0, 1, Itself)),
+        libc::SYS_fchmod => Act::Change(Place { folder: Some(0), text: None, last: Followed }),
+        libc::SYS_symlinkat => Act::Change(at(1, 2, Itself)),
+        libc::SYS_linkat => Act::Change(at(2, 3, Itself)),
+        _ => return None,
+    })
+}
+
+/// The absolute path that a call means, as its process sees it.
+fn resolve(notice: &Notice, process: &Path, memory: &OwnedFd, place: Place) -> Option<PathBuf> {
+    let path = match place.text {
+        Some(argument) => read_path(memory, *notice.arguments.get(argument)?)?,
+        None => PathBuf::new(),
+    };
+    // What a process calls itself is not what its supervisor calls itself.
+    let own = [
+        ("/proc/self", ""),
+        ("/proc/thread-self", ""),
+        ("/dev/fd", "fd"),
+        ("/dev/stdin", "fd/0"),
+        ("/dev/stdout", "fd/1"),
+        ("/dev/stderr", "fd/2"),
+    ];
+    for (name, below) in own {
+        if let Ok(rest) = path.strip_prefix(name) {
+            return Some(process.join(below).join(rest));
+        }
+    }
+    if path.is_absolute() {
+        return Some(path);
+    }
+    let descriptor = place.folder.map(|argument| number(notice, argument)).filter(|fd| *fd != libc::AT_FDCWD);
+    let base = match descriptor {
+        Some(descriptor) => process.join("fd").join(descriptor.to_string()),
+        None => process.join("cwd"),
+    };
+    // With a descriptor that is none the call will fail; then the path does not matter.
+    let base = fs::read_link(base).unwrap_or_else(|_| PathBuf::from("/dev"));
+    Some(if path.as_os_str().is_empty() { base } else { base.join(path) })
+}
+
+/// An argument that is an `int`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "the kernel looks at no more of it")]
+fn number(notice: &Notice, argument: usize) -> i32 {
+    notice.arguments.get(argument).copied().unwrap_or_default() as u32 as i32
+}
+
+/// Reads a path from the memory of a process.
+fn read_path(memory: &OwnedFd, address: u64) -> Option<PathBuf> {
+    let mut bytes = vec![0; 4096];
+    let length = pread(memory, &mut bytes, address).ok()?;
+    bytes.truncate(length);
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    bytes.truncate(end);
+    Some(PathBuf::from(OsString::from_vec(bytes)))
+}
+
+/// Adds a path, what it points to, and its other names.
+fn add(touched: &mut TouchedPaths, path: PathBuf, last: Last, links: usize) {
+    let is_named = matches!(path.components().next_back(), Some(Component::Normal(_)));
+    let path = if is_named { without_links(&path) } else { fs::canonicalize(&path).unwrap_or(path) };
+    // Devices are no files of anybody.
+    if path.starts_with("/dev") && !path.starts_with("/dev/shm") {
+        return;
+    }
+    if let Ok(file) = fs::symlink_metadata(&path) {
+        if file.is_symlink() && last == Last::Followed && links > 0 {
+            if let (Ok(target), Some(parent)) = (fs::read_link(&path), path.parent()) {
+                add(touched, parent.join(target), last, links - 1);
+            }
+        } else if file.is_file() && file.nlink() > 1 {
+            touched.inodes.insert((file.dev(), file.ino()));
+        }
+    }
+    if !path.starts_with("/proc") {
+        touched.paths.insert(path);
+    }
+}

@@ -1,0 +1,166 @@
+//! May a call do what it is about to do, and may a step keep what it has written?
+//!
+//! Directives grant, tools only say what they need. [`judge`] decides on the resolved
+//! [`Invocation`], before anything runs; [`WriteRules`] decide about the files that a step changed.
+//! Deny by default: what is doubtful is not allowed, and a `<deny>` wins over everything. Pure: no I/O.
+
+mod denial;
+mod glob;
+mod line;
+mod matching;
+mod need;
+mod writes;
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exec::invocation::Invocation;
+use crate::item::directive::{Access, Grant};
+
+pub use denial::{Denial, message, way_out};
+pub use glob::{InvalidGlob, PathGlobs};
+pub use writes::WriteRules;
+
+use need::Need;
+
+/// Who allows what a person does themselves.
+const PERSON: &str = "the person at the terminal";
+/// Stands where the name of a directive would, if a call has none.
+const NOBODY: &str = "(none)";
+
+/// By what a permission is enforced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Enforcement {
+    /// The kernel makes anything else impossible.
+    Kernel,
+    /// piton hands out what is granted and nothing else.
+    Broker,
+    /// What was done is compared with the grants, and taken back.
+    AfterTheFact,
+    /// Nothing enforces it; it is on record.
+    DeclaredOnly,
+}
+
+impl Enforcement {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Broker => "broker",
+            Self::AfterTheFact => "after_the_fact",
+            Self::DeclaredOnly => "declared_only",
+        }
+    }
+}
+
+/// On whose authority a call is made.
+#[derive(Clone, Debug)]
+pub enum Authority<'g> {
+    /// A person at the terminal, who may do anything that they may do without piton.
+    Person,
+    /// Directives, the outermost first; each of them has to allow it.
+    Directives(Vec<Caller<'g>>),
+}
+
+/// A directive with what it grants.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'g> {
+    /// Its name.
+    pub name: &'g str,
+    /// What it grants and denies.
+    pub grants: &'g [Grant],
+}
+
+/// What a call needs, what allows it, and how that is enforced; goes into journals.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permission {
+    /// The need as the XML line that would allow it, e.g. `<execute resource="tool" id="greet"/>`.
+    pub need: String,
+    /// Who allows it: the XML of each directive's grant, or `the person at the terminal`.
+    pub granted_by: String,
+    /// By what it is enforced.
+    pub enforcement: Enforcement,
+}
+
+/// What is decided about a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Everything that is allowed.
+    pub permissions: Vec<Permission>,
+    /// Everything that is not; the call may be made only if there is nothing here.
+    pub denials: Vec<Denial>,
+}
+
+/// Decides about a call before anything runs.
+pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
+    let needs = need::of(invocation);
+    let mut verdict = Verdict::default();
+    let callers = match authority {
+        Authority::Person => {
+            let needs = needs.iter().filter(|need| need.wants_grant());
+            verdict.permissions = needs.map(|need| need.permission(PERSON.to_owned())).collect();
+            verdict.permissions.extend(need::declared(invocation, PERSON));
+            return verdict;
+        }
+        Authority::Directives(callers) => callers,
+    };
+    for need in &needs {
+        let judged: Vec<Result<String, Denial>> = match &**callers {
+            [] => vec![Err(need.denial(NOBODY, None))],
+            callers => callers.iter().map(|caller| caller.judge(need)).collect(),
+        };
+        let (granted, denied): (Vec<_>, Vec<_>) = judged.into_iter().partition(Result::is_ok);
+        if denied.is_empty() {
+            let granted: Vec<String> = granted.into_iter().flatten().collect();
+            // A built-in runtime needs no grant, but a `<deny>` may name it.
+            if need.wants_grant() {
+                verdict.permissions.push(need.permission(granted.join(", ")));
+            }
+        }
+        verdict.denials.extend(denied.into_iter().filter_map(Result::err));
+    }
+    verdict.permissions.extend(callers.iter().flat_map(Caller::file_permissions));
+    verdict
+}
+
+impl Verdict {
+    /// Whether the call may be made.
+    pub fn is_allowed(&self) -> bool {
+        self.denials.is_empty()
+    }
+}
+
+impl Caller<'_> {
+    /// The grant that covers a need, or why none does.
+    fn judge(&self, need: &Need<'_>) -> Result<String, Denial> {
+        if let Some(deny) = self.grants.iter().find(|grant| grant.deny && need.is_denied_by(&grant.access)) {
+            return Err(need.denial(self.name, Some(line::of(deny))));
+        }
+        if !need.wants_grant() {
+            return Ok(String::new());
+        }
+        match self.grants.iter().find(|grant| !grant.deny && need.is_allowed_by(&grant.access)) {
+            Some(grant) => Ok(self.signed(grant)),
+            None => Err(need.denial(self.name, None)),
+        }
+    }
+
+    /// What it grants about files: no need of a call names files, so all of it is on record.
+    fn file_permissions(&self) -> impl Iterator<Item = Permission> {
+        self.grants.iter().filter(|grant| !grant.deny).filter_map(|grant| {
+            let enforcement = match &grant.access {
+                Access::Read { .. } => Enforcement::DeclaredOnly,
+                Access::Write { .. } => Enforcement::AfterTheFact,
+                _ => return None,
+            };
+            Some(Permission { need: line::of(grant), granted_by: self.signed(grant), enforcement })
+        })
+    }
+
+    fn signed(&self, grant: &Grant) -> String {
+        format!("{} in `{}`", line::of(grant), self.name)
+    }
+}

@@ -1,0 +1,109 @@
+//! Globs for the files of a project, as grants, tools and `--writes` give them.
+//!
+//! Relative to the project. `*` and `?` stay inside one folder and match dotfiles, `**` crosses folders.
+//! `docs` and `docs/` mean everything below the folder. Nothing matches `.git`, in any disguise, nor a
+//! path that is absolute or holds `..`; only a glob that begins with `.ai/` matches below `.ai/`.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::checkpoint::path::RepoPath;
+
+const ITEMS: &str = ".ai";
+
+/// Globs for files, compiled.
+#[derive(Clone, Debug)]
+pub struct PathGlobs {
+    written: Vec<String>,
+    all: GlobSet,
+    /// Those that name `.ai`.
+    items: GlobSet,
+}
+
+/// A text that is no glob.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{glob}` is not a glob: {reason}")]
+pub struct InvalidGlob {
+    /// The text.
+    pub glob: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl PathGlobs {
+    /// Compiles globs.
+    pub fn new<'g>(globs: impl IntoIterator<Item = &'g str>) -> Result<Self, InvalidGlob> {
+        let (mut all, mut items) = (GlobSetBuilder::new(), GlobSetBuilder::new());
+        let mut written = Vec::new();
+        for text in globs {
+            for glob in compile(text)? {
+                if glob.glob().split('/').next() == Some(ITEMS) {
+                    items.add(glob.clone());
+                }
+                all.add(glob);
+            }
+            written.push(text.to_owned());
+        }
+        let build = |set: GlobSetBuilder| {
+            set.build().map_err(|err| InvalidGlob { glob: written.join(", "), reason: err.kind().to_string() })
+        };
+        let (all, items) = (build(all)?, build(items)?);
+        Ok(Self { written, all, items })
+    }
+
+    /// Compiles those that are globs and leaves out the rest.
+    pub(super) fn of_valid<'g>(globs: impl IntoIterator<Item = &'g str>) -> Self {
+        let valid = globs.into_iter().filter(|glob| compile(glob).is_ok());
+        let nothing = |_| Self { written: Vec::new(), all: GlobSet::empty(), items: GlobSet::empty() };
+        Self::new(valid).unwrap_or_else(nothing)
+    }
+
+    /// The globs as they were written.
+    pub fn written(&self) -> &[String] {
+        &self.written
+    }
+
+    /// Whether one of them covers a file; `path` is relative to the project.
+    pub fn covers(&self, path: &Path) -> bool {
+        let name = RepoPath::from_bytes(path.as_os_str().as_bytes());
+        let set = if is_item(&name) { &self.items } else { &self.all };
+        name.is_safe() && set.is_match(path)
+    }
+
+    /// Whether one of them matches a file, below `.ai/` too: what takes away spares nothing.
+    pub(super) fn touches(&self, path: &Path) -> bool {
+        self.all.is_match(path)
+    }
+}
+
+/// Whether a path lies in `.ai`, also as a file system that ignores case sees it.
+fn is_item(path: &RepoPath) -> bool {
+    path.components().next().is_some_and(|first| first.eq_ignore_ascii_case(ITEMS.as_bytes()))
+}
+
+/// The globs that a text stands for.
+fn compile(text: &str) -> Result<Vec<Glob>, InvalidGlob> {
+    let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let is_folder = text.ends_with('/') || text.ends_with("/.");
+    let is_glob = text.contains(['*', '?', '[', ']', '{', '}', '\\']);
+    let glob = parts.join("/");
+    let meant = match &*glob {
+        _ if text.is_empty() => vec![],
+        "" => vec!["**".to_owned()],
+        _ if is_folder => vec![format!("{glob}/**")],
+        _ if is_glob => vec![glob],
+        _ => vec![format!("{glob}/**"), glob],
+    };
+    // An absolute path would have lost its first `/` above, and `..` matches nothing that is ever judged: a
+    // deny that takes nothing away must not look like one.
+    if text.starts_with('/') || parts.contains(&"..") {
+        return Err(InvalidGlob { glob: text.to_owned(), reason: "it leaves the project".to_owned() });
+    }
+    let build = |glob: &String| {
+        let built = GlobBuilder::new(glob).literal_separator(true).backslash_escape(true).build();
+        built.map_err(|err| InvalidGlob { glob: text.to_owned(), reason: err.kind().to_string() })
+    };
+    meant.iter().map(build).collect()
+}

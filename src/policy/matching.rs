@@ -1,0 +1,161 @@
+//! Which grant covers which tool, command or variable.
+//!
+//! A grant is read narrowly and a `<deny>` widely. `*` in an id stands for any text, slashes included,
+//! so that `*` is every tool. RYE writes ids with dots (`rye.file-system.*`): its forms match both.
+
+use globset::GlobBuilder;
+use serde_json::Value;
+
+use crate::exec::invocation::Link;
+use crate::item::directive::Access;
+use crate::item::store::Layer;
+use crate::item::tool::ToolKind;
+
+/// The types that a link goes by.
+#[derive(Clone, Debug)]
+pub(super) struct Types<'i> {
+    /// The normalised kind, and the language of the runtime that really runs it.
+    resolved: Vec<String>,
+    /// What its author wrote.
+    written: &'i str,
+}
+
+/// How a pattern that is no glob is taken; parsed directives hold none.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// It matches nothing.
+    Exact,
+    /// It matches everything.
+    Broken,
+}
+
+/// The words for the languages of built-in runtimes.
+const LANGUAGES: [(&str, &[&str]); 3] =
+    [("python_runtime", &["python"]), ("bash_runtime", &["bash", "shell"]), ("node_runtime", &["node", "javascript"])];
+
+/// Finds the types of a link of a chain.
+pub(super) fn types_of<'i>(link: &'i Link, chain: &'i [Link]) -> Types<'i> {
+    let kind = match serde_json::to_value(link.kind) {
+        Ok(Value::String(kind)) => kind,
+        _ => String::new(),
+    };
+    let mut resolved = vec![kind];
+    if link.kind == ToolKind::Script
+        && let Some(runtime) = chain.iter().find(|link| link.kind == ToolKind::Runtime)
+    {
+        resolved.extend(languages_of(runtime).iter().map(|word| (*word).to_owned()));
+        // A built-in runtime runs one language, whatever the author of the script calls it.
+        if runtime.layer == Layer::Builtin && LANGUAGES.iter().any(|(_, words)| words.contains(&&*link.tool_type)) {
+            return Types { resolved, written: &link.tool_type };
+        }
+    }
+    resolved.push(link.tool_type.clone());
+    Types { resolved, written: &link.tool_type }
+}
+
+fn languages_of(runtime: &Link) -> &'static [&'static str] {
+    let known = LANGUAGES.iter().find(|(id, _)| *id == runtime.id.name());
+    known.map_or(&[], |(_, words)| words)
+}
+
+/// Whether a grant allows to run a tool.
+pub(super) fn allows_tool(access: &Access, link: &Link, types: &Types<'_>) -> bool {
+    let id = link.id.as_str();
+    match access {
+        Access::Tool { id: None, tool_type: None } => false,
+        Access::Tool { id: glob, tool_type } => {
+            glob.as_ref().is_none_or(|glob| is_id(glob, id, Form::Exact))
+                && tool_type
+                    .as_ref()
+                    .is_none_or(|glob| types.resolved.iter().any(|it| !it.is_empty() && is_id(glob, it, Form::Exact)))
+        }
+        Access::Item { verb, item_type, id: glob } => runs_tools(verb, item_type) && is_either(glob, id, Form::Exact),
+        Access::Capability { name } => tools_of(name).is_some_and(|glob| is_either(glob, id, Form::Exact)),
+        _ => false,
+    }
+}
+
+/// Whether a `<deny>` forbids to run a tool; its name alone, without category, is enough.
+pub(super) fn denies_tool(access: &Access, link: &Link, types: &Types<'_>) -> bool {
+    let names = [link.id.as_str(), link.id.name()];
+    let is_named = |glob: &str| names.iter().any(|name| is_either(glob, name, Form::Broken));
+    match access {
+        Access::Tool { id, tool_type } => {
+            let is_typed = |glob: &str| {
+                let mut all = types.resolved.iter().map(String::as_str).chain([types.written]);
+                all.any(|it| is_id(glob, it, Form::Broken))
+            };
+            id.as_deref().is_none_or(is_named) && tool_type.as_deref().is_none_or(is_typed)
+        }
+        Access::Item { verb, item_type, id } => runs_tools(verb, item_type) && is_named(id),
+        // As a grant these name no tool, so they give nothing; taken away, they leave nothing.
+        Access::Capability { name } if matches!(&**name, "kiwi-mcp" | "kiwi-mcp.all" | "kiwi-mcp.execute") => true,
+        Access::Capability { name } => tools_of(name).is_some_and(is_named),
+        _ => false,
+    }
+}
+
+/// Whether this is `<allow>*</allow>` or `<deny>*</deny>`.
+pub(super) fn is_everything(access: &Access) -> bool {
+    matches!(access, Access::Item { verb, item_type, id } if [verb, item_type, id].iter().all(|it| *it == "*"))
+}
+
+fn runs_tools(verb: &str, item_type: &str) -> bool {
+    matches!(verb, "execute" | "*") && matches!(item_type, "tool" | "*")
+}
+
+/// The id glob of a RYE capability that is about running tools: `rye.execute.tool.GLOB`, or `*` in the place of
+/// everything from some part on.
+fn tools_of(capability: &str) -> Option<&str> {
+    let mut rest = capability.strip_prefix("rye.")?;
+    for part in ["execute", "tool"] {
+        if rest == "*" {
+            return Some("*");
+        }
+        let (first, after) = rest.split_once('.')?;
+        if first != part && first != "*" {
+            return None;
+        }
+        rest = after;
+    }
+    Some(rest)
+}
+
+fn is_either(glob: &str, id: &str, form: Form) -> bool {
+    is_id(glob, id, form) || is_id(glob, &id.replace('/', "."), form)
+}
+
+/// Whether an id glob matches; `*` and `?` match slashes too.
+pub(super) fn is_id(glob: &str, id: &str, form: Form) -> bool {
+    match GlobBuilder::new(glob).literal_separator(false).build() {
+        Ok(glob) => glob.compile_matcher().is_match(id),
+        Err(_) => matches!(form, Form::Broken),
+    }
+}
+
+/// Whether the name of a command or variable matches a pattern with `*` and `?`.
+pub(super) fn is_name(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut from) = (0, 0);
+    // Where to go on when the text after the last `*` turns out not to fit: that star takes one more.
+    let mut star: Option<(usize, usize)> = None;
+    while let Some(character) = name.get(from) {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            Some(wanted) if *wanted == '?' || wanted == character => {
+                at += 1;
+                from += 1;
+            }
+            _ => {
+                let Some((starred, taken)) = star else { return false };
+                star = Some((starred, taken + 1));
+                at = starred + 1;
+                from = taken + 1;
+            }
+        }
+    }
+    pattern.iter().skip(at).all(|it| *it == '*')
+}

@@ -1,0 +1,144 @@
+//! What an invocation needs.
+//!
+//! The tool, each link of its chain that is not built in, and what these say they require. Built-in
+//! links come with the tool, but a `<deny>` that names one is honoured.
+
+use super::matching::{self, Form};
+use super::{Denial, Enforcement, Permission, line};
+use crate::exec::invocation::{Invocation, Link};
+use crate::item::directive::Access;
+use crate::item::store::Layer;
+use crate::item::wording::shown;
+
+/// One thing that a call needs.
+#[derive(Clone, Debug)]
+pub(super) enum Need<'i> {
+    /// To run a tool, or a link of its chain.
+    Tool {
+        /// The tool or link.
+        link: &'i Link,
+        /// The types that it goes by.
+        types: matching::Types<'i>,
+        /// Whether it is built in and comes with the tool.
+        comes_along: Coming,
+    },
+    /// To find a command on the search path.
+    Command(&'i str),
+    /// To see a variable of the caller's environment.
+    Variable(&'i str),
+    /// To use another MCP server.
+    Server(&'i str),
+}
+
+/// Whether a link needs a grant of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coming {
+    /// It does.
+    ByGrant,
+    /// It is built in: who may run the tool may run it.
+    WithTheTool,
+}
+
+/// What a call needs, each thing once: tools first, in the order of the chain.
+pub(super) fn of(invocation: &Invocation) -> Vec<Need<'_>> {
+    let links = invocation.chain.iter().enumerate().map(|(at, link)| Need::Tool {
+        link,
+        types: matching::types_of(link, &invocation.chain),
+        comes_along: if at > 0 && link.layer == Layer::Builtin { Coming::WithTheTool } else { Coming::ByGrant },
+    });
+    let requires = &invocation.requires;
+    let commands = once(&requires.commands).map(Need::Command);
+    let variables: Vec<&String> = requires.environment.iter().chain(&invocation.variables).collect();
+    let variables = once(variables).map(Need::Variable);
+    let servers = once(&requires.mcp).map(Need::Server);
+    links.chain(commands).chain(variables).chain(servers).collect()
+}
+
+/// What a tool says it writes, which is all that binds a person.
+pub(super) fn declared(invocation: &Invocation, granted_by: &str) -> Vec<Permission> {
+    let globs = invocation.writes.iter().flatten();
+    let permission = |glob: &String| Permission {
+        need: line::write(glob),
+        granted_by: granted_by.to_owned(),
+        enforcement: Enforcement::AfterTheFact,
+    };
+    globs.map(permission).collect()
+}
+
+impl Need<'_> {
+    /// Whether nothing is allowed without a grant.
+    pub(super) fn wants_grant(&self) -> bool {
+        !matches!(self, Self::Tool { comes_along: Coming::WithTheTool, .. })
+    }
+
+    /// Whether a grant covers it.
+    pub(super) fn is_allowed_by(&self, access: &Access) -> bool {
+        match (self, access) {
+            (Self::Tool { link, types, .. }, access) => matching::allows_tool(access, link, types),
+            (Self::Command(name), Access::Shell { commands: names })
+            | (Self::Variable(name), Access::Env { vars: names }) => {
+                names.iter().any(|glob| matching::is_name(glob, name))
+            }
+            // Nothing says which of a server's tools are needed: part of them is not enough.
+            (Self::Server(name), Access::Mcp { server, tools }) => {
+                (tools.is_empty() || tools.iter().any(|tool| tool == "*")) && matching::is_id(server, name, Form::Exact)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a `<deny>` takes it away; where that is doubtful, it does.
+    pub(super) fn is_denied_by(&self, access: &Access) -> bool {
+        if matching::is_everything(access) {
+            return true;
+        }
+        match (self, access) {
+            (Self::Tool { link, types, .. }, access) => matching::denies_tool(access, link, types),
+            (Self::Server(name), Access::Mcp { server, .. }) => matching::is_id(server, name, Form::Broken),
+            _ => self.is_allowed_by(access),
+        }
+    }
+
+    /// The line that would allow it.
+    fn line(&self) -> String {
+        match self {
+            Self::Tool { link, .. } => line::tool(link.id.as_str()),
+            Self::Command(name) => line::shell(name),
+            Self::Variable(name) => line::env(name),
+            Self::Server(name) => line::mcp(name),
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Tool { link, .. } => format!("run the tool `{}`", link.id),
+            Self::Command(name) => format!("use the command `{}`", shown(name)),
+            Self::Variable(name) => format!("see the variable `{}`", shown(name)),
+            Self::Server(name) => format!("use the MCP server `{}`", shown(name)),
+        }
+    }
+
+    fn enforcement(&self) -> Enforcement {
+        match self {
+            Self::Tool { .. } | Self::Variable(_) | Self::Server(_) => Enforcement::Broker,
+            // A script that may run at all may run any command it finds.
+            Self::Command(_) => Enforcement::DeclaredOnly,
+        }
+    }
+
+    pub(super) fn permission(&self, granted_by: String) -> Permission {
+        Permission { need: self.line(), granted_by, enforcement: self.enforcement() }
+    }
+
+    /// That a directive does not allow it; `denied_by` is what takes it away.
+    pub(super) fn denial(&self, directive: &str, denied_by: Option<String>) -> Denial {
+        let allow_with = denied_by.is_none().then(|| self.line());
+        Denial { what: self.words(), directive: directive.to_owned(), allow_with, denied_by }
+    }
+}
+
+/// The words of a list in their order, without those that came before and empty ones, which name nothing.
+fn once<'i>(words: impl IntoIterator<Item = &'i String>) -> impl Iterator<Item = &'i str> {
+    let mut seen = std::collections::BTreeSet::new();
+    words.into_iter().map(String::as_str).filter(move |word| !word.is_empty() && seen.insert(*word))
+}

@@ -1,0 +1,93 @@
+//! Grants are read by the real parser, so that these tests hold for what stands in files.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Map;
+
+use super::*;
+use crate::exec::invocation::{Action, Limits, Link, Process, Text};
+use crate::item::directive;
+use crate::item::finding::{Findings, Severity, Strength};
+use crate::item::signature::Integrity;
+use crate::item::source::SourceFile;
+use crate::item::store::Layer;
+use crate::item::tool::{Isolation, Outputs, Requires, ToolKind};
+
+mod grants;
+mod properties;
+mod writes;
+
+/// The grants of a directive with these permissions.
+fn grants(permissions: &str) -> Vec<Grant> {
+    let text = format!(
+        "```xml\n<directive name=\"d\" version=\"1.0.0\">\n<permissions>{permissions}</permissions>\n\
+         <process><step name=\"a\"><action>x</action></step></process>\n</directive>\n```\n"
+    );
+    let mut findings = Findings::new(Path::new("d.md"), Strength::Lenient);
+    let source = SourceFile { path: PathBuf::from("d.md"), text, marked: false };
+    let directive = directive::parse(&source, &mut findings).expect("a directive");
+    let errors: Vec<_> = findings.as_slice().iter().filter(|it| it.severity == Severity::Error).collect();
+    assert!(errors.is_empty(), "{permissions}: {errors:?}");
+    directive.permissions
+}
+
+fn link(id: &str, tool_type: &str, kind: ToolKind, layer: Layer) -> Link {
+    Link {
+        id: id.parse().expect("an id"),
+        version: "1.0.0".to_owned(),
+        tool_type: tool_type.to_owned(),
+        kind,
+        layer,
+        file: PathBuf::from("tool.yaml"),
+        signature: Integrity::Unsigned,
+    }
+}
+
+fn invocation(chain: Vec<Link>) -> Invocation {
+    Invocation {
+        chain,
+        command: None,
+        parameters: Map::new(),
+        action: Action::Process(Process {
+            program: Text::plain("bash"),
+            arguments: Vec::new(),
+            folder: PathBuf::from("/project"),
+            environment: std::collections::BTreeMap::new(),
+            input: Vec::new(),
+            script: None,
+            python: None,
+            limits: Limits::default(),
+            install_check: None,
+            install_guide: None,
+        }),
+        timeout: Duration::from_secs(1),
+        isolation: Isolation::Standard,
+        isolation_asked: false,
+        requires: Requires::default(),
+        variables: Vec::new(),
+        mutates_state: None,
+        writes: None,
+        outputs: Outputs::default(),
+        output_schema: None,
+        origins: std::collections::BTreeMap::new(),
+    }
+}
+
+/// A script of the project on a built-in runtime.
+fn script(id: &str, tool_type: &str, runtime: &str) -> Invocation {
+    invocation(vec![
+        link(id, tool_type, ToolKind::Script, Layer::Project),
+        link(runtime, "runtime", ToolKind::Runtime, Layer::Builtin),
+        link("subprocess", "primitive", ToolKind::Primitive, Layer::Builtin),
+    ])
+}
+
+fn judge_by(permissions: &str, invocation: &Invocation) -> Verdict {
+    let grants = grants(permissions);
+    judge(&Authority::Directives(vec![Caller { name: "d", grants: &grants }]), invocation)
+}
+
+fn allows(permissions: &str, invocation: &Invocation) -> bool {
+    judge_by(permissions, invocation).is_allowed()
+}

@@ -1,0 +1,158 @@
+//! Which files a step may change.
+//!
+//! A file has to be among those that the tool says it writes, if it says any, and among those that every
+//! caller grants; a `<deny>` of any caller wins. A person is bound by the tool's own words only.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::glob::PathGlobs;
+use super::{Authority, Caller, NOBODY, line, matching};
+use crate::checkpoint::path::RepoPath;
+use crate::exec::invocation::Invocation;
+use crate::item::directive::Access;
+
+/// Which files of the project a step may change.
+#[derive(Clone, Debug)]
+pub struct WriteRules {
+    /// The tool.
+    tool: String,
+    /// What it says it writes; any file, when it does not say.
+    declared: Option<PathGlobs>,
+    /// What each caller says.
+    callers: Vec<CallerRules>,
+}
+
+#[derive(Clone, Debug)]
+struct CallerRules {
+    name: String,
+    granted: PathGlobs,
+    denied: Denied,
+}
+
+#[derive(Clone, Debug)]
+enum Denied {
+    Everything,
+    Globs(PathGlobs),
+}
+
+impl WriteRules {
+    /// The rules for a call: what its tool says it writes, and what each caller grants.
+    ///
+    /// A text that is no glob grants nothing and denies everything; parsed items hold none.
+    pub fn of(authority: &Authority<'_>, invocation: &Invocation) -> Self {
+        let callers = match authority {
+            Authority::Person => Vec::new(),
+            // Nobody's grants are none at all.
+            Authority::Directives(callers) if callers.is_empty() => {
+                vec![CallerRules::of(&Caller { name: NOBODY, grants: &[] })]
+            }
+            Authority::Directives(callers) => callers.iter().map(CallerRules::of).collect(),
+        };
+        let declared = invocation.writes.as_ref();
+        let declared = declared.map(|globs| PathGlobs::of_valid(globs.iter().map(String::as_str)));
+        Self { tool: invocation.tool(), declared, callers }
+    }
+
+    /// Whether a file may be changed; `path` is relative to the project.
+    pub fn allows(&self, path: &Path) -> bool {
+        is_safe(path)
+            && self.declared.as_ref().is_none_or(|globs| globs.covers(path))
+            && self.callers.iter().all(|caller| caller.grants(path) && !caller.denies(path))
+    }
+
+    /// The line that would allow a file that may not be changed, put into each directive that does not
+    /// grant it; none when no such line would.
+    pub fn allow_with(&self, path: &Path) -> Option<String> {
+        let is_forbidden = !is_safe(path)
+            || self.declared.as_ref().is_some_and(|globs| !globs.covers(path))
+            || self.callers.iter().any(|caller| caller.denies(path));
+        let is_wanting = self.callers.iter().any(|caller| !caller.grants(path));
+        (!is_forbidden && is_wanting).then(|| line::write(&line::exactly(path.as_os_str().as_bytes())))
+    }
+
+    /// What to do about a file that may not be changed.
+    pub fn hint(&self, path: &Path) -> Option<String> {
+        let named = name_of(path);
+        if self.allows(path) {
+            return None;
+        }
+        if !is_safe(path) {
+            return Some(format!("no permission can allow `{named}`: it is git's own, or outside of the project"));
+        }
+        if let Some(globs) = self.declared.as_ref().filter(|globs| !globs.covers(path)) {
+            let declared = globs.written().join(", ");
+            return Some(format!(
+                "the tool `{}` says that it writes `{declared}`; add `{named}` to `writes`",
+                self.tool
+            ));
+        }
+        if let Some(caller) = self.callers.iter().find(|caller| caller.denies(path)) {
+            return Some(format!("a <deny> of directive `{}` forbids to write `{named}`", caller.name));
+        }
+        let wanting = self.callers.iter().filter(|caller| !caller.grants(path)).map(|it| format!("`{}`", it.name));
+        let wanting = wanting.collect::<Vec<_>>().join(" and ");
+        Some(format!("add {} to the <permissions> of {wanting}", self.allow_with(path)?))
+    }
+
+    /// The rules for people: each glob with whose it is, `!` before those that take away. Empty when
+    /// any file may be changed.
+    pub fn globs(&self) -> Vec<String> {
+        let declared = self.declared.iter().flat_map(|globs| listed(globs.written(), "", &self.tool, "nothing"));
+        let callers = self.callers.iter().flat_map(|caller| {
+            let denied = match &caller.denied {
+                Denied::Everything => vec![format!("!** ({})", caller.name)],
+                Denied::Globs(globs) => listed(globs.written(), "!", &caller.name, ""),
+            };
+            listed(caller.granted.written(), "", &caller.name, "nothing").into_iter().chain(denied)
+        });
+        declared.chain(callers).collect()
+    }
+}
+
+impl CallerRules {
+    fn of(caller: &Caller<'_>) -> Self {
+        let (mut granted, mut denied, mut nothing_left) = (Vec::new(), Vec::new(), false);
+        for grant in caller.grants {
+            match (&grant.access, grant.deny) {
+                (Access::Write { path }, false) => granted.push(&**path),
+                (Access::Write { path }, true) => denied.push(&**path),
+                (access, true) => nothing_left |= matching::is_everything(access),
+                _ => {}
+            }
+        }
+        let granted = PathGlobs::of_valid(granted);
+        let denied = match PathGlobs::new(denied) {
+            Ok(globs) if !nothing_left => Denied::Globs(globs),
+            _ => Denied::Everything,
+        };
+        Self { name: caller.name.to_owned(), granted, denied }
+    }
+
+    fn grants(&self, path: &Path) -> bool {
+        self.granted.covers(path)
+    }
+
+    fn denies(&self, path: &Path) -> bool {
+        match &self.denied {
+            Denied::Everything => true,
+            Denied::Globs(globs) => globs.touches(path),
+        }
+    }
+}
+
+fn name_of(path: &Path) -> RepoPath {
+    RepoPath::from_bytes(path.as_os_str().as_bytes())
+}
+
+fn is_safe(path: &Path) -> bool {
+    name_of(path).is_safe()
+}
+
+fn listed(globs: &[String], sign: &str, whose: &str, none: &str) -> Vec<String> {
+    match globs {
+        [] if none.is_empty() => Vec::new(),
+        [] => vec![format!("{none} ({whose})")],
+        globs => globs.iter().map(|glob| format!("{sign}{glob} ({whose})")).collect(),
+    }
+}

@@ -1,0 +1,332 @@
+//! Calling a tool as one step: resolve, judge, snapshot, call, read the result, settle.
+//!
+//! [`plan()`] is everything that can be known before anything runs, and what `--dry-run` shows;
+//! [`Session::call_tool`] carries a [`ToolPlan`] out. Whatever front door asks, the answer is a
+//! [`ToolResult`].
+
+mod plan;
+mod result;
+mod secrecy;
+
+pub use plan::{ToolPlan, ToolRequest, plan};
+pub use result::{ToolResult, ToolStatus};
+
+use std::path::{Path, PathBuf};
+
+use super::error::{RunError, with_causes};
+use super::outputs;
+use super::session::Session;
+use super::settle::{Rules, Settlement, Verdict, Wording};
+use super::step::{StepEnd, milliseconds};
+use crate::checkpoint::attribution::Ownership;
+use crate::checkpoint::watch::GitWatch;
+use crate::exec::call::{self, Machine, Patience, Prepared, Progress, Read};
+use crate::exec::interrupt::{Interrupts, signal_in_words};
+use crate::exec::process;
+use crate::exec::supervisor::{Captured, Ended, Supervisor, Watch};
+use crate::failpoint::failpoint;
+use crate::item::directive::CheckpointMode;
+use crate::journal::event::{Event, StepKind, ToolCall, Written};
+use crate::journal::summary::{ErrorSummary, StepStatus};
+use crate::policy::{Enforcement, Permission};
+use secrecy::Secrets;
+
+/// Sees what happens while a tool runs.
+pub type Listener<'l> = dyn FnMut(Progress<'_>) + 'l;
+
+/// A tool to call as one step.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolStep<'p> {
+    /// What the step is called.
+    pub name: &'p str,
+    /// What will be done.
+    pub plan: &'p ToolPlan,
+    /// The message of its commit, instead of a generated one.
+    pub message: Option<&'p str>,
+}
+
+/// How the call of a tool ended.
+#[derive(Debug)]
+pub struct ToolEnd {
+    /// The end of its step.
+    pub end: StepEnd,
+    /// What it gave back.
+    pub result: ToolResult,
+}
+
+/// What a call came to, before its changes are settled.
+struct Answer {
+    /// How its process ended; none when there was none.
+    ended: Option<Ended>,
+    /// Its result, or why there is none.
+    result: Result<Read, ErrorSummary>,
+    /// Settings and hooks of git that changed meanwhile.
+    git_changed: Vec<String>,
+}
+
+impl Session<'_, '_> {
+    /// Calls a tool as one step under the rules of the run's mode.
+    ///
+    /// Its supervisor is started by whoever asks: early, because that takes as long as all the rest.
+    pub fn call_tool(
+        &mut self,
+        step: ToolStep<'_>,
+        supervisor: Supervisor,
+        listener: &mut Listener<'_>,
+    ) -> Result<ToolEnd, RunError> {
+        let number = self.next_step();
+        let kind = StepKind::Tool(ToolCall { permissions: self.permissions(step.plan), ..step.plan.written_down() });
+        if !step.plan.denials.is_empty() {
+            return self.deny(number, step, kind);
+        }
+        let machine = self.machine();
+        let mut interrupts = Interrupts::listen().map_err(RunError::Signals)?;
+        let program = self.ctx.program.clone();
+        let another = || Supervisor::start(&program);
+        let mut installed = false;
+        let mut tell = |progress: Progress<'_>| {
+            installed |= matches!(progress, Progress::Preparing(_));
+            listener(progress);
+        };
+        let mut prepared = call::prepare(&step.plan.invocation, &machine, &another, &mut interrupts, &mut tell)?;
+        failpoint("tool-prepared");
+        let writes = step.plan.invocation.writes.clone().unwrap_or_default();
+        let before = self.start_step(number, step.name, kind, &writes)?;
+        if before.is_some() {
+            prepared.work.watch = Watch::Yes;
+        }
+        let answer = self.ask(number, step.plan, &machine, supervisor, &prepared, &mut interrupts, listener)?;
+        drop(interrupts);
+        if let Some(checkpointer) = self.checkpointer.as_mut().filter(|_| !answer.git_changed.is_empty()) {
+            // They would run without a supervisor, as if they were the user's own.
+            checkpointer.distrust_hooks();
+        }
+        let settlement = match &before {
+            None => self.skip_checkpoint(number)?,
+            Some(before) => {
+                let tool = step.plan.invocation.tool();
+                let wording =
+                    Wording { name: step.name, given: step.message, tool: Some(&tool), directive: None, undoes: None };
+                let (run, prefix) = (self.run, self.prefix());
+                let top = self.repository()?.top().to_path_buf();
+                let index = self.repository()?.git_dir().join("index");
+                // What else ran in its name was not watched.
+                let others_ran = installed || call::runs_parser(&step.plan.invocation, &machine);
+                let touched = answer.ended.as_ref().map(|ended| &ended.touched).filter(|_| !others_ran);
+                let has = |path: &Path| touched.is_none_or(|touched| touched.has(path));
+                let rules = Rules {
+                    own: Ownership { has: &|path| has(&top.join(path.as_path())), index: has(&index) },
+                    may_change: &|path| step.plan.may_change(&prefix, path),
+                    way_out: &|paths| step.plan.way_out(&prefix, paths, run, number),
+                    declared: step.plan.declared(),
+                };
+                self.settle(number, wording, before, verdict(&answer.result, self.mode), rules)?
+            }
+        };
+        self.end_tool(number, step, answer, settlement)
+    }
+
+    /// Writes down that a call is not allowed. Nothing has run.
+    fn deny(&mut self, number: u32, step: ToolStep<'_>, kind: StepKind) -> Result<ToolEnd, RunError> {
+        self.open(number, step.name, kind, None, &[])?;
+        self.record(&Event::ToolDenied { step: number, denials: step.plan.denials.clone() })?;
+        self.finish_step(number, step.name, StepStatus::Denied, None, None)?;
+        let error = step.plan.denial();
+        let mut result = ToolResult::new(&step.plan.invocation, self.run);
+        result.fail(ToolStatus::Denied, &error);
+        Ok(ToolEnd { end: StepEnd { status: StepStatus::Denied, error: Some(error), interrupted: false }, result })
+    }
+
+    /// Has the call made and its result read.
+    #[expect(clippy::too_many_arguments, reason = "each is made at another moment")]
+    fn ask(
+        &mut self,
+        step: u32,
+        plan: &ToolPlan,
+        machine: &Machine,
+        supervisor: Supervisor,
+        prepared: &Prepared,
+        interrupts: &mut Interrupts,
+        listener: &mut Listener<'_>,
+    ) -> Result<Answer, RunError> {
+        let pid = supervisor.pid();
+        let started = process::start_time(pid).unwrap_or_default();
+        let boot = process::boot_id().unwrap_or_default();
+        let watch = |session: &Self| Some(GitWatch::of(session.checkpointer.as_ref()?.repository()));
+        let git = watch(self);
+        // The supervisor waits for its work until this is on disk.
+        self.record(&Event::ToolStarted { step, pid, started, boot })?;
+        failpoint("tool-announced");
+        let mut relay = |stream, bytes: &[u8]| listener(Progress::Output(stream, bytes));
+        let ended = supervisor.run(&prepared.work, interrupts, &mut relay);
+        let git_changed = match (git, watch(self)) {
+            (Some(before), Some(after)) => after.changed_since(&before),
+            _ => Vec::new(),
+        };
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(err) => {
+                let (code, message, suggestion) = (err.code().to_owned(), with_causes(&err), err.hint());
+                let result = Err(ErrorSummary { code, message, suggestion });
+                return Ok(Answer { ended: None, result, git_changed });
+            }
+        };
+        failpoint("tool-ended");
+        self.record(&Event::ToolFinished {
+            step,
+            exit_code: ended.exit_code,
+            signal: ended.signal,
+            duration_ms: milliseconds(ended.duration),
+            timed_out: ended.timed_out,
+            stdout: Some(written(&ended.stdout)),
+            stderr: Some(written(&ended.stderr)),
+            leftovers: ended.leftovers,
+            git_changed: git_changed.clone(),
+        })?;
+        let result = if let Some(failure) = failure_of(&ended, plan) {
+            Err(failure)
+        } else {
+            let program = self.ctx.program.clone();
+            let again = || Supervisor::start(&program);
+            call::read_result(&plan.invocation, &ended, machine, &again, interrupts).map_err(|err| ErrorSummary {
+                code: err.code().to_owned(),
+                message: with_causes(&err),
+                suggestion: err.hint(),
+            })
+        };
+        failpoint("result-read");
+        Ok(Answer { ended: Some(ended), result, git_changed })
+    }
+
+    fn end_tool(
+        &mut self,
+        number: u32,
+        step: ToolStep<'_>,
+        answer: Answer,
+        settlement: Settlement,
+    ) -> Result<ToolEnd, RunError> {
+        let interrupted = answer.ended.as_ref().is_some_and(|ended| ended.interrupted)
+            || answer.result.as_ref().is_err_and(|error| error.code == "INTERRUPTED");
+        let failed = answer.result.is_err() || settlement.error.is_some();
+        let status = match () {
+            () if !settlement.denied.is_empty() => StepStatus::Denied,
+            () if interrupted => StepStatus::Cancelled,
+            () if failed => StepStatus::Failed,
+            () => StepStatus::Succeeded,
+        };
+        let invocation = &step.plan.invocation;
+        let secrets = Secrets::of(invocation, self.ctx.environment.variables());
+        let mut result = ToolResult::new(invocation, self.run);
+        result.permissions = self.permissions(step.plan);
+        result.unsigned = step.plan.unsigned.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+        if let Some(ended) = &answer.ended {
+            result.tell(ended, &secrets);
+        }
+        result.tell_git(answer.git_changed);
+        // Why the changes were not kept matters more than that the tool failed.
+        let mut error = match (answer.result, settlement.error.clone()) {
+            (Ok(read), None) => {
+                result.warnings.extend(read.warnings.iter().map(|warning| secrets.removed(warning)));
+                result.succeed(secrets.removed_from(read.value));
+                None
+            }
+            (_, Some(error)) | (Err(error), None) => {
+                let message = secrets.removed(&error.message);
+                let suggestion = error.suggestion.map(|text| secrets.removed(&text));
+                let error = ErrorSummary { message, suggestion, ..error };
+                result.fail(status.into(), &error);
+                Some(error)
+            }
+        };
+        result.settled(&settlement, self.mode, invocation.mutates_state);
+        let exit_code = answer.ended.as_ref().and_then(|ended| ended.exit_code);
+        self.finish_step(number, step.name, status, exit_code, settlement.checkpoint)?;
+        failpoint("tool-settled");
+        match outputs::save(&self.ctx.root, invocation.id(), self.ctx.now(), &result) {
+            Ok(path) => {
+                let has_more = |error: &&mut ErrorSummary| error.code == "TOOL_FAILED" && error.suggestion.is_none();
+                if let Some(error) = error.as_mut().filter(has_more) {
+                    error.suggestion = Some(format!("what it wrote is saved in `{path}`"));
+                    result.suggestion.clone_from(&error.suggestion);
+                }
+                result.output_path = Some(path);
+            }
+            Err(err) => result.warnings.push(format!("the result could not be saved: {}", with_causes(&err))),
+        }
+        Ok(ToolEnd { end: StepEnd { status, error, interrupted }, result })
+    }
+
+    /// The permissions of a call. Without snapshots nobody sees afterwards what it wrote.
+    fn permissions(&self, plan: &ToolPlan) -> Vec<Permission> {
+        let mut permissions = plan.permissions.clone();
+        if self.checkpointer.is_none() {
+            let checked = permissions.iter_mut().filter(|it| it.enforcement == Enforcement::AfterTheFact);
+            checked.for_each(|permission| permission.enforcement = Enforcement::DeclaredOnly);
+        }
+        permissions
+    }
+
+    fn machine(&self) -> Machine {
+        Machine {
+            root: self.ctx.root.clone(),
+            cwd: self.ctx.cwd.clone(),
+            home: self.ctx.home.clone(),
+            cache: self.ctx.cache_folder(),
+            temporary: self.ctx.environment.temporary_folder(),
+            environment: self.ctx.environment.without_git_variables(),
+            run: self.run.to_string(),
+            patience: Patience::default(),
+        }
+    }
+
+    /// Where the project lies in the work tree; grants are relative to it.
+    fn prefix(&self) -> PathBuf {
+        let top = self.checkpointer.as_ref().map(|checkpointer| checkpointer.repository().top());
+        top.and_then(|top| self.ctx.root.strip_prefix(top).ok()).map(PathBuf::from).unwrap_or_default()
+    }
+}
+
+fn verdict(result: &Result<Read, ErrorSummary>, mode: CheckpointMode) -> Verdict {
+    match (result, mode) {
+        (Err(_), CheckpointMode::Auto) => Verdict::RollBack("the tool failed"),
+        (Err(_), _) => Verdict::Keep("the tool failed; its changes stay: `piton undo` takes them back"),
+        (Ok(_), CheckpointMode::Auto) => Verdict::Commit,
+        (Ok(_), _) => Verdict::Keep("explicit mode: `piton checkpoint` commits it"),
+    }
+}
+
+fn written(captured: &Captured) -> Written {
+    Written { bytes: captured.total, sha256: captured.sha256.clone() }
+}
+
+/// Why a tool that ended has failed; none when it has not.
+fn failure_of(ended: &Ended, plan: &ToolPlan) -> Option<ErrorSummary> {
+    let id = plan.invocation.id();
+    let (code, message) = match (ended.exit_code, ended.signal) {
+        _ if ended.interrupted => ("INTERRUPTED", format!("tool `{id}` was interrupted")),
+        _ if ended.timed_out => {
+            let limit = plan.invocation.timeout.as_secs_f64();
+            ("TIMED_OUT", format!("tool `{id}` took longer than {limit} s and was stopped"))
+        }
+        (Some(0), _) => return None,
+        (Some(_), _) if let Some(raised) = call::raised(ended).filter(|raised| raised.kind == "NoJson") => {
+            let what = raised.message.strip_prefix("the result is ").unwrap_or(&raised.message);
+            ("NO_JSON", format!("tool `{id}` returned a result that is {what}"))
+        }
+        (Some(_), _) if let Some(raised) = call::raised(ended) => {
+            ("TOOL_FAILED", format!("tool `{id}` raised {}: {}", raised.kind, raised.message))
+        }
+        (Some(status), _) => ("TOOL_FAILED", format!("tool `{id}` exited with status {status}")),
+        (None, Some(signal)) => ("TOOL_FAILED", format!("tool `{id}` was ended by {}", signal_in_words(signal))),
+        (None, None) => ("TOOL_FAILED", format!("tool `{id}` ended in an unknown way")),
+    };
+    let suggestion = match code {
+        "TIMED_OUT" => Some("give it more time with `timeout:` in its manifest".to_owned()),
+        "NO_JSON" => Some("return texts, numbers, booleans, lists, mappings or nothing".to_owned()),
+        "TOOL_FAILED" if ended.stdout.total + ended.stderr.total == 0 => {
+            Some("it wrote nothing; `--dry-run` shows what is called".to_owned())
+        }
+        _ => None,
+    };
+    Some(ErrorSummary { code: code.to_owned(), message, suggestion })
+}

@@ -1,0 +1,275 @@
+//! What a call will do and whether it may, before anything runs.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::checkpoint::path::RepoPath;
+use crate::checkpoint::secret::redacted;
+use crate::config::SignatureRequirement;
+use crate::context::Context;
+use crate::exec::invocation::{Action, Invocation, Process};
+use crate::exec::subprocess::SubprocessError;
+use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
+use crate::item::directive::Directive;
+use crate::item::finding::Severity;
+use crate::item::signature::Integrity;
+use crate::item::store::{ItemKind, ItemStore, Layer};
+use crate::item::tool::Isolation;
+use crate::journal::RunId;
+use crate::journal::event::ToolCall;
+use crate::journal::summary::ErrorSummary;
+use crate::policy::{self, Authority, Caller, Denial, Permission, WriteRules};
+use crate::run::error::RunError;
+use crate::run::settle::Declared;
+
+/// The longest text of a parameter that a journal holds.
+const MOST_TEXT: usize = 1024;
+
+/// A tool to call.
+#[derive(Clone, Debug, Default)]
+pub struct ToolRequest {
+    /// The tool: `id` or `category/id`.
+    pub id: String,
+    /// The command of a tool that has several.
+    pub command: Option<String>,
+    /// Its parameters.
+    pub parameters: Map<String, Value>,
+    /// Parameters as they were typed, `name=value`.
+    pub words: Vec<String>,
+    /// The directive whose permissions it is judged by; none for a person.
+    pub directive: Option<String>,
+    /// Whether a change that the tool did not announce is a failure.
+    pub strict: bool,
+    /// Whether a lower isolation than the one asked for will do.
+    pub allow_degraded: bool,
+}
+
+/// What a call will do, and what is said about it.
+#[derive(Debug, Serialize)]
+pub struct ToolPlan {
+    /// What will be done.
+    pub invocation: Invocation,
+    /// What it needs and is allowed.
+    pub permissions: Vec<Permission>,
+    /// What it needs and is not allowed.
+    pub denials: Vec<Denial>,
+    /// How far it really is kept from the machine.
+    pub isolation: Isolation,
+    /// Why that is less than the level in the invocation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
+    /// Where items that are not signed come from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsigned: Vec<PathBuf>,
+    #[serde(skip)]
+    writes: WriteRules,
+    #[serde(skip)]
+    strict: bool,
+}
+
+/// Resolves a call and judges it.
+pub fn plan(ctx: &Context, store: &ItemStore, request: &ToolRequest) -> Result<ToolPlan, RunError> {
+    let item = store.find(ItemKind::Tool, &request.id)?;
+    let mut call = Call { command: request.command.clone(), parameters: request.parameters.clone() };
+    if let Some(tool) = item.as_tool() {
+        let wrong = |problems| LowerError::Parameters { id: item.id.clone(), problems };
+        call.parameters.extend(parameters::from_words(&tool.manifest, &request.words).map_err(wrong)?);
+    }
+    let around = Surroundings {
+        root: ctx.root.clone(),
+        home: ctx.home.clone(),
+        environment: ctx.environment.variables().clone(),
+    };
+    let invocation = lower(store, item, &call, &around)?;
+    let directive = request.directive.as_deref().map(|id| find_directive(store, id)).transpose()?;
+    let authority = match directive {
+        None => Authority::Person,
+        Some(found) => Authority::Directives(vec![Caller { name: found.name.as_str(), grants: &found.permissions }]),
+    };
+    let unsigned = judge_signatures(ctx, &invocation)?;
+    let verdict = policy::judge(&authority, &invocation);
+    let writes = WriteRules::of(&authority, &invocation);
+    if verdict.denials.is_empty() {
+        require(&invocation)?;
+    }
+    let (isolation, degraded) = isolation(&invocation, request.allow_degraded)?;
+    Ok(ToolPlan {
+        invocation,
+        permissions: verdict.permissions,
+        denials: verdict.denials,
+        isolation,
+        degraded,
+        unsigned,
+        writes,
+        strict: request.strict,
+    })
+}
+
+/// A directive that limits a call. One with mistakes might have meant to deny more than it says.
+fn find_directive<'s>(store: &'s ItemStore, id: &str) -> Result<&'s Directive, RunError> {
+    let item = store.find(ItemKind::Directive, id)?;
+    let file = store.roots().display(&item.file);
+    let is_wrong = store.findings().any(|found| found.file == file && found.severity == Severity::Error);
+    item.as_directive().filter(|_| !is_wrong).ok_or_else(|| RunError::InvalidDirective(id.to_owned()))
+}
+
+impl ToolPlan {
+    /// The call, as it is written down.
+    pub(super) fn written_down(&self) -> ToolCall {
+        let chain = self.invocation.chain.iter().map(|link| format!("{}@{}", link.id, link.version));
+        ToolCall {
+            chain: chain.collect(),
+            command: self.invocation.command.clone(),
+            parameters: self
+                .invocation
+                .parameters
+                .iter()
+                .map(|(name, value)| (name.clone(), told(name, value)))
+                .collect(),
+            permissions: self.permissions.clone(),
+            isolation: self.isolation.as_str().to_owned(),
+            degraded: self.degraded.clone(),
+        }
+    }
+
+    /// What the tool says about changing files.
+    pub(super) fn declared(&self) -> Declared {
+        match self.invocation.mutates_state {
+            Some(false) if self.strict => Declared::NothingStrictly,
+            Some(false) => Declared::Nothing,
+            _ => Declared::Anything,
+        }
+    }
+
+    /// Whether the tool may change a file of the work tree.
+    pub(super) fn may_change(&self, prefix: &Path, path: &RepoPath) -> bool {
+        match path.as_path().strip_prefix(prefix) {
+            Ok(path) => self.writes.allows(path),
+            // Outside of the project nothing can be granted, only left unrestricted.
+            Err(_) => self.writes.globs().is_empty(),
+        }
+    }
+
+    /// What to do about files that it may not change.
+    pub(super) fn way_out(&self, prefix: &Path, paths: &[RepoPath], run: RunId, step: u32) -> String {
+        let inside = |path: &RepoPath| self.writes.hint(path.as_path().strip_prefix(prefix).ok()?);
+        let recover = format!("`piton restore {run}/{step}` brings the changes back");
+        // What allows one of them shows how to allow the others.
+        match paths.iter().find_map(inside) {
+            Some(hint) => format!("{hint}; {recover}"),
+            None => recover,
+        }
+    }
+
+    /// Why the call is not allowed.
+    pub(super) fn denial(&self) -> ErrorSummary {
+        ErrorSummary {
+            code: "PERMISSION_DENIED".to_owned(),
+            message: policy::message(&self.denials),
+            suggestion: Some(policy::way_out(&self.denials)),
+        }
+    }
+}
+
+/// A parameter as a journal holds it: without secrets, and not longer than a person reads.
+fn told(name: &str, value: &Value) -> Value {
+    let text = match value {
+        Value::String(text) => redacted_as(name, text),
+        Value::Array(_) | Value::Object(_) => redacted(&value.to_string()),
+        other => return other.clone(),
+    };
+    match text.char_indices().nth(MOST_TEXT) {
+        Some((end, _)) => Value::String(format!("{}… ({} bytes)", text.get(..end).unwrap_or_default(), text.len())),
+        None if value.is_string() => Value::String(text),
+        None => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+    }
+}
+
+/// A text without secrets, also without those that only the name of the parameter gives away.
+fn redacted_as(name: &str, text: &str) -> String {
+    let beginning = format!("{name} = \"");
+    let shown = redacted(&format!("{beginning}{}\"", redacted(text)));
+    let inner = shown.strip_prefix(&beginning).and_then(|rest| rest.strip_suffix('"'));
+    inner.map_or_else(|| redacted(text), str::to_owned)
+}
+
+/// Refuses what the signature policy does not let run; returns the items that have no stamp.
+fn judge_signatures(ctx: &Context, invocation: &Invocation) -> Result<Vec<PathBuf>, RunError> {
+    let own = invocation.chain.iter().filter(|link| link.layer != Layer::Builtin);
+    let unsigned: Vec<PathBuf> = own
+        .filter(|link| !matches!(link.signature, Integrity::Valid { .. }))
+        .map(|link| ctx.shown_path(&link.file))
+        .collect();
+    match ctx.config.signature_requirement() {
+        SignatureRequirement::None => Ok(unsigned),
+        SignatureRequirement::Integrity if unsigned.is_empty() => Ok(unsigned),
+        SignatureRequirement::Integrity => Err(RunError::Unsigned(unsigned)),
+        // Until authors can be checked nothing has one.
+        SignatureRequirement::Author => {
+            let own = invocation.chain.iter().filter(|link| link.layer != Layer::Builtin);
+            Err(RunError::Unsigned(own.map(|link| ctx.shown_path(&link.file)).collect()))
+        }
+    }
+}
+
+/// Everything that is missing, at once.
+fn require(invocation: &Invocation) -> Result<(), RunError> {
+    let environment = invocation.environment();
+    let search_path = environment.get("PATH").map(|text| text.value.as_str()).unwrap_or_default();
+    let is_there = |name: &&String| {
+        subprocess::resolve(OsStr::new(name.as_str()), OsStr::new(search_path), Path::new("/")).is_ok()
+    };
+    let mut commands: Vec<String> =
+        invocation.requires.commands.iter().filter(|name| !is_there(name)).cloned().collect();
+    let Action::Process(process) = &invocation.action;
+    let program = OsStr::new(process.program.value.as_str());
+    let guide = match subprocess::resolve(program, OsStr::new(search_path), &process.folder) {
+        Err(SubprocessError::NotFound(_)) => {
+            let name = process.program.shown().to_owned();
+            commands.retain(|command| *command != name);
+            commands.insert(0, name);
+            guide(invocation, process)
+        }
+        Err(err) => return Err(err.into()),
+        Ok(_) => None,
+    };
+    let is_set = |name: &&String| environment.get(name.as_str()).is_some_and(|text| !text.value.is_empty());
+    let variables: Vec<String> = invocation.requires.environment.iter().filter(|name| !is_set(name)).cloned().collect();
+    if commands.is_empty() && variables.is_empty() {
+        return Ok(());
+    }
+    Err(RunError::Requirements { tool: invocation.id().to_string(), commands, variables, guide })
+}
+
+/// How to get the program of a tool: what its manifest says, or where it is named.
+fn guide(invocation: &Invocation, process: &Process) -> Option<String> {
+    let program = process.program.shown();
+    let how = match (&process.install_guide, &process.install_check) {
+        (Some(guide), _) => format!("install `{program}`: {}", guide.trim()),
+        (None, Some(_)) => format!("install `{program}`"),
+        (None, None) => {
+            let origin = invocation.origins.get("action.program").filter(|origin| *origin != "built in")?;
+            return Some(format!("install `{program}`, put it on the search path, or name another one: {origin}"));
+        }
+    };
+    match &process.install_check {
+        Some(check) => Some(format!("{how}; then `{}` works", check.trim())),
+        None => Some(how),
+    }
+}
+
+/// The isolation that can be given. More than a supervisor is not there yet.
+fn isolation(invocation: &Invocation, allow_degraded: bool) -> Result<(Isolation, Option<String>), RunError> {
+    if invocation.isolation == Isolation::Trusted {
+        return Ok((Isolation::Trusted, None));
+    }
+    let level = invocation.isolation.as_str();
+    if invocation.isolation_asked && !allow_degraded {
+        return Err(RunError::Sandbox { tool: invocation.id().to_string(), level });
+    }
+    let reason = if invocation.isolation_asked { "allowed by `--allow-degraded`" } else { "the default" };
+    Ok((Isolation::Trusted, Some(format!("`{level}` is not available; {reason}"))))
+}

@@ -1,0 +1,61 @@
+//! Values of the caller's environment that a tool was given, kept out of everything that is written.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+use serde_json::{Map, Value};
+
+use crate::exec::invocation::{Invocation, REDACTED};
+use crate::exec::is_public;
+
+/// Shorter values are too common in other text to be taken out of it.
+const SHORTEST: usize = 6;
+
+/// The values that a call must not show.
+#[derive(Debug)]
+pub(super) struct Secrets {
+    /// Longest first, so that one that holds another goes as a whole.
+    values: Vec<String>,
+}
+
+impl Secrets {
+    /// The values of the variables that a call was given.
+    pub(super) fn of(invocation: &Invocation, environment: &BTreeMap<OsString, OsString>) -> Self {
+        let value = |name: &String| environment.get(OsStr::new(name))?.to_str().map(str::to_owned);
+        let secret = invocation.variables.iter().filter(|name| !is_public(name));
+        let mut values: Vec<String> = secret.filter_map(value).collect();
+        values.retain(|value| value.len() >= SHORTEST);
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.dedup();
+        Self { values }
+    }
+
+    /// A text without them.
+    pub(super) fn removed(&self, text: &str) -> String {
+        self.values.iter().fold(text.to_owned(), |text, value| {
+            if text.contains(value) { text.replace(value, REDACTED) } else { text }
+        })
+    }
+
+    /// A value without them, keys included.
+    pub(super) fn removed_from(&self, value: Value) -> Value {
+        match value {
+            _ if self.values.is_empty() => value,
+            Value::String(text) => Value::String(self.removed(&text)),
+            Value::Array(list) => list.into_iter().map(|value| self.removed_from(value)).collect(),
+            Value::Object(map) => {
+                let mut kept = Map::with_capacity(map.len());
+                for (key, value) in map {
+                    let mut name = self.removed(&key);
+                    // Two keys may differ only in their secrets.
+                    while kept.contains_key(&name) {
+                        name.push_str(REDACTED);
+                    }
+                    kept.insert(name, self.removed_from(value));
+                }
+                Value::Object(kept)
+            }
+            other => other,
+        }
+    }
+}

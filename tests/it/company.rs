@@ -1,0 +1,137 @@
+//! Working beside a tool: what a person does to the repository while one runs stays theirs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Ran, TestProject};
+
+/// Waits in the middle, so that a person can do something.
+const WAITING: &str = "echo t >> tool.txt; touch \"$TMPDIR/ready\"; while [ ! -e \"$TMPDIR/go\" ]; do sleep 0.02; done";
+
+fn last(ran: &Ran) -> Value {
+    let stdout = ran.stdout();
+    serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}: {ran}"))
+}
+
+/// Runs a tool in auto mode and lets a person do something in the middle of it.
+fn beside(project: &TestProject, tool: &str, act: impl Fn(&Path)) -> Ran {
+    let tmp = project.root().parent().expect("a sandbox").join("tmp");
+    let mut command = project.command(["tool", "run", tool, "--checkpoint", "auto", "--format", "json"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("piton starts");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while !tmp.join("ready").exists() {
+        assert!(std::time::Instant::now() < deadline, "the tool never came to its middle");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    act(&project.root());
+    fs::write(tmp.join("go"), "").expect("a file");
+    project.ran(child.wait_with_output().expect("an end"))
+}
+
+#[test]
+fn what_a_person_stages_meanwhile_stays_staged_when_the_tool_is_put_back() {
+    let project = TestProject::new()
+        .tool("fails", "", &format!("{WAITING}; exit 1"))
+        .file("mine.txt", "one\n")
+        .file("other.txt", "other\n")
+        .committed();
+    let ran = beside(&project, "fails", |root| {
+        fs::write(root.join("mine.txt"), "two\n").expect("a file");
+        project.git(["add", "mine.txt"]);
+        fs::write(root.join("mine.txt"), "three\n").expect("a file");
+        project.git(["rm", "--quiet", "--cached", "other.txt"]);
+    });
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(project.git(["status", "--porcelain"]), "MM mine.txt\nD  other.txt\n?? other.txt\n", "{ran}");
+    assert_eq!(project.git(["show", ":mine.txt"]), "two\n");
+    assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
+}
+
+#[test]
+fn an_undo_leaves_alone_what_a_person_committed_meanwhile() {
+    let project = TestProject::new().tool("works", "", WAITING).file("mine.txt", "one\n").committed();
+    let ran = beside(&project, "works", |root| {
+        fs::write(root.join("mine.txt"), "two\n").expect("a file");
+        project.git(["commit", "--quiet", "--message", "mine", "mine.txt"]);
+    });
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!(project.piton(["undo"]).code(), Some(0));
+    assert_eq!(project.read("mine.txt"), "two\n");
+    assert_eq!(project.git(["status", "--porcelain"]), "");
+    assert_eq!(project.git(["show", "HEAD:mine.txt"]), "two\n");
+}
+
+#[test]
+fn permission_bits_and_empty_folders_of_others_survive_a_roll_back() {
+    let project = TestProject::new()
+        .tool("fails", "", &format!("{WAITING}; mkdir its_own; chmod 600 its.txt; exit 1"))
+        .file("key", "secret\n")
+        .file("its.txt", "x\n")
+        .committed();
+    let ran = beside(&project, "fails", |root| {
+        fs::set_permissions(root.join("key"), fs::Permissions::from_mode(0o600)).expect("bits");
+        fs::create_dir(root.join("mine")).expect("a folder");
+    });
+    assert_eq!(last(&ran)["outside_changes"], json!(["key", "mine"]), "{ran}");
+    let bits = |name: &str| fs::metadata(project.root().join(name)).expect("a file").permissions().mode() & 0o777;
+    assert_eq!((bits("key"), bits("its.txt")), (0o600, 0o644));
+    assert!(project.root().join("mine").is_dir());
+    assert!(!project.root().join("its_own").exists());
+}
+
+#[test]
+fn what_a_parser_writes_is_the_tools() {
+    let project = TestProject::new()
+        .tool("par", "writes: ['out/**']\noutputs: {parser: leaky}", "echo x")
+        .file(".ai/parsers/leaky.py", "def parse(content):\n    open('stray.txt', 'w').write('x')\n    return {}\n")
+        .committed();
+    let ran = project.piton(["tool", "run", "par", "--checkpoint", "auto", "--format", "json"]);
+    assert_eq!(ran.code(), Some(3), "{ran}");
+    assert_eq!(last(&ran)["denied_paths"], json!(["stray.txt"]));
+    assert!(!project.root().join("stray.txt").exists());
+}
+
+#[test]
+fn a_directive_with_mistakes_limits_nothing_and_is_refused() {
+    let directive = "# d\n\n```xml\n<directive name=\"d\" version=\"1.0.0\">\n  <metadata>\n    <permissions>\n      \
+                     <execute resource=\"tool\" id=\"*\"/>\n      <write resource=\"filesystem\" path=\"**\"/>\n      \
+                     <deny><write resource=\"filesystem\" path=\"/src/**\"/></deny>\n    </permissions>\n  </metadata>\n  \
+                     <process>\n    <step name=\"s\"><action>x</action></step>\n  </process>\n</directive>\n```\n";
+    let project = TestProject::new()
+        .tool("t", "", "mkdir -p src; echo x > src/z")
+        .file(".ai/directives/d.md", directive)
+        .committed();
+    let ran = project.piton(["tool", "run", "t", "--as", "d", "--checkpoint", "auto"]);
+    assert_eq!(ran.code(), Some(2), "{ran}");
+    assert!(!project.root().join("src").exists());
+}
+
+#[test]
+fn a_hook_in_the_work_tree_that_the_tool_rewrote_does_not_run() {
+    let project = TestProject::new()
+        .tool("t", "", "printf '#!/bin/sh\\ntouch \"$PWD/../ran\"\\n' > .githooks/pre-commit; echo x > f.txt")
+        .file(".githooks/pre-commit", "#!/bin/sh\nexit 0\n")
+        .committed();
+    project.bash(
+        "chmod +x .githooks/pre-commit; git commit --quiet --all --message x; git config core.hooksPath .githooks",
+    );
+    let ran = project.piton(["tool", "run", "t", "--checkpoint", "auto", "--format", "json"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!(last(&ran)["git_changed"], json!([".git/hooks/pre-commit"]), "{ran}");
+    assert!(!project.root().parent().expect("a sandbox").join("ran").exists());
+}
+
+#[test]
+fn a_mode_or_a_large_file_outside_of_the_promise_is_denied() {
+    let script = "mkdir -p out; echo x > out/a; chmod 600 kept.txt; head -c 12000000 /dev/zero > big.bin";
+    let project = TestProject::new().tool("t", "writes: ['out/**']", script).file("kept.txt", "x\n").committed();
+    let ran = project.piton(["tool", "run", "t", "--checkpoint", "auto", "--format", "json"]);
+    assert_eq!(ran.code(), Some(3), "{ran}");
+    assert_eq!(last(&ran)["denied_paths"], json!(["kept.txt", "big.bin"]), "{ran}");
+    assert!(!project.root().join("out").exists());
+    assert!(project.root().join("big.bin").exists(), "what no snapshot holds is never deleted");
+}

@@ -1,0 +1,62 @@
+//! Running piton as somebody without rights: tests run as root see less than users do.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::{Ran, TestProject};
+
+/// A user id that owns nothing.
+const NOBODY: u32 = 65534;
+
+/// Somebody who is not root.
+pub(super) enum Unprivileged {
+    /// Whoever runs the tests.
+    Self_,
+    /// Somebody else, whom root may become.
+    Nobody,
+}
+
+impl Unprivileged {
+    /// Somebody without rights; none where nobody can be become.
+    pub(super) fn available() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return Some(Self::Self_);
+        }
+        let project = TestProject::without_git();
+        let mut command = as_nobody(&project, Path::new("/bin/true"));
+        command.output().is_ok_and(|output| output.status.success()).then_some(Self::Nobody)
+    }
+
+    /// Runs piton in a project that is given to the user.
+    pub(super) fn piton(&self, project: &TestProject, arguments: &[&str]) -> Ran {
+        project.ran(self.command(project, arguments).output().expect("piton starts"))
+    }
+
+    /// The command for that.
+    pub(super) fn command(&self, project: &TestProject, arguments: &[&str]) -> Command {
+        match self {
+            Self::Self_ => project.command(arguments),
+            Self::Nobody => {
+                let sandbox = project.root();
+                let sandbox = sandbox.parent().expect("a sandbox");
+                // The program lies where only its owner may look.
+                let program = sandbox.join("piton");
+                if !program.exists() {
+                    std::fs::copy(env!("CARGO_BIN_EXE_piton"), &program).expect("a copy");
+                }
+                project.bash(&format!("chown -R {NOBODY}:{NOBODY} .."));
+                let mut command = as_nobody(project, &program);
+                command.args(arguments);
+                command
+            }
+        }
+    }
+}
+
+fn as_nobody(project: &TestProject, program: &Path) -> Command {
+    let mut command = project.hermetic("setpriv", &project.root());
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    command.arg(format!("--reuid={NOBODY}")).arg(format!("--regid={NOBODY}")).args(["--clear-groups", "--"]);
+    command.arg(program);
+    command
+}
