@@ -1,0 +1,220 @@
+//! What the call of a tool costs over a bare spawn, in the same rounds.
+//!
+//! `cargo bench --bench tool`. The tool is `/bin/true` as a `cli` tool at `trusted`, checkpoints disabled:
+//! everything above the bare spawn is piton's. In process: the items are read once, then each call is
+//! planned, judged, written down and supervised. From the command line: whole processes. See
+//! `docs/BENCHMARKS.md`.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark prints its figures, stops at a fault and measures whole processes"
+)]
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use piton::context::{Context, Environment};
+use piton::exec::call;
+use piton::exec::interrupt::Interrupts;
+use piton::exec::supervisor::Supervisor;
+use piton::item::directive::CheckpointMode;
+use piton::item::finding::Strength;
+use piton::item::store::ItemStore;
+use piton::run::session::{RunRequest, Session};
+use piton::run::tool::{ToolPlan, ToolRequest, ToolStep, plan};
+
+const PITON: &str = env!("CARGO_BIN_EXE_piton");
+const TRUE: &str = "/bin/true";
+const MANIFEST: &str = "tool_id: nothing\ntool_type: cli\nversion: \"1.0.0\"\ndescription: Does nothing\n\
+                        executor: subprocess\nisolation: trusted\nconfig:\n  command: /bin/true\n";
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let project = folder.path().join("project");
+    fs::create_dir_all(project.join(".ai/tools")).expect("a folder");
+    fs::create_dir_all(folder.path().join("home")).expect("a folder");
+    fs::write(project.join(".ai/tools/nothing.yaml"), MANIFEST).expect("a file");
+    let init = Command::new("git").args(["init", "--quiet"]).current_dir(&project).status().expect("git");
+    assert!(init.success(), "git init failed");
+    let ctx = context(&project, &folder.path().join("home"));
+
+    println!("| | bare spawn ms | call ms | over it ms |\n|---|---|---|---|");
+    one_by_one(&ctx, 300);
+    from_the_command_line(&ctx, 200);
+    many(&ctx, 1000);
+    side_by_side(&ctx, 64);
+    println!("\nMemory of this process after all of it: {} MiB at most", peak_memory() / (1 << 20));
+}
+
+fn context(project: &Path, home: &Path) -> Context {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let variables: BTreeMap<OsString, OsString> =
+        [("PATH".into(), path), ("HOME".into(), home.into())].into_iter().collect();
+    let environment = Environment::new(variables, project.to_path_buf());
+    let mut ctx = Context::discover(environment, None).expect("a project");
+    ctx.program = PathBuf::from(PITON);
+    ctx
+}
+
+/// Calls in this process beside bare spawns, in turn.
+fn one_by_one(ctx: &Context, rounds: usize) {
+    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+    let mut bare = Vec::new();
+    let mut called = Vec::new();
+    let mut phases: [Vec<Duration>; 4] = Default::default();
+    let mut spare = Supervisor::start(&ctx.program).expect("a supervisor");
+    for round in 0..=rounds {
+        let spawned = timed(spawn);
+        let start = Instant::now();
+        let parts = call_once(ctx, &store, spare);
+        let call = start.elapsed();
+        // As a server does it: the next supervisor starts while nobody waits.
+        spare = Supervisor::start(&ctx.program).expect("a supervisor");
+        thread::sleep(Duration::from_millis(5));
+        if round > 0 {
+            bare.push(spawned);
+            called.push(call);
+            phases.iter_mut().zip(parts).for_each(|(phase, part)| phase.push(part));
+        }
+    }
+    row("in process", bare, called);
+    let [planning, beginning, calling, ending] = phases.map(median);
+    println!("| (plan {planning:.2}, begin {beginning:.2}, call {calling:.2}, end {ending:.2}) | | | |");
+}
+
+fn from_the_command_line(ctx: &Context, rounds: usize) {
+    let mut bare = Vec::new();
+    let mut called = Vec::new();
+    for round in 0..=rounds {
+        let spawned = timed(spawn);
+        let call = timed(|| {
+            let status = Command::new(PITON)
+                .args(["tool", "run", "nothing", "--checkpoint", "disabled", "--quiet"])
+                .current_dir(&ctx.root)
+                .stdout(Stdio::null())
+                .status();
+            assert!(status.expect("piton").success(), "the tool failed");
+        });
+        if round > 0 {
+            bare.push(spawned);
+            called.push(call);
+        }
+    }
+    row("from the command line", bare, called);
+}
+
+fn many(ctx: &Context, count: u32) {
+    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+    let bare = timed(|| (0..count).for_each(|_| spawn())) / count;
+    let called = timed(|| {
+        let mut spare = Supervisor::start(&ctx.program).expect("a supervisor");
+        for _ in 0..count {
+            let next = Supervisor::start(&ctx.program).expect("a supervisor");
+            call_once(ctx, &store, spare);
+            spare = next;
+        }
+    }) / count;
+    row(&format!("{count} one after the other, each"), vec![bare], vec![called]);
+}
+
+/// One worktree has one run at a time: what is measured here is everything below the journal.
+fn side_by_side(ctx: &Context, count: u32) {
+    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+    let plan = planned(ctx, &store);
+    let all = |work: &(dyn Fn() + Sync)| {
+        thread::scope(|scope| {
+            for _ in 0..count {
+                scope.spawn(work);
+            }
+        });
+    };
+    let bare = timed(|| all(&spawn));
+    let called = timed(|| {
+        all(&|| {
+            let machine = machine(ctx);
+            let mut interrupts = Interrupts::listen().expect("signals");
+            let another = || Supervisor::start(&ctx.program);
+            let prepared = call::prepare(&plan.invocation, &machine, &another, &mut interrupts, &mut |_| {});
+            let prepared = prepared.expect("a call that is ready");
+            let supervisor = another().expect("a supervisor");
+            let ended = supervisor.run(&prepared.work, &mut interrupts, &mut |_, _| {}).expect("a call");
+            assert_eq!(ended.exit_code, Some(0));
+        });
+    });
+    row(&format!("{count} side by side, altogether"), vec![bare], vec![called]);
+}
+
+/// Returns how long planning, beginning, calling and ending took.
+fn call_once(ctx: &Context, store: &ItemStore, supervisor: Supervisor) -> [Duration; 4] {
+    let start = Instant::now();
+    let plan = planned(ctx, store);
+    let planning = start.elapsed();
+    let request = RunRequest {
+        name: "nothing".to_owned(),
+        command: vec!["bench".to_owned()],
+        mode: CheckpointMode::Disabled,
+        lock_timeout: Duration::ZERO,
+    };
+    let mut observer = |_: &_| {};
+    let mut session = Session::begin(ctx, &request, &mut observer).expect("a run");
+    let beginning = start.elapsed();
+    let step = ToolStep { name: "nothing", plan: &plan, message: None };
+    let called = session.call_tool(step, supervisor, &mut |_| {}).expect("a call");
+    let calling = start.elapsed();
+    session.finish(called.end.run_status(), None).expect("an end");
+    let since = |later: Duration, earlier: Duration| later.saturating_sub(earlier);
+    [planning, since(beginning, planning), since(calling, beginning), since(start.elapsed(), calling)]
+}
+
+fn planned(ctx: &Context, store: &ItemStore) -> ToolPlan {
+    plan(ctx, store, &ToolRequest { id: "nothing".to_owned(), ..ToolRequest::default() }).expect("a plan")
+}
+
+fn machine(ctx: &Context) -> call::Machine {
+    call::Machine {
+        root: ctx.root.clone(),
+        cwd: ctx.cwd.clone(),
+        home: ctx.home.clone(),
+        cache: ctx.cache_folder(),
+        temporary: ctx.environment.temporary_folder(),
+        environment: ctx.environment.variables().clone(),
+        run: "bench".to_owned(),
+        patience: call::Patience::default(),
+    }
+}
+
+fn spawn() {
+    let status = Command::new(TRUE).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).status();
+    assert!(status.expect("true").success(), "true failed");
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+fn row(what: &str, bare: Vec<Duration>, called: Vec<Duration>) {
+    let (bare, called) = (median(bare), median(called));
+    println!("| {what} | {bare:.2} | {called:.2} | {:.2} |", called - bare);
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1000.0)
+}
+
+/// The largest resident set so far, in bytes.
+fn peak_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or_default() * 1024
+}
