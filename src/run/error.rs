@@ -83,6 +83,9 @@ pub enum RunError {
         #[source]
         source: Box<RunError>,
     },
+    /// A directive that is to limit a call does not exist or cannot be used.
+    #[error(transparent)]
+    NoDirective(LookupError),
     /// A directive that is to limit a call has mistakes of its own.
     #[error("directive `{0}` is not valid, so that nobody knows what it allows")]
     InvalidDirective(String),
@@ -136,7 +139,8 @@ impl RunError {
             Self::Journal(err) => err.code(),
             Self::Lock(err) => err.code(),
             Self::Subprocess(err) => err.code(),
-            Self::Lookup(err) => err.code(),
+            Self::NoDirective(LookupError::NotFound { .. }) => "DIRECTIVE_NOT_FOUND",
+            Self::Lookup(err) | Self::NoDirective(err) => err.code(),
             Self::Lower(err) => err.code(),
             Self::Call(err) => err.code(),
             Self::Supervisor(err) => err.code(),
@@ -169,7 +173,7 @@ impl RunError {
             Self::Journal(err) => err.hint(),
             Self::Lock(err) => err.hint(),
             Self::Subprocess(err) => err.hint(),
-            Self::Lookup(err) => err.hint(),
+            Self::Lookup(err) | Self::NoDirective(err) => err.hint(),
             Self::Lower(err) => err.hint(),
             Self::Call(err) => err.hint(),
             Self::Supervisor(err) => err.hint(),
@@ -216,7 +220,7 @@ impl RunError {
     pub fn place(&self) -> Option<Origin> {
         match self {
             Self::Lower(err) => err.place(),
-            Self::Lookup(err) => err.finding().map(Origin::of),
+            Self::Lookup(err) | Self::NoDirective(err) => err.finding().map(Origin::of),
             _ => None,
         }
     }
@@ -224,7 +228,7 @@ impl RunError {
     /// What is wrong in files, place by place, where that is the reason.
     pub fn findings(&self) -> &[Finding] {
         match self {
-            Self::Lookup(err) => err.finding().map(std::slice::from_ref).unwrap_or_default(),
+            Self::Lookup(err) | Self::NoDirective(err) => err.finding().map(std::slice::from_ref).unwrap_or_default(),
             _ => &[],
         }
     }
@@ -262,6 +266,7 @@ impl RunError {
         matches!(
             self,
             Self::InvalidGlob { .. }
+                | Self::NoDirective(_)
                 | Self::InvalidDirective(_)
                 | Self::Reference(_)
                 | Self::OutsidePath(_)

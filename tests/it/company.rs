@@ -135,3 +135,32 @@ fn a_mode_or_a_large_file_outside_of_the_promise_is_denied() {
     assert!(!project.root().join("out").exists());
     assert!(project.root().join("big.bin").exists(), "what no snapshot holds is never deleted");
 }
+
+#[test]
+fn an_interrupt_while_a_parser_runs_is_an_interrupt_of_the_call() {
+    let parser = "import os, time\ndef parse(content):\n    open(os.environ['TMPDIR'] + '/ready', 'w').close()\n    time.sleep(600)\n";
+    let project = TestProject::new()
+        .tool("par", "outputs: {parser: slow}", "echo x > made.txt; echo x")
+        .file(".ai/parsers/slow.py", parser)
+        .committed();
+    let tmp = project.root().parent().expect("a sandbox").join("tmp");
+    let mut command = project.command(["tool", "run", "par", "--checkpoint", "auto", "--format", "json"]);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().expect("piton starts");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while !tmp.join("ready").exists() {
+        assert!(std::time::Instant::now() < deadline, "the parser never began");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("an id");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
+    let ran = project.ran(child.wait_with_output().expect("an end"));
+    assert_eq!((ran.code(), &last(&ran)["status"]), (Some(130), &json!("cancelled")), "{ran}");
+    assert!(!project.root().join("made.txt").exists());
+}
+
+#[test]
+fn a_directive_that_does_not_exist_is_not_called_a_tool() {
+    let project = TestProject::new().tool("t", "", "true").committed();
+    let ran = project.piton(["tool", "run", "t", "--as", "nobody", "--format", "json"]);
+    assert_eq!((ran.code(), &last(&ran)["error"]), (Some(2), &json!("Directive not found")), "{ran}");
+}

@@ -62,7 +62,7 @@ fn a_call_is_shown_without_secrets_and_with_what_it_was_allowed() {
                   <write resource="filesystem" path="**"/> by <write resource="filesystem" path="**"/> in `write`, enforced: after_the_fact
     parameters    topic = "roof"
                   token = "[redacted:github-token#7316c3e0]"
-    isolation     trusted (`standard` is not available; the default)
+    isolation     trusted (`standard` is not available yet; nobody asked for it)
     exit code     0
     stdout        3 bytes, sha256:[HASH]
     stderr        5 bytes, sha256:[HASH]

@@ -331,7 +331,7 @@ fn a_dry_run_shows_everything_and_does_nothing() {
     isolation: standard  # default
     requires.environment: API_TOKEN
     variables: API_TOKEN
-    isolation given: trusted  # `standard` is not available; the default
+    isolation given: trusted  # `standard` is not available yet; nobody asked for it
     allowed: <execute resource="tool" id="keep"/>  # the person at the terminal, enforced: broker
     allowed: <env vars="API_TOKEN"/>  # the person at the terminal, enforced: broker
     ----- stderr -----

@@ -269,7 +269,7 @@ fn every_failure_in_json_ends_with_the_result() {
         (&["note", "other", "-p", "topic=a"], "UNKNOWN_COMMAND", 2),
         (&["note", "--params", "bad.json"], "INVALID_FILE", 2),
         (&["note", "--params", "gone.json"], "CANNOT_READ", 2),
-        (&["note", "-p", "topic=a", "--as", "nobody"], "NOT_FOUND", 2),
+        (&["note", "-p", "topic=a", "--as", "nobody"], "DIRECTIVE_NOT_FOUND", 2),
         (&["note", "-p", "topic=a", "-C", "/nonexistent"], "NOT_A_FOLDER", 2),
         (&["caged"], "SANDBOX_UNAVAILABLE", 5),
         (&["note", "-p", "topic=a"], "TOOL_FAILED", 1),

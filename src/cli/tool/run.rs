@@ -144,7 +144,11 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
 /// The result of a call that could not be made: the last line of JSON has one shape, come what may.
 pub(super) fn failure(arguments: &RunArguments, err: &Error) -> ToolResult {
     let mut result = ToolResult::of(&arguments.id);
-    let status = if err.exit_status() == ExitStatus::Denied { ToolStatus::Denied } else { ToolStatus::Error };
+    let status = match err.exit_status() {
+        ExitStatus::Denied => ToolStatus::Denied,
+        ExitStatus::Interrupted => ToolStatus::Cancelled,
+        _ => ToolStatus::Error,
+    };
     let (code, message, suggestion) = (err.code().to_owned(), with_causes(err), err.hint());
     result.fail(status, &ErrorSummary { code, message, suggestion });
     result.place = err.place();

@@ -316,3 +316,19 @@ fn remove(folder: &Path) -> io::Result<()> {
 fn clean(line: &str) -> String {
     line.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn installers_know_where_packages_come_from_and_no_secrets() {
+        for known in ["PATH", "HOME", "LC_ALL", "PIP_INDEX_URL", "UV_INDEX", "https_proxy", "NO_PROXY", "SSL_CERT_FILE"]
+        {
+            assert!(is_for_installers(known), "{known}");
+        }
+        for kept in ["MY_API_TOKEN", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "GIT_DIR", "PYTHONPATH", "PIP_TARGET"] {
+            assert!(!is_for_installers(kept), "{kept}");
+        }
+    }
+}

@@ -110,7 +110,7 @@ pub fn plan(ctx: &Context, store: &ItemStore, request: &ToolRequest) -> Result<T
 
 /// A directive that limits a call. One with mistakes might have meant to deny more than it says.
 fn find_directive<'s>(store: &'s ItemStore, id: &str) -> Result<&'s Directive, RunError> {
-    let item = store.find(ItemKind::Directive, id)?;
+    let item = store.find(ItemKind::Directive, id).map_err(RunError::NoDirective)?;
     let file = store.roots().display(&item.file);
     let is_wrong = store.findings().any(|found| found.file == file && found.severity == Severity::Error);
     item.as_directive().filter(|_| !is_wrong).ok_or_else(|| RunError::InvalidDirective(id.to_owned()))
@@ -270,6 +270,6 @@ fn isolation(invocation: &Invocation, allow_degraded: bool) -> Result<(Isolation
     if invocation.isolation_asked && !allow_degraded {
         return Err(RunError::Sandbox { tool: invocation.id().to_string(), level });
     }
-    let reason = if invocation.isolation_asked { "allowed by `--allow-degraded`" } else { "the default" };
-    Ok((Isolation::Trusted, Some(format!("`{level}` is not available; {reason}"))))
+    let reason = if invocation.isolation_asked { "allowed by `--allow-degraded`" } else { "nobody asked for it" };
+    Ok((Isolation::Trusted, Some(format!("`{level}` is not available yet; {reason}"))))
 }

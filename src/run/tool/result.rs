@@ -164,6 +164,7 @@ impl ToolResult {
         self.status = status;
         self.error = Some(match error.code.as_str() {
             "NOT_FOUND" => "Tool not found",
+            "DIRECTIVE_NOT_FOUND" => "Directive not found",
             "SIGNATURE_MISMATCH" => "Content hash mismatch",
             "INVALID_ITEM" => "Invalid metadata",
             _ if status == ToolStatus::Denied => "Permission denied",

@@ -59,3 +59,19 @@ impl Secrets {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_value_loses_its_secrets_and_nothing_else() {
+        let secrets = Secrets { values: vec!["longer-secret".to_owned(), "secret".to_owned()] };
+        let value = json!({"a secret": [1, "longer-secret!"], "a longer-secret": {"b": null}, "c": "plain"});
+        let kept = json!({"a ***": [1, "***!"], "a ******": {"b": null}, "c": "plain"});
+        assert_eq!(secrets.removed_from(value), kept);
+        assert_eq!(secrets.removed("secret and longer-secret"), "*** and ***");
+    }
+}

@@ -211,7 +211,7 @@ fn g84_a_fork_bomb_ends_at_the_timeout_and_nothing_is_left() {
 
 #[test]
 fn g84_the_number_of_processes_can_be_limited() {
-    let Some(user) = Unprivileged::available() else { return };
+    let user = Unprivileged::someone();
     let script = "import os, time\ncount = 0\ntry:\n    while count < 500:\n        \
                   if os.fork() == 0: time.sleep(600)\n        count += 1\nexcept BlockingIOError: pass\n\
                   print('{\"refused\": %s}' % str(count < 500).lower())\n";
@@ -244,13 +244,13 @@ fn g85_a_file_that_grows_too_large_fails_the_tool_and_is_put_back() {
 fn g85_a_full_disk_loses_nothing() {
     let mounts = |project: &TestProject, script: &str| {
         let mut command = project.hermetic("unshare", &project.root());
+        // Where one may not mount, a user namespace of one's own is the place for it.
+        if !rustix::process::geteuid().is_root() {
+            command.args(["--user", "--map-root-user"]);
+        }
         command.args(["--mount", "bash", "-euc", script, env!("CARGO_BIN_EXE_piton")]).output().expect("unshare starts")
     };
     let project = project("", "cat /dev/zero > large; exit 1");
-    let may_mount = mounts(&project, "mount -t tmpfs -o size=1M tmpfs /mnt").status.success();
-    if !may_mount {
-        return;
-    }
     // The project, its repository and its journal share the disk that the tool fills.
     let script = "top=$(dirname \"$PWD\"); cp -a . \"$top/copy\"\n\
         mount -t tmpfs -o size=12M tmpfs \"$top/project\"; cp -a \"$top/copy/.\" \"$top/project\"; cd \"$top/project\"\n\
