@@ -28,6 +28,7 @@ use piton::exec::supervisor::Supervisor;
 use piton::item::directive::CheckpointMode;
 use piton::item::finding::Strength;
 use piton::item::store::ItemStore;
+use piton::policy::Authority;
 use piton::run::session::{RunRequest, Session};
 use piton::run::tool::{ToolPlan, ToolRequest, ToolStep, plan};
 
@@ -162,11 +163,12 @@ fn call_once(ctx: &Context, store: &ItemStore, supervisor: Supervisor) -> [Durat
         command: vec!["bench".to_owned()],
         mode: CheckpointMode::Disabled,
         lock_timeout: Duration::ZERO,
+        directive: None,
     };
     let mut observer = |_: &_| {};
     let mut session = Session::begin(ctx, &request, &mut observer).expect("a run");
     let beginning = start.elapsed();
-    let step = ToolStep { name: "nothing", plan: &plan, message: None };
+    let step = ToolStep::new("nothing", &plan, None);
     let called = session.call_tool(step, supervisor, &mut |_| {}).expect("a call");
     let calling = start.elapsed();
     session.finish(called.end.run_status(), None).expect("an end");
@@ -175,7 +177,8 @@ fn call_once(ctx: &Context, store: &ItemStore, supervisor: Supervisor) -> [Durat
 }
 
 fn planned(ctx: &Context, store: &ItemStore) -> ToolPlan {
-    plan(ctx, store, &ToolRequest { id: "nothing".to_owned(), ..ToolRequest::default() }).expect("a plan")
+    let request = ToolRequest { id: "nothing".to_owned(), ..ToolRequest::default() };
+    plan(ctx, store, &request, &Authority::Person).expect("a plan")
 }
 
 fn machine(ctx: &Context) -> call::Machine {

@@ -113,6 +113,12 @@ impl Context {
         Self::new(root.clone(), FoundBy::WorkingFolder, root, environment)
     }
 
+    /// The same process at work in another folder: its project and settings are found anew, time and chance go on.
+    pub fn moved_to(&self, folder: &Path) -> Result<Self, ContextError> {
+        let moved = Self::discover(self.environment.clone(), Some(folder))?;
+        Ok(Self { clock: self.clock.clone(), program: self.program.clone(), ..moved })
+    }
+
     fn new(root: PathBuf, found_by: FoundBy, cwd: PathBuf, environment: Environment) -> Result<Self, ContextError> {
         let home = environment.home();
         let user = home.as_ref().map(|home| home.join(ITEMS).join("config.yaml"));

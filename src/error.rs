@@ -75,6 +75,14 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A value that is not JSON.
+    #[error("`{text}` is not JSON: {reason}")]
+    InvalidJson {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A date that nobody understands.
     #[error("`{0}` is neither a date nor a time span")]
     InvalidDate(String),
@@ -89,7 +97,7 @@ pub enum Error {
     Output(#[from] io::Error),
 }
 
-/// The exit codes; 4 (waiting) enters with directives.
+/// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// Done.
@@ -100,6 +108,8 @@ pub enum ExitStatus {
     Invalid = 2,
     /// Denied by a permission.
     Denied = 3,
+    /// An agent, a person or a decision is needed.
+    Waiting = 4,
     /// The repository or machine cannot be served safely.
     Unsafe = 5,
     /// Interrupted from the keyboard.
@@ -113,7 +123,7 @@ impl Error {
             Self::Context(err) => err.code(),
             Self::Settings(_) => "INVALID_SETTINGS",
             Self::UnknownSetting { .. } => "UNKNOWN_SETTING",
-            Self::UnknownFormat { .. } | Self::InvalidDate(_) | Self::OnlyHard => "USAGE",
+            Self::UnknownFormat { .. } | Self::InvalidDate(_) | Self::InvalidJson { .. } | Self::OnlyHard => "USAGE",
             Self::FilesInTheWay(_) => "FILES_IN_THE_WAY",
             Self::Lookup(err) => err.code(),
             Self::Read { .. } => "CANNOT_READ",
@@ -137,6 +147,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::InvalidDate(_) => Some("write `2026-01-02`, `2026-01-02T03:04`, `2h` or `\"3 days\"`".to_owned()),
+            Self::InvalidJson { .. } => Some(r#"write e.g. '{"count": 3}', in quotes for the shell"#.to_owned()),
             Self::OnlyHard => Some(
                 "`piton undo` takes one step back and keeps everything else; `piton rollback --hard REF` moves the \
                  branch and discards what is not committed"
@@ -191,6 +202,7 @@ impl Error {
             | Self::UnknownSetting { .. }
             | Self::UnknownFormat { .. }
             | Self::InvalidDate(_)
+            | Self::InvalidJson { .. }
             | Self::OnlyHard
             | Self::FilesInTheWay(_)
             | Self::Lookup(_)

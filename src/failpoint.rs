@@ -2,7 +2,7 @@
 //!
 //! The front door arms one place with [`arm`]; `name` kills the process the first time it is passed,
 //! `name:3` the third time, `name=error` and `name:3=error` make [`fail`] report a full disk there
-//! instead. Lies below everything, because everything has places worth dying at.
+//! instead, `name=stop` lets the process wait there until somebody sends it on. Lies below everything, because everything has places worth dying at.
 
 #[cfg(debug_assertions)]
 pub use armed::{arm, fail, failpoint};
@@ -34,13 +34,15 @@ mod armed {
     pub(super) enum Action {
         Kill,
         Error,
+        Stop,
     }
 
     impl Failpoint {
         pub(super) fn parse(text: &str) -> Self {
-            let (place, action) = match text.strip_suffix("=error") {
-                Some(place) => (place, Action::Error),
-                None => (text, Action::Kill),
+            let (place, action) = match text.rsplit_once('=') {
+                Some((place, "error")) => (place, Action::Error),
+                Some((place, "stop")) => (place, Action::Stop),
+                _ => (text, Action::Kill),
             };
             let numbered = place.rsplit_once(':').and_then(|(name, pass)| Some((name, pass.parse().ok()?)));
             let (name, pass) = numbered.unwrap_or((place, 1));
@@ -64,8 +66,11 @@ mod armed {
         }
     }
 
-    /// Kills the process without any goodbye when this place is armed.
+    /// Kills the process without any goodbye when this place is armed, or stops it with `=stop`.
     pub fn failpoint(name: &str) {
+        if ARMED.get().is_some_and(|armed| armed.strikes(name, Action::Stop)) {
+            let _ = kill_process(getpid(), Signal::STOP);
+        }
         while ARMED.get().is_some_and(|armed| armed.strikes(name, Action::Kill)) {
             let _ = kill_process(getpid(), Signal::KILL);
         }
@@ -122,6 +127,7 @@ mod tests {
         assert_eq!(struck("a:3", "a", Action::Kill), [3]);
         assert_eq!(struck("a:3=error", "a", Action::Error), [3]);
         assert_eq!(struck("a:b:2", "a:b", Action::Kill), [2]);
+        assert_eq!(struck("a:2=stop", "a", Action::Stop), [2]);
     }
 
     #[test]

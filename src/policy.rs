@@ -126,6 +126,16 @@ pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
     verdict
 }
 
+/// Whether a step may see a variable of the caller's environment.
+pub fn may_see_variable(authority: &Authority<'_>, name: &str) -> bool {
+    match authority {
+        Authority::Person => true,
+        Authority::Directives(callers) => {
+            !callers.is_empty() && callers.iter().all(|caller| caller.judge(&Need::Variable(name)).is_ok())
+        }
+    }
+}
+
 impl Verdict {
     /// Whether the call may be made.
     pub fn is_allowed(&self) -> bool {

@@ -1,24 +1,29 @@
-//! What the journals say, folded into runs and steps.
+//! What the journals, and the logs of runs whose journals are elsewhere, say: runs and steps.
 //!
 //! [`fold`] is pure: any beginning of a journal gives a [`RunRecord`], so a run that was cut off is
 //! read like any other. Nothing here writes.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
+use super::error::AuditError;
+use super::trail;
 use crate::checkpoint::delta::Delta;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
+use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
-use crate::journal::event::{Decision, StepKind, Written};
-use crate::journal::summary::{RunStatus, RunSummary, StepStatus};
+use crate::journal::event::{Decision, StepKind, Wait, Written};
+use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus};
 use crate::journal::{self, Digest, Event, JournalError, Record, RunId, StepId};
 
-/// Every run that has a journal, newest first.
+/// Every run that has a journal or a log, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// The runs.
@@ -30,6 +35,9 @@ pub struct History {
 pub struct RunRecord {
     /// Its name.
     pub id: RunId,
+    /// Where it is known from.
+    #[serde(skip_serializing_if = "Source::is_journal")]
+    pub source: Source,
     /// What it was called.
     pub name: String,
     /// How it was started.
@@ -40,6 +48,9 @@ pub struct RunRecord {
     pub directive: Option<String>,
     /// The work tree it ran in.
     pub root: String,
+    /// The step of a waiting run that it was started beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<StepId>,
     /// When it began.
     pub started: Timestamp,
     /// When its last event was written.
@@ -48,9 +59,41 @@ pub struct RunRecord {
     pub summary: Option<RunSummary>,
     /// Its steps, oldest first.
     pub steps: Vec<StepRecord>,
+    /// Steps whose condition did not hold, and what that was, in the order in which they were reached.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<SkippedStep>,
+    /// What its directive was given, secrets and all: not for everybody's eyes.
+    #[serde(skip)]
+    pub inputs: Map<String, Value>,
     /// Refs of earlier runs that it removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
+}
+
+/// A step that did not run.
+#[derive(Clone, Debug, Serialize)]
+pub struct SkippedStep {
+    /// What it was called.
+    pub name: String,
+    /// Why it did not run.
+    pub reason: String,
+}
+
+/// Where a run is known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Its journal: it happened here.
+    Journal,
+    /// Its log alone: it happened elsewhere, and what is private about it is not known.
+    Log,
+}
+
+impl Source {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_journal(&self) -> bool {
+        *self == Self::Journal
+    }
 }
 
 /// One step of a run.
@@ -78,6 +121,9 @@ pub struct StepRecord {
     pub decided_after: Option<Digest>,
     /// What became of its changes.
     pub outcome: Outcome,
+    /// The commits that it made itself and that count as its own, oldest first.
+    #[serde(skip)]
+    pub adopted: Vec<ObjectId>,
     /// Files that somebody else changed meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<RepoPath>,
@@ -91,9 +137,27 @@ pub struct StepRecord {
     pub exit_code: Option<i32>,
     /// How it ended; none while it runs, or when it was cut off.
     pub status: Option<StepStatus>,
+    /// Why it did not succeed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorSummary>,
     /// Settings and hooks of git that changed meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub git_changed: Vec<String>,
+    /// What it returned, or why it failed, where it is a step of a directive.
+    #[serde(skip)]
+    pub answer: Option<(Value, Option<ErrorSummary>)>,
+    /// The files that belong to it, where somebody has named them with the answer.
+    #[serde(skip)]
+    pub named: Vec<RepoPath>,
+    /// What it waits for, or waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+    /// Whether a process of it was started.
+    #[serde(skip)]
+    pub started_process: bool,
+    /// The runs beside it whose changes are in the state before it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<RunId>,
 }
 
 /// What became of the changes of a step.
@@ -152,9 +216,27 @@ impl History {
         Ok((history, unreadable))
     }
 
+    /// As [`Self::load`], with the runs that are known by their logs only. They happened in no work
+    /// tree of this repository: they can be looked at, and nothing of them can be undone.
+    pub fn load_all(repository: &Repository) -> Result<(Self, Vec<JournalError>), AuditError> {
+        let (mut history, mut unreadable) = Self::load(&repository.runs_folder())?;
+        let own: Vec<RunId> = history.runs.iter().map(|run| run.id).collect();
+        for (run, tip) in trail::foreign(repository, &own)? {
+            match trail::load(repository, run, tip).told() {
+                Ok(told) => history.runs.push(told),
+                Err(err) => unreadable.push(err),
+            }
+        }
+        history.runs.sort_by_key(|run| Reverse(run.id));
+        Ok((history, unreadable))
+    }
+
     /// The steps in one work tree, newest first.
     pub fn steps_in<'a>(&'a self, root: &'a str) -> impl Iterator<Item = &'a StepRecord> {
-        self.runs.iter().filter(move |run| run.root == root).flat_map(|run| run.steps.iter().rev())
+        self.runs
+            .iter()
+            .filter(move |run| run.root == root && run.source == Source::Journal)
+            .flat_map(|run| run.steps.iter().rev())
     }
 
     /// The run of a step.
@@ -180,6 +262,13 @@ impl History {
             }
         }
         undone
+    }
+
+    /// The step that closed a run.
+    pub fn finish_of(&self, run: RunId) -> Option<&StepRecord> {
+        let closes = |step: &&StepRecord| matches!(&step.kind, StepKind::Finish { of, .. } if *of == run);
+        let ended = |step: &&StepRecord| step.status == Some(StepStatus::Succeeded);
+        self.runs.iter().flat_map(|run| &run.steps).find(|step| closes(step) && ended(step))
     }
 
     /// The commit that holds the changes of a step: its own, or one that a later checkpoint made.
@@ -221,6 +310,11 @@ impl History {
 }
 
 impl RunRecord {
+    /// Whether it goes on, or waits to go on.
+    pub fn is_open(&self) -> bool {
+        self.status().is_none_or(|status| status == RunStatus::Waiting)
+    }
+
     /// How it ended, or how it stands.
     pub fn status(&self) -> Option<RunStatus> {
         self.summary.as_ref().map(|summary| summary.status)
@@ -241,6 +335,11 @@ impl StepRecord {
         }
     }
 
+    /// Whether its commit is one that it did not make: the branch moved to the commits of another run.
+    pub fn is_fast_forward(&self) -> bool {
+        matches!(&self.kind, StepKind::Finish { tip: Some(tip), .. } if self.commit() == Some(*tip))
+    }
+
     /// Whether there is anything that could be undone.
     pub fn has_changes(&self) -> bool {
         self.delta.as_ref().is_some_and(|delta| !delta.is_empty())
@@ -250,18 +349,22 @@ impl StepRecord {
 /// The run that a journal, or the beginning of one, tells of; none when it tells of nothing.
 pub fn fold(records: &[Record]) -> Option<RunRecord> {
     let (first, rest) = records.split_first()?;
-    let Event::RunStarted { name, command, mode, directive, root } = &first.event else { return None };
+    let Event::RunStarted { name, command, mode, directive, root, beside, .. } = &first.event else { return None };
     let mut run = RunRecord {
         id: first.run,
+        source: Source::Journal,
         name: name.clone(),
         command: command.clone(),
         mode: *mode,
         directive: directive.clone(),
         root: root.clone(),
+        beside: *beside,
         started: first.at,
         last: first.at,
         summary: None,
         steps: Vec::new(),
+        skipped: Vec::new(),
+        inputs: Map::new(),
         dropped: Vec::new(),
     };
     for record in rest {
@@ -274,31 +377,22 @@ pub fn fold(records: &[Record]) -> Option<RunRecord> {
 impl RunRecord {
     fn take(&mut self, record: &Record) {
         match &record.event {
-            Event::StepStarted { step, name, kind, tool, before, .. } => self.steps.push(StepRecord {
-                id: StepId { run: self.id, step: *step },
-                name: name.clone(),
-                kind: kind.clone(),
-                tool: tool.clone(),
-                started: record.at,
-                before: before.clone(),
-                after: None,
-                delta: None,
-                decision: None,
-                decided_after: None,
-                outcome: Outcome::Open,
-                outside: Vec::new(),
-                stdout: None,
-                stderr: None,
-                exit_code: None,
-                status: None,
-                git_changed: Vec::new(),
-            }),
+            Event::StepStarted { step, name, kind, tool, before, .. } => {
+                let id = StepId { run: self.id, step: *step };
+                self.steps.push(StepRecord::begun(id, name, kind, tool.as_deref(), before.as_ref(), record.at));
+            }
+            Event::DirectiveStarted { name, inputs, .. } if name.is_empty() => self.inputs.clone_from(inputs),
+            Event::StepSkipped { name, reason } => {
+                self.skipped.push(SkippedStep { name: name.clone(), reason: reason.clone() });
+            }
             Event::SnapshotsDropped { refs } => self.dropped.extend(refs.iter().cloned()),
             Event::RunFinished(summary) => self.summary = Some(summary.clone()),
+            Event::RunResumed { .. } => self.summary = None,
             event => {
                 let number = event.step();
-                if let Some(step) = self.steps.iter_mut().find(|step| Some(step.id.step) == number) {
-                    step.take(record);
+                // Events are about the newest steps.
+                if let Some(step) = self.steps.iter_mut().rev().find(|step| Some(step.id.step) == number) {
+                    step.take(&record.event, record.prev);
                 }
             }
         }
@@ -306,8 +400,46 @@ impl RunRecord {
 }
 
 impl StepRecord {
-    fn take(&mut self, record: &Record) {
-        match &record.event {
+    /// A step that has just begun.
+    pub(crate) fn begun(
+        id: StepId,
+        name: &str,
+        kind: &StepKind,
+        tool: Option<&str>,
+        before: Option<&Snapshot>,
+        started: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            kind: kind.clone(),
+            tool: tool.map(str::to_owned),
+            started,
+            before: before.cloned(),
+            after: None,
+            delta: None,
+            decision: None,
+            decided_after: None,
+            outcome: Outcome::Open,
+            adopted: Vec::new(),
+            outside: Vec::new(),
+            stdout: None,
+            stderr: None,
+            exit_code: None,
+            status: None,
+            error: None,
+            git_changed: Vec::new(),
+            answer: None,
+            named: Vec::new(),
+            wait: None,
+            started_process: false,
+            beside: Vec::new(),
+        }
+    }
+
+    /// Takes in an event about it; `previous` is the head of the journal before it.
+    pub(crate) fn take(&mut self, event: &Event, previous: Digest) {
+        match event {
             Event::ToolFinished { exit_code, stdout, stderr, git_changed, .. } => {
                 self.exit_code = *exit_code;
                 self.stdout.clone_from(stdout);
@@ -319,11 +451,27 @@ impl StepRecord {
                 self.delta = Some(delta.clone());
                 self.outside.extend(outside.iter().cloned());
             }
+            Event::ToolStarted { .. } => self.started_process = true,
+            Event::Answered { result, error, paths, .. } => {
+                self.answer = Some((result.clone(), error.clone()));
+                self.named.clone_from(paths);
+            }
+            Event::Waiting { wait, .. } => {
+                self.wait = Some(wait.clone());
+                self.named.clear();
+            }
+            Event::BaseMoved { before, after, delta, runs, .. } => {
+                self.before = Some(before.clone());
+                self.after = after.clone().or_else(|| self.after.take());
+                self.delta = delta.clone().or_else(|| self.delta.take());
+                self.beside.extend(runs);
+            }
             Event::Decided { decision, .. } => {
                 self.decision = Some(decision.clone());
-                self.decided_after = Some(record.prev);
+                self.decided_after = Some(previous);
             }
-            Event::Committed { commit, message, files_changed, insertions, deletions, .. } => {
+            Event::Committed { commit, message, files_changed, insertions, deletions, adopted, .. } => {
+                self.adopted.clone_from(adopted);
                 self.outcome = Outcome::Committed {
                     commit: *commit,
                     message: message.clone(),
@@ -340,7 +488,10 @@ impl StepRecord {
                 self.outcome = Outcome::Failed { code: code.clone(), message: message.clone() };
             }
             Event::CheckpointSkipped { reason, .. } => self.outcome = Outcome::Kept { reason: reason.clone() },
-            Event::StepFinished { status, .. } => self.status = Some(*status),
+            Event::StepFinished { status, error, .. } => {
+                self.status = Some(*status);
+                self.error.clone_from(error);
+            }
             _ => {}
         }
     }

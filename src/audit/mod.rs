@@ -1,9 +1,12 @@
-//! Reading back what happened: runs and steps from their journals.
+//! Reading back what happened: runs and steps from their journals, and from logs that travel in git.
 //!
 //! [`history::History`] is the type to read first. Nothing here changes a work tree, a branch or a
-//! journal.
+//! journal; [`trail`] writes logs, which are refs of our own.
 
+pub mod error;
 pub mod history;
 pub mod reference;
 pub mod retention;
+pub mod trail;
+pub mod travel;
 pub mod verification;

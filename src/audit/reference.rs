@@ -55,7 +55,8 @@ pub fn find_step(history: &History, name: &str) -> Result<StepId, ReferenceError
     } else {
         let by_run = steps(history, |step| step.id.run.matches_prefix(name));
         let by_commit = steps(history, |step| {
-            step.commit().is_some_and(|commit| commit.to_string().starts_with(&name.to_lowercase()))
+            !step.is_fast_forward()
+                && step.commit().is_some_and(|commit| commit.to_string().starts_with(&name.to_lowercase()))
         });
         if by_run.is_empty() { by_commit } else { by_run }
     };

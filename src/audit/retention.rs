@@ -75,7 +75,7 @@ fn needed_runs(history: &History, limits: Limits, now: Timestamp) -> BTreeSet<Ru
     let mut needed: BTreeSet<RunId> = history
         .runs
         .iter()
-        .filter(|run| run.summary.is_none() || young(run) || newest.contains(&run.id) || pending.contains(&run.id))
+        .filter(|run| run.is_open() || young(run) || newest.contains(&run.id) || pending.contains(&run.id))
         .map(|run| run.id)
         .collect();
     // To undo or redo a step, what it is about has to be there as well. Such steps come later than
@@ -124,7 +124,15 @@ impl StepRecord {
             StepKind::Undo { of, .. } | StepKind::Redo { of, .. } => vec![*of],
             StepKind::Restore { to } => vec![*to],
             StepKind::Checkpoint { covers } => covers.clone(),
-            StepKind::Command { .. } | StepKind::Tool(_) | StepKind::RollBack { .. } | StepKind::Unknown => Vec::new(),
+            StepKind::Command { .. }
+            | StepKind::Tool(_)
+            | StepKind::Prose { .. }
+            | StepKind::Human { .. }
+            | StepKind::Directive { .. }
+            | StepKind::Item { .. }
+            | StepKind::RollBack { .. }
+            | StepKind::Finish { .. }
+            | StepKind::Unknown => Vec::new(),
         }
     }
 }

@@ -10,16 +10,18 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::history::{History, Outcome, RunRecord, StepRecord, fold};
+use super::error::AuditError;
+use super::history::{History, Outcome, RunRecord, Source, StepRecord, fold};
+use super::trail;
 use crate::checkpoint::delta::Change;
-use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::message::Trailers;
 use crate::checkpoint::object::ObjectId;
-use crate::checkpoint::reading::{CommitFacts, FileDifference};
+use crate::checkpoint::reading::{Claim, CommitFacts, FileDifference};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
-use crate::journal::event::{Decision, StepKind};
-use crate::journal::{self, JournalError, RunId, StepId};
+use crate::journal::event::{Decision, FinishHow, StepKind};
+use crate::journal::summary::StepStatus;
+use crate::journal::{self, JournalError, Record, RunId, StepId};
 
 /// Which runs to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,9 @@ pub struct Verification {
     pub runs: u64,
     /// How many committed checkpoints were looked at.
     pub checkpoints: u64,
+    /// How many runs were passed over because they happened elsewhere.
+    #[serde(skip)]
+    pub elsewhere: u64,
     /// What does not fit, the first break first.
     pub breaks: Vec<Finding>,
     /// What is good to know.
@@ -64,6 +69,10 @@ pub struct Finding {
 pub enum Code {
     /// The chain of the journal does not hold, or a line cannot be read.
     JournalBroken,
+    /// The log of a run whose journal is elsewhere does not hold, has no end, or cannot be read.
+    LogBroken,
+    /// The log of a run is not the beginning of its journal.
+    LogMismatch,
     /// The journal contradicts itself.
     JournalInconsistent,
     /// The recorded changes are not the difference of the recorded snapshots.
@@ -87,28 +96,23 @@ pub fn verify(repository: &Repository, scope: &Scope) -> Result<Verification, Au
     let folder = repository.runs_folder();
     let reachable = repository.reachable()?;
     let pins = repository.pins()?.into_iter().map(|pin| (pin.name, pin.commit)).collect();
-    let (history, _) = History::load(&folder)?;
+    let (history, _) = History::load_all(repository)?;
     let dropped = history.runs.iter().flat_map(|run| run.dropped.iter().cloned()).collect();
-    let mut verifier =
-        Verifier { repository, history: &history, reachable, pins, dropped, found: Verification::default() };
-    let runs = journal::list(&folder)?;
+    let logs = trail::list(repository)?.into_iter().collect();
+    let found = Verification::default();
+    let mut verifier = Verifier { repository, history: &history, reachable, pins, dropped, logs, found };
+    let mut runs: BTreeSet<RunId> = journal::list(&folder)?.into_iter().collect();
+    runs.extend(verifier.logs.keys());
     // Oldest first: the first break that is named is where the trouble began.
-    for run in runs.iter().rev() {
-        verifier.run(&folder, *run, scope)?;
+    for run in runs.iter().filter(|run| !matches!(scope, Scope::Run(wanted) if wanted != *run)) {
+        let path = journal::path_of(&folder, *run);
+        match (verifier.logs.get(run).copied(), path.exists()) {
+            (Some(tip), false) => verifier.foreign_run(*run, tip, scope)?,
+            _ => verifier.run(&path, *run, scope)?,
+        }
     }
     verifier.claims(&runs, scope)?;
     Ok(verifier.found)
-}
-
-/// Why nothing could be verified at all.
-#[derive(Debug, thiserror::Error)]
-pub enum AuditError {
-    /// The repository cannot be read.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    /// The folder of the journals cannot be read.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
 }
 
 struct Verifier<'a> {
@@ -117,17 +121,14 @@ struct Verifier<'a> {
     reachable: BTreeSet<ObjectId>,
     pins: BTreeMap<String, ObjectId>,
     dropped: BTreeSet<String>,
+    /// The runs that have a log, and where it ends.
+    logs: BTreeMap<RunId, ObjectId>,
     found: Verification,
 }
 
 impl Verifier<'_> {
-    fn run(&mut self, folder: &Path, run: RunId, scope: &Scope) -> Result<(), AuditError> {
-        if let Scope::Run(wanted) = scope
-            && *wanted != run
-        {
-            return Ok(());
-        }
-        let contents = match journal::read(&journal::path_of(folder, run)) {
+    fn run(&mut self, path: &Path, run: RunId, scope: &Scope) -> Result<(), AuditError> {
+        let contents = match journal::read(path) {
             Ok(contents) => contents,
             Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 self.found.notes.push(format!("run `{run}` has a folder and no journal"));
@@ -140,8 +141,11 @@ impl Verifier<'_> {
             }
         };
         let record = fold(&contents.records);
+        // The work tree is private: who changes that must not get out of sight by it.
+        let names_its_place = !contents.records.first().is_some_and(Record::lost_its_private_part);
         if let (Scope::WorkTree(root), Some(record)) = (scope, &record)
             && record.root != *root
+            && names_its_place
         {
             return Ok(());
         }
@@ -164,21 +168,86 @@ impl Verifier<'_> {
         if record.summary.is_none() {
             self.found.notes.push(format!("run `{run}` has not ended; `piton recover` brings it to an end"));
         }
+        if let Some(tip) = self.logs.get(&run) {
+            self.log_of(run, *tip, &contents.records);
+        }
         for step in &record.steps {
             self.step(&record, step)?;
         }
         Ok(())
     }
 
+    /// The log of a run is what its journal says, as far as it goes.
+    fn log_of(&mut self, run: RunId, tip: ObjectId, records: &[Record]) {
+        let found = self.repository.read_trail(tip);
+        if let Some(fault) = found.fault {
+            let message = format!("the log cannot be read: {fault}");
+            self.broken(Code::LogMismatch, Some(run), None, message);
+            return;
+        }
+        let count = found.lines.split_inclusive(|byte| *byte == b'\n').count();
+        let entry = trail::first_difference(&found.lines, records);
+        if entry <= count {
+            let step = records.get(entry - 1).and_then(|record| record.event.step());
+            let message = format!("entry {entry} of the log is not line {entry} of the journal");
+            self.broken(Code::LogMismatch, Some(run), step.map(|step| StepId { run, step }), message);
+        }
+    }
+
+    /// A run that is known by its log only.
+    fn foreign_run(&mut self, run: RunId, tip: ObjectId, scope: &Scope) -> Result<(), AuditError> {
+        if let Scope::WorkTree(_) = scope {
+            self.found.elsewhere += 1;
+            return Ok(());
+        }
+        self.found.runs += 1;
+        let log = trail::load(self.repository, run, tip);
+        // Where something is missing at the beginning, what is left does not begin with the first entry.
+        if let Err(found) = journal::verify_public(&log.records, run) {
+            let step = log.records.get(found.line - 1).and_then(|record| record.event.step());
+            let message = format!("the log is not as it was written: {}", found.told("entry", "entries"));
+            self.broken(Code::LogBroken, Some(run), step.map(|step| StepId { run, step }), message);
+            return Ok(());
+        }
+        if let Some(fault) = &log.fault {
+            self.broken(Code::LogBroken, Some(run), None, format!("the log cannot be read: {fault}"));
+            return Ok(());
+        }
+        let record = match log.told() {
+            Ok(record) => record,
+            Err(err) => {
+                self.broken(Code::LogBroken, Some(run), None, err.to_string());
+                return Ok(());
+            }
+        };
+        let steps_before = self.found.breaks.len();
+        for step in &record.steps {
+            self.step(&record, step)?;
+        }
+        // Told last: where the commits do not fit either, that says more.
+        if record.summary.is_none() && self.found.breaks.len() == steps_before {
+            let last = log.records.last().and_then(|record| record.event.step());
+            let message = format!(
+                "the log ends with entry {}, before the end of the run: the rest was dropped",
+                log.records.len()
+            );
+            self.broken(Code::LogBroken, Some(run), last.map(|step| StepId { run, step }), message);
+        }
+        Ok(())
+    }
+
     fn step(&mut self, run: &RunRecord, step: &StepRecord) -> Result<(), AuditError> {
-        for snapshot in [&step.before, &step.after].into_iter().flatten() {
-            self.snapshot(step, snapshot)?;
+        // Snapshots stay where they were taken.
+        if run.source == Source::Journal {
+            for snapshot in [&step.before, &step.after].into_iter().flatten() {
+                self.snapshot(step, snapshot)?;
+            }
+            // A checkpoint commits what other steps did: its changes are not those of its own time.
+            if !matches!(step.kind, StepKind::Checkpoint { .. }) {
+                self.continuity(step)?;
+            }
+            self.pins_of(step);
         }
-        // A checkpoint commits what other steps did: its changes are not those of its own time.
-        if !matches!(step.kind, StepKind::Checkpoint { .. }) {
-            self.continuity(step)?;
-        }
-        self.pins_of(step);
         let Outcome::Committed { commit, message, .. } = &step.outcome else { return Ok(()) };
         self.found.checkpoints += 1;
         let facts = match self.repository.find_commit(*commit) {
@@ -191,7 +260,7 @@ impl Verifier<'_> {
         if let Some(facts) = &facts {
             self.commit(run, step, *commit, message, facts)?;
         }
-        self.reachability(step, *commit, facts.is_some());
+        self.reachability(run, step, *commit, facts.is_some());
         Ok(())
     }
 
@@ -237,19 +306,22 @@ impl Verifier<'_> {
             let text = format!("commit {} has another message than the recorded one", commit.short());
             self.step_broken(Code::CommitMismatch, step, text);
         }
-        // Without a decision the step made its commits itself.
-        let Some(Decision::Commit { old, new, tree, delta, .. }) = &step.decision else { return Ok(()) };
+        let Some(Decision::Commit { old, new, tree, delta, parents, .. }) = &step.decision else {
+            return self.adopted(run, step, commit, facts);
+        };
         if *new != commit {
             let text = format!("commit {} was recorded, but {} was decided", commit.short(), new.short());
             self.step_broken(Code::JournalInconsistent, step, text);
             return Ok(());
         }
-        let parents: Vec<ObjectId> = old.iter().copied().collect();
-        if facts.parents != parents || facts.tree != *tree {
+        // The commits that a branch was only moved to were made, and are verified, elsewhere.
+        let is_made_here = !step.is_fast_forward();
+        let parents = parents.clone().unwrap_or_else(|| old.iter().copied().collect());
+        if (is_made_here && facts.parents != parents) || facts.tree != *tree {
             let text = format!("commit {} has another parent or tree than the recorded one", commit.short());
             self.step_broken(Code::CommitMismatch, step, text);
         }
-        let base = match old {
+        let base = match parents.first() {
             None => Some(ObjectId::EMPTY_TREE),
             Some(old) => self.repository.find_commit(*old)?.map(|facts| facts.tree),
         };
@@ -261,13 +333,52 @@ impl Verifier<'_> {
                 self.step_broken(Code::CommitMismatch, step, text);
             }
         }
-        if let Some(wrong) = wrong_trailer(run.id, step, &facts.message) {
+        if let Some(wrong) = wrong_trailer(run.id, step, &facts.message).filter(|_| is_made_here) {
             self.step_broken(Code::TrailerMismatch, step, format!("commit {}: {wrong}", commit.short()));
         }
         Ok(())
     }
 
-    fn reachability(&mut self, step: &StepRecord, commit: ObjectId, exists: bool) {
+    /// Without a decision the step made its commits itself. Whoever drops a decision from a journal says just that,
+    /// so it is not believed: piton's own commits name their run, and those of others are where they are said to be.
+    fn adopted(
+        &mut self,
+        run: &RunRecord,
+        step: &StepRecord,
+        commit: ObjectId,
+        facts: &CommitFacts,
+    ) -> Result<(), AuditError> {
+        let short = commit.short();
+        let is_of_this_run = Trailers::find(&facts.message).is_some_and(|found| found.run == run.id.to_string());
+        // A step may also pick a commit of an earlier one.
+        if step.adopted.last() != Some(&commit)
+            || (is_of_this_run && self.copied_from(run.id, &run.steps, commit)?.is_none())
+        {
+            let text = format!("commit {short} was recorded, and nothing says that it was decided");
+            self.step_broken(Code::JournalInconsistent, step, text);
+            return Ok(());
+        }
+        let Some(before) = &step.before else { return Ok(()) };
+        // In a clone that was cut short nothing can be said.
+        if let Ok(found) = self.repository.commits_between(before.head.commit, Some(commit))
+            && found.iter().collect::<BTreeSet<_>>() != step.adopted.iter().collect()
+        {
+            let text = format!("the commits up to {short} are not those that the step is said to have made");
+            self.step_broken(Code::CommitMismatch, step, text);
+        }
+        let changes = step.delta.as_ref().map(|delta| delta.changes.as_slice()).unwrap_or_default();
+        let sum = |count: fn(&Change) -> u64| changes.iter().map(count).sum::<u64>();
+        let counted = (changes.len() as u64, sum(|change| change.insertions), sum(|change| change.deletions));
+        if let Outcome::Committed { files_changed, insertions, deletions, .. } = &step.outcome
+            && (*files_changed, *insertions, *deletions) != counted
+        {
+            let text = format!("commit {short} was recorded with other numbers than those of the recorded changes");
+            self.step_broken(Code::JournalInconsistent, step, text);
+        }
+        Ok(())
+    }
+
+    fn reachability(&mut self, run: &RunRecord, step: &StepRecord, commit: ObjectId, exists: bool) {
         if self.reachable.contains(&commit) {
             return;
         }
@@ -278,16 +389,43 @@ impl Verifier<'_> {
                 && later.id > step.id
                 && tip.is_some_and(|tip| tip == commit || self.repository.leads_to(tip, commit))
         });
-        if let Some(later) = left_behind {
+        // A branch may hold the commits of several runs: whichever was squashed kept all of them.
+        let squashed = self.history.runs.iter().flat_map(|run| &run.steps).find(|finish| {
+            let StepKind::Finish { of, how: FinishHow::Squash, tip: Some(tip) } = &finish.kind else { return false };
+            finish.status == Some(StepStatus::Succeeded)
+                && self.repository.find_named(&steps_ref(*of)) == Some(*tip)
+                && self.repository.leads_to(*tip, commit)
+        });
+        if let Some(finish) = squashed {
+            self.found.notes.push(format!("commit {short} of `{}` was squashed by `{}`", step.id, finish.id));
+        } else if let Some(later) = left_behind {
             self.found.notes.push(format!("commit {short} of `{}` was left behind by `{}`", step.id, later.id));
         } else if self.pins.get(&step.pin("commit")) == Some(&commit) {
             let note =
                 format!("commit {short} of `{}` was made on a detached HEAD: only a ref of piton has it", step.id);
             self.found.notes.push(note);
+        } else if run.source == Source::Log && step.was_detached() && !exists {
+            let note = format!("commit {short} of `{}` was made on a detached HEAD elsewhere and is not here", step.id);
+            self.found.notes.push(note);
+        } else if let Some(finish) = self.squash_of(run.id).filter(|_| run.source == Source::Log && !exists) {
+            let note = format!("commit {short} of `{}` was squashed by `{finish}` elsewhere and is not here", step.id);
+            self.found.notes.push(note);
+        } else if run.source == Source::Log && !exists {
+            let text = format!("commit {short} is not here: its branch was rewritten, or neither pushed nor fetched");
+            self.step_broken(Code::Rewritten, step, text);
         } else {
             let what = if exists { "is in no branch or tag any more" } else { "is gone" };
             self.step_broken(Code::Rewritten, step, format!("commit {short} {what}, and nothing recorded says why"));
         }
+    }
+
+    /// The step that made one commit of those of a run.
+    fn squash_of(&self, run: RunId) -> Option<StepId> {
+        let is_meant = |step: &&StepRecord| {
+            matches!(&step.kind, StepKind::Finish { of, how: FinishHow::Squash, .. } if *of == run)
+                && step.status == Some(StepStatus::Succeeded)
+        };
+        self.history.runs.iter().flat_map(|run| &run.steps).find(is_meant).map(|step| step.id)
     }
 
     fn pins_of(&mut self, step: &StepRecord) {
@@ -303,7 +441,7 @@ impl Verifier<'_> {
     }
 
     /// Commits in history that say they are checkpoints, and what the journals say to that.
-    fn claims(&mut self, runs: &[RunId], scope: &Scope) -> Result<(), AuditError> {
+    fn claims(&mut self, runs: &BTreeSet<RunId>, scope: &Scope) -> Result<(), AuditError> {
         let mut unknown = BTreeSet::new();
         for claim in self.repository.claims(&self.reachable)? {
             let run = claim.trailers.run.parse::<RunId>().ok();
@@ -317,12 +455,18 @@ impl Verifier<'_> {
                 continue;
             };
             let steps = self.history.run(run).map(|run| run.steps.as_slice()).unwrap_or_default();
-            if steps.iter().any(|step| step.commit() == Some(claim.commit)) {
+            if steps.iter().any(|step| step.decided_on(run, &claim)) {
                 continue;
             }
             let short = claim.commit.short();
-            if let Some(step) = self.copied_from(run, steps, claim.commit)? {
+            let is_recorded = steps.iter().any(|step| step.commit() == Some(claim.commit));
+            if is_recorded && self.found.breaks.iter().any(|found| found.run == Some(run)) {
+                // It is told already what is wrong with the run.
+            } else if let Some(step) = self.copied_from(run, steps, claim.commit)? {
                 self.found.notes.push(format!("commit {short} is a copy of the checkpoint of `{step}`"));
+            } else if is_recorded {
+                let text = format!("commit {short} was recorded, and nothing says that it was decided");
+                self.broken(Code::JournalInconsistent, Some(run), None, text);
             } else {
                 let text = format!("commit {short} says it is a checkpoint of this run, which does not know it");
                 self.broken(Code::NotRecorded, Some(run), None, text);
@@ -330,7 +474,9 @@ impl Verifier<'_> {
         }
         if let (Some(first), Scope::All | Scope::WorkTree(_)) = (unknown.first(), scope) {
             let more = if unknown.len() > 1 { format!(" and {} more runs", unknown.len() - 1) } else { String::new() };
-            self.found.notes.push(format!("history has commits of run `{first}`{more}, whose journal is not here"));
+            self.found.notes.push(format!(
+                "history has commits of run `{first}`{more}, whose journal is not here; `piton fetch REMOTE` may bring its log"
+            ));
         }
         Ok(())
     }
@@ -367,11 +513,27 @@ impl Verifier<'_> {
     }
 }
 
+impl StepRecord {
+    /// Whether a commit that says it is a checkpoint of a run is the one that was decided on in this step, where the
+    /// journal stood as the commit says.
+    fn decided_on(&self, run: RunId, claim: &Claim) -> bool {
+        let is_decided = matches!(&self.decision, Some(Decision::Commit { new, .. }) if *new == claim.commit);
+        is_decided && difference(run, self, &claim.trailers).is_none()
+    }
+
+    /// Whether its commit was made on no branch.
+    fn was_detached(&self) -> bool {
+        matches!(&self.decision, Some(Decision::Commit { target, .. }) if target == "HEAD")
+    }
+}
+
 impl Code {
     /// The stable code.
     pub fn name(self) -> &'static str {
         match self {
             Self::JournalBroken => "JOURNAL_BROKEN",
+            Self::LogBroken => "LOG_BROKEN",
+            Self::LogMismatch => "LOG_MISMATCH",
             Self::JournalInconsistent => "JOURNAL_INCONSISTENT",
             Self::DeltaMismatch => "DELTA_MISMATCH",
             Self::CommitMismatch => "COMMIT_MISMATCH",
@@ -384,16 +546,27 @@ impl Code {
     }
 }
 
+/// The ref that keeps the steps of a run that was squashed.
+pub fn steps_ref(run: RunId) -> String {
+    format!("refs/piton/runs/{run}/steps")
+}
+
 /// What is wrong about the trailers of a commit.
 fn wrong_trailer(run: RunId, step: &StepRecord, message: &str) -> Option<String> {
-    let Some(trailers) = Trailers::find(message) else { return Some("it has no trailers of piton".to_owned()) };
+    match Trailers::find(message) {
+        Some(trailers) => difference(run, step, &trailers),
+        None => Some("it has no trailers of piton".to_owned()),
+    }
+}
+
+fn difference(run: RunId, step: &StepRecord, trailers: &Trailers) -> Option<String> {
     let journal = step.decided_after.map(|digest| digest.to_string()).unwrap_or_default();
     let expected = [
-        ("Piton-Run", trailers.run, run.to_string()),
-        ("Piton-Step", trailers.step, format!("{} {}", step.id.step, step.name)),
-        ("Piton-Journal", trailers.journal, journal),
+        ("Piton-Run", &trailers.run, run.to_string()),
+        ("Piton-Step", &trailers.step, format!("{} {}", step.id.step, step.name)),
+        ("Piton-Journal", &trailers.journal, journal),
     ];
-    let (name, found, wanted) = expected.into_iter().find(|(_, found, wanted)| found != wanted)?;
+    let (name, found, wanted) = expected.into_iter().find(|(_, found, wanted)| *found != wanted)?;
     Some(format!("`{name}` is `{found}` and not `{wanted}`"))
 }
 

@@ -212,6 +212,16 @@ impl Checkpointer {
         self.prepare(plan, commit, message, OnOverlap::KeepStaged)
     }
 
+    /// As [`Self::prepare_commit`] for commits that exist already: the branch moves on to them.
+    pub fn prepare_onto(
+        &self,
+        plan: &CommitPlan,
+        commit: ObjectId,
+        message: &str,
+    ) -> Result<PreparedCommit<'_>, CheckpointError> {
+        self.prepare(plan, commit, message, OnOverlap::Refuse)
+    }
+
     fn prepare(
         &self,
         plan: &CommitPlan,
@@ -274,11 +284,9 @@ impl Checkpointer {
         }
         let git = &self.repository.git;
         let tree = git.find_tree(plan.tree.into()).map_err(CheckpointError::git(doing))?;
-        let parent = match plan.head.commit {
-            Some(id) => Some(git.find_commit(id.into()).map_err(CheckpointError::git(doing))?),
-            None => None,
-        };
-        let parents: Vec<&git2::Commit<'_>> = parent.iter().collect();
+        let parents = plan.parents.iter().map(|id| git.find_commit((*id).into()));
+        let parents: Vec<git2::Commit<'_>> = parents.collect::<Result<_, _>>().map_err(CheckpointError::git(doing))?;
+        let parents: Vec<&git2::Commit<'_>> = parents.iter().collect();
         let id = git
             .commit(None, &identity.author, &identity.committer, message, &tree, &parents)
             .map_err(CheckpointError::git(doing))?;

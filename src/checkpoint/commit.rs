@@ -25,8 +25,10 @@ use crate::failpoint::failpoint;
 /// What a commit is going to hold.
 #[derive(Clone, Debug)]
 pub struct CommitPlan {
-    /// Where HEAD is: the parent of the commit.
+    /// Where HEAD is.
     pub head: Head,
+    /// What the commit is built on: as a rule, where HEAD is.
+    pub parents: Vec<ObjectId>,
     /// Commits that the step made itself, oldest first.
     pub adopted: Vec<ObjectId>,
     /// The files, as git stores them.
@@ -93,7 +95,8 @@ pub(crate) fn plan(
         return Err(CheckpointError::DirtyOverlap(overlaps));
     }
     let tree = tree::edit(objects, head_tree, &edits)?;
-    let mut plan = CommitPlan { head, adopted, changes: Vec::new(), tree, cleaned };
+    let parents = head.commit.into_iter().collect();
+    let mut plan = CommitPlan { head, parents, adopted, changes: Vec::new(), tree, cleaned };
     for (path, before, after) in tree::differences(objects, head_tree, tree)? {
         let (insertions, deletions) = count_lines(objects, before, after)?;
         plan.changes.push(Change { path, before, after, insertions, deletions });

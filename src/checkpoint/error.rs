@@ -7,6 +7,8 @@ use std::time::Duration;
 use super::object::ObjectId;
 use super::path::{RepoPath, listed};
 use super::secret::SecretHit;
+use super::trail::run_of_trail;
+use crate::item::wording::shown;
 
 /// Everything that can stop a checkpoint.
 #[derive(Debug, thiserror::Error)]
@@ -153,6 +155,32 @@ pub enum CheckpointError {
         /// What it said.
         reason: String,
     },
+    /// There is no such remote.
+    #[error("there is no remote `{}`", shown(.name))]
+    UnknownRemote {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// Another repository cannot be reached, or does not do what it is asked for.
+    #[error("cannot {doing} at `{}`: {reason}", shown(.remote))]
+    Remote {
+        /// What was to be done.
+        doing: &'static str,
+        /// The repository.
+        remote: String,
+        /// What git said.
+        reason: String,
+    },
+    /// Another repository has other logs of the same runs.
+    #[error("{}", refusals(.remote, .refused))]
+    RemoteRefused {
+        /// The repository.
+        remote: String,
+        /// The refs that stayed as they are, each with the reason, where it is not that they differ.
+        refused: Vec<(String, Option<String>)>,
+    },
     /// Something recorded is not there any more.
     #[error("{what} is gone")]
     Missing {
@@ -254,6 +282,9 @@ impl CheckpointError {
             Self::InvalidIndex { .. } => "INVALID_INDEX",
             Self::InvalidAllowance { .. } => "INVALID_SETTINGS",
             Self::GitProgram { .. } => "GIT_PROGRAM_FAILED",
+            Self::UnknownRemote { .. } => "UNKNOWN_REMOTE",
+            Self::Remote { .. } => "REMOTE_FAILED",
+            Self::RemoteRefused { .. } => "LOG_REFUSED",
             Self::Missing { .. } => "MISSING",
             Self::Git { .. } => "GIT_FAILED",
             Self::Io { .. } => "IO_FAILED",
@@ -317,6 +348,23 @@ impl CheckpointError {
             Self::InvalidIndex { .. } => "see what git says with `git status`".to_owned(),
             Self::InvalidAllowance { .. } => "see it with `piton config checkpoint.secrets_allowed`".to_owned(),
             Self::GitProgram { .. } => "see that `git` is installed and works here".to_owned(),
+            Self::UnknownRemote { known, .. } if known.is_empty() => {
+                "there is none yet: `git remote add origin URL` makes one".to_owned()
+            }
+            Self::UnknownRemote { known, .. } => {
+                let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+                format!("there is {}; a URL will do as well", known.join(", "))
+            }
+            Self::Remote { remote, .. } => {
+                format!("nothing was changed here; `git ls-remote {remote}` shows whether git can reach it")
+            }
+            Self::RemoteRefused { refused, .. } if refused.iter().all(|(_, why)| why.is_some()) => {
+                "whoever looks after the other repository can say why; everything else went through".to_owned()
+            }
+            Self::RemoteRefused { .. } => {
+                "logs are only ever continued, so one of the two was changed after it was written: see what `piton verify --all` says here and in the other repository"
+                    .to_owned()
+            }
             Self::Git { .. } => "see what git says with `git fsck`".to_owned(),
             Self::Missing { .. } | Self::Io { .. } => return None,
         })
@@ -387,6 +435,22 @@ fn secrets(hits: &[SecretHit]) -> String {
         0..=5 => listed.join(", "),
         more => format!("{} and {} more", listed.join(", "), more - 5),
     }
+}
+
+fn refusals(remote: &str, refused: &[(String, Option<String>)]) -> String {
+    let told = |(name, why): &(String, Option<String>)| {
+        let name = match run_of_trail(name) {
+            Some(run) => format!("the log of run `{run}`"),
+            None => format!("`{}`", shown(name)),
+        };
+        match why {
+            None => format!("{name} is another one at `{}`", shown(remote)),
+            Some(why) => format!("`{}` refused {name}: {}", shown(remote), shown(why)),
+        }
+    };
+    let listed: Vec<String> = refused.iter().take(5).map(told).collect();
+    let more = if refused.len() > 5 { format!("; and {} more", refused.len() - 5) } else { String::new() };
+    listed.join("; ") + &more
 }
 
 fn commit_name(id: Option<ObjectId>) -> String {

@@ -36,6 +36,9 @@ const PRINTING: [&str; 7] = [
     "GIT_TRACE",
 ];
 
+/// Why nothing of git can be run.
+const NO_GIT: &str = "there is no `git` on the search path";
+
 /// How the `git` program and hooks are run in one repository.
 #[derive(Clone, Debug)]
 pub(crate) struct GitProgram {
@@ -63,14 +66,35 @@ impl GitProgram {
         git_dir: &Path,
         work_tree: &Path,
     ) -> Self {
-        let mut environment: BTreeMap<OsString, OsString> =
-            environment.into_iter().filter(|(name, _)| !leads_astray(name)).collect();
+        let mut program = Self::for_remotes(environment, git_dir, work_tree);
         for (name, value) in [("GIT_TERMINAL_PROMPT", "0"), ("SSH_ASKPASS_REQUIRE", "never")] {
-            environment.insert(name.into(), value.into());
+            program.environment.insert(name.into(), value.into());
         }
-        environment.remove(OsStr::new("GPG_TTY"));
+        program.environment.remove(OsStr::new("GPG_TTY"));
+        program
+    }
+
+    /// As [`Self::new`], for commands that may ask the user for a password, as far as the user lets git ask.
+    pub(crate) fn for_remotes(
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        git_dir: &Path,
+        work_tree: &Path,
+    ) -> Self {
+        let environment: BTreeMap<OsString, OsString> =
+            environment.into_iter().filter(|(name, _)| !leads_astray(name)).collect();
         let search_path = environment.get(OsStr::new("PATH")).cloned().unwrap_or_default();
         Self { search_path, environment, work_tree: work_tree.to_owned(), git_dir: git_dir.to_owned() }
+    }
+
+    /// Runs `git` as the user would: it may use the terminal, takes its time, and ends with piton on Ctrl-C.
+    pub(crate) fn run_in_front(&self, arguments: &[&OsStr]) -> Result<GitOutput, CheckpointError> {
+        let doing = "push or fetch";
+        let failed = |reason: String| CheckpointError::GitProgram { doing, reason };
+        let command = self.git_command(arguments).ok_or_else(|| failed(NO_GIT.to_owned()))?;
+        let finished = process::run_in_front(command).map_err(|error| failed(error.to_string()))?;
+        let reason = finished.reason();
+        let succeeded = matches!(finished.ended, Ended::Exited(status) if status.success());
+        Ok(GitOutput { succeeded, stdout: finished.stdout, reason })
     }
 
     /// Runs `git` in the repository. An error means that it did not run or did not end in time.
@@ -83,12 +107,7 @@ impl GitProgram {
         limit: Duration,
     ) -> Result<GitOutput, CheckpointError> {
         let failed = |reason: String| CheckpointError::GitProgram { doing, reason };
-        let program =
-            self.find_program("git").ok_or_else(|| failed("there is no `git` on the search path".to_owned()))?;
-        let mut command = self.command(&program);
-        command.env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", &self.work_tree).env("LC_ALL", "C");
-        // A monitor of files is a program of the repository's choice, and not needed here.
-        command.args(["-c", "core.fsmonitor=false"]).args(arguments);
+        let mut command = self.git_command(arguments).ok_or_else(|| failed(NO_GIT.to_owned()))?;
         command.envs(variables.iter().map(|(name, value)| (*name, value)));
         let finished = process::run(command, input, limit).map_err(|error| failed(error.to_string()))?;
         let reason = finished.reason();
@@ -96,6 +115,15 @@ impl GitProgram {
             Ended::TimedOut => Err(failed(reason)),
             Ended::Exited(status) => Ok(GitOutput { succeeded: status.success(), stdout: finished.stdout, reason }),
         }
+    }
+
+    /// `git` in the repository; none where there is no such program.
+    fn git_command(&self, arguments: &[&OsStr]) -> Option<Command> {
+        let mut command = self.command(&self.find_program("git")?);
+        command.env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", &self.work_tree).env("LC_ALL", "C");
+        // A monitor of files is a program of the repository's choice, and not needed here.
+        command.args(["-c", "core.fsmonitor=false"]).args(arguments);
+        Some(command)
     }
 
     /// A command at the top of the work tree with the known environment and nothing else.

@@ -9,6 +9,7 @@ use git2::{ErrorCode, Oid, Sort};
 
 use super::delta::{self, Change};
 use super::error::CheckpointError;
+use super::files::read_if_there;
 use super::message::Trailers;
 use super::object::{Entry, ObjectId};
 use super::objects::Objects;
@@ -61,6 +62,19 @@ impl Repository {
         let objects = Objects::of(&self.git)?;
         let tree = self.tree_of(self.head()?.commit)?;
         Ok(tree::find(&objects, tree, path)?.is_some() || tree::has_folder(&objects, tree, path)?)
+    }
+
+    /// Whether a commit has a folder.
+    pub fn has_committed_folder(&self, commit: ObjectId, path: &RepoPath) -> Result<bool, CheckpointError> {
+        tree::has_folder(&Objects::of(&self.git)?, self.tree_of(Some(commit))?, path)
+    }
+
+    /// Whether a commit has a file as it is on disk; none when it has no such file.
+    pub fn is_committed(&self, commit: ObjectId, path: &RepoPath) -> Result<Option<bool>, CheckpointError> {
+        let objects = Objects::of(&self.git)?;
+        let Some(entry) = tree::find(&objects, self.tree_of(Some(commit))?, path)? else { return Ok(None) };
+        let on_disk = read_if_there(&self.top.join(path.as_path()))?;
+        Ok(Some(on_disk.is_some_and(|bytes| objects.read(entry.id).is_ok_and(|stored| stored == bytes))))
     }
 
     /// What a commit says; none when there is no such commit.
@@ -121,15 +135,7 @@ impl Repository {
 
     /// The refs that keep snapshots, in the order of their names.
     pub fn pins(&self) -> Result<Vec<Pin>, CheckpointError> {
-        let reading = || CheckpointError::git("read the refs of piton");
-        let mut pins = Vec::new();
-        for found in self.git.references_glob(PINS).map_err(reading())? {
-            let found = found.map_err(reading())?;
-            let name = String::from_utf8_lossy(found.name_bytes()).into_owned();
-            pins.extend(found.target().map(|target| Pin { name, commit: target.into() }));
-        }
-        pins.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(pins)
+        self.refs_like(PINS)
     }
 
     /// Removes refs of ours that still are where they were seen.

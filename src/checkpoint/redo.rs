@@ -46,7 +46,8 @@ impl Checkpointer {
         }
         let branch = (target != "HEAD").then(|| target.to_owned());
         let head = Head { branch, commit: old };
-        Ok(CommitPlan { head, adopted: Vec::new(), changes: changes.to_vec(), tree, cleaned })
+        let parents = old.into_iter().collect();
+        Ok(CommitPlan { head, parents, adopted: Vec::new(), changes: changes.to_vec(), tree, cleaned })
     }
 
     /// Moves the branch if that is still to be done, and brings the index up to date.

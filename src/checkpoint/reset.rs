@@ -1,6 +1,6 @@
 //! Tracked files, index and branch as they were at a commit: the blunt form of a roll back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::attributes::{self, Conversion};
 use super::checkpointer::Checkpointer;
@@ -116,34 +116,50 @@ impl Checkpointer {
     /// Replaces what git stores by what belongs on disk. Only libgit2's checkout knows how, so the
     /// files are checked out into a folder of our own.
     fn convert(&self, objects: &Objects<'_>, to: ObjectId, plan: &mut Plan) -> Result<(), CheckpointError> {
+        let is_file = |file: &Placement| file.target.is_some_and(|entry| entry.mode.is_file());
+        let files: Vec<RepoPath> =
+            plan.files.iter().filter(|file| is_file(file)).map(|file| file.path.clone()).collect();
+        let converted = self.converted(objects, to, &files)?;
+        for file in &mut plan.files {
+            if let (Some(target), Some(id)) = (&mut file.target, converted.get(&file.path)) {
+                target.id = *id;
+            }
+        }
+        Ok(())
+    }
+
+    /// Files of a commit or tree with the content that belongs on disk.
+    pub(super) fn converted(
+        &self,
+        objects: &Objects<'_>,
+        of: ObjectId,
+        files: &[RepoPath],
+    ) -> Result<BTreeMap<RepoPath, ObjectId>, CheckpointError> {
         let converting = || CheckpointError::git("convert a file as git would");
-        let files: Vec<&mut Placement> =
-            plan.files.iter_mut().filter(|file| file.target.is_some_and(|entry| entry.mode.is_file())).collect();
+        let mut converted = BTreeMap::new();
         if files.is_empty() {
-            return Ok(());
+            return Ok(converted);
         }
         let own = self.repository.own_folder().join("tmp");
         let folder = tempfile::tempdir_in(&own).map_err(CheckpointError::io("make a folder in", &own))?;
         let mut options = git2::build::CheckoutBuilder::new();
         options.force().update_index(false).refresh(false).disable_pathspec_match(true).target_dir(folder.path());
-        for file in &files {
-            options.path(file.path.as_path());
-        }
-        let commit = self.repository.git.find_object(to.into(), None).map_err(converting())?;
-        self.repository.git.checkout_tree(&commit, Some(&mut options)).map_err(converting())?;
         for file in files {
-            let path = folder.path().join(file.path.as_path());
-            let content = std::fs::read(&path).map_err(CheckpointError::io("read", &path))?;
-            if let Some(target) = &mut file.target {
-                target.id = objects.write_blob(&content)?;
-            }
+            options.path(file.as_path());
         }
-        Ok(())
+        let found = self.repository.git.find_object(of.into(), None).map_err(converting())?;
+        self.repository.git.checkout_tree(&found, Some(&mut options)).map_err(converting())?;
+        for file in files {
+            let path = folder.path().join(file.as_path());
+            let content = std::fs::read(&path).map_err(CheckpointError::io("read", &path))?;
+            converted.insert(file.clone(), objects.write_blob(&content)?);
+        }
+        Ok(converted)
     }
 }
 
 /// The permission bits that a file gets: its own, unless it is going to be of another kind.
-fn permissions(before: &Snapshot, path: &RepoPath, current: Option<Entry>, target: Entry) -> u32 {
+pub(super) fn permissions(before: &Snapshot, path: &RepoPath, current: Option<Entry>, target: Entry) -> u32 {
     let usual = &before.permissions;
     match PermissionKind::of(target.mode) {
         None => 0,
@@ -155,7 +171,11 @@ fn permissions(before: &Snapshot, path: &RepoPath, current: Option<Entry>, targe
 
 impl Plan {
     /// Adds the folders that lose their last file to those that are removed.
-    fn remove_emptied_folders(&mut self, objects: &Objects<'_>, wanted: ObjectId) -> Result<(), CheckpointError> {
+    pub(super) fn remove_emptied_folders(
+        &mut self,
+        objects: &Objects<'_>,
+        wanted: ObjectId,
+    ) -> Result<(), CheckpointError> {
         let mut folders = BTreeSet::new();
         for file in self.files.iter().filter(|file| file.target.is_none()) {
             let mut folder = file.path.parent();

@@ -77,7 +77,7 @@ fn permissions_for(now: &Snapshot, file: &Placement, current: Option<Entry>, tar
 }
 
 /// Files whose place is taken by something that nobody recorded: a folder with other files in it.
-fn blocked(objects: &Objects<'_>, now: &Snapshot, plan: &Plan) -> Result<Vec<RepoPath>, CheckpointError> {
+pub(super) fn blocked(objects: &Objects<'_>, now: &Snapshot, plan: &Plan) -> Result<Vec<RepoPath>, CheckpointError> {
     let removed = |path: &RepoPath| plan.files.iter().any(|file| file.target.is_none() && file.path == *path);
     let mut found = Vec::new();
     for file in plan.files.iter().filter(|file| file.target.is_some()) {

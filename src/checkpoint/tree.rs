@@ -89,6 +89,21 @@ pub(crate) fn has_folder(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath)
     Ok(path.is_top() || find_node(objects, tree, path)?.is_some_and(|node| node.bits == FOLDER))
 }
 
+/// The trees on the way to a path, the top first.
+pub(crate) fn folders_to(
+    objects: &Objects<'_>,
+    tree: ObjectId,
+    path: &RepoPath,
+) -> Result<Vec<ObjectId>, CheckpointError> {
+    let mut folders = vec![tree];
+    let mut parent = path.parent();
+    while !parent.is_top() {
+        folders.extend(find_node(objects, tree, &parent)?.filter(|node| node.bits == FOLDER).map(|node| node.id));
+        parent = parent.parent();
+    }
+    Ok(folders)
+}
+
 /// Every file and folder of a tree.
 pub(crate) fn everything(objects: &Objects<'_>, tree: ObjectId) -> Result<Vec<RepoPath>, CheckpointError> {
     let mut found = Vec::new();

@@ -174,10 +174,9 @@ impl Checkpointer {
         message: &str,
         identity: &Identity,
     ) -> Result<ObjectId, CheckpointError> {
-        let parents: Vec<ObjectId> = plan.head.commit.into_iter().collect();
         let commit = UnsignedCommit {
             tree: plan.tree,
-            parents: &parents,
+            parents: &plan.parents,
             message,
             author: &identity.author,
             committer: &identity.committer,

@@ -57,6 +57,7 @@ pub(super) fn run(arguments: &CheckpointArguments, ctx: &Context, ui: &mut Ui) -
         command: words("checkpoint", &arguments.paths),
         mode: CheckpointMode::Auto,
         lock_timeout: Duration::ZERO,
+        directive: None,
     };
     let summary = checkpoint::checkpoint(ctx, &request, &run, &mut |event| render::event(ui, event))?;
     let nothing =

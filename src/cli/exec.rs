@@ -61,6 +61,7 @@ pub(super) fn run(arguments: &ExecArguments, ctx: &Context, ui: &mut Ui) -> Resu
         command: words("exec", &arguments.command),
         mode,
         lock_timeout: Duration::from_secs(arguments.lock_timeout),
+        directive: None,
     };
     let step = CommandStep {
         name,

@@ -7,6 +7,7 @@ use crate::audit::retention::Limits;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::gc;
+use crate::run::worktree;
 
 /// Drops snapshots that nobody needs any more
 ///
@@ -17,7 +18,7 @@ use crate::run::gc;
 /// to tell of every run. The space comes back when git collects its garbage (`git gc`).
 ///
 /// Virtual environments that no Python tool used for 30 days are removed as well; they are made again
-/// when one is needed.
+/// when one is needed. So are worktrees of runs that died before they began, if there is nothing in them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,6 +40,8 @@ pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result
     let limits = Limits { days: arguments.keep_days, runs: arguments.keep_runs };
     let done = if arguments.dry_run { gc::preview(ctx, limits)? } else { gc::collect(ctx, limits, &mut |_| {})? };
     let environments = if arguments.dry_run { gc::old_environments(ctx) } else { gc::drop_environments(ctx) };
+    let worktrees = if arguments.dry_run { worktree::abandoned(ctx)? } else { worktree::drop_abandoned(ctx)? };
+    let worktrees: Vec<_> = worktrees.iter().map(|worktree| worktree.path.to_string_lossy()).collect();
     if ui.format() == Format::Json {
         let environments: Vec<_> = environments.iter().map(|folder| folder.to_string_lossy()).collect();
         ui.json(&json!({
@@ -47,6 +50,7 @@ pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result
             "kept": done.kept,
             "runs": done.runs,
             "environments": environments,
+            "worktrees": worktrees,
         }))?;
         return Ok(ExitStatus::Success);
     }
@@ -57,12 +61,18 @@ pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result
         for folder in &environments {
             ui.line(&folder.to_string_lossy())?;
         }
+        for folder in &worktrees {
+            ui.line(folder)?;
+        }
     }
     let verb = if arguments.dry_run { "would drop" } else { "dropped" };
     let (dropped, runs) = (done.drop.len(), done.runs);
     ui.success(&format!("{verb} {dropped} snapshots of {runs} runs, kept {}; journals stay", done.kept));
     if !environments.is_empty() {
         ui.success(&format!("{verb} {} virtual environments that no tool used for 30 days", environments.len()));
+    }
+    if !worktrees.is_empty() {
+        ui.success(&format!("{verb} {} worktrees of runs that never began", worktrees.len()));
     }
     if dropped > 0 && !arguments.dry_run {
         ui.hint("`git gc` gives the space back");

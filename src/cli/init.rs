@@ -62,7 +62,7 @@ pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     } else {
         ui.success(&format!("made {} files{place}", written.created.len()));
     }
-    ui.hint("call the example with `piton tool run greet`, check the items with `piton validate`");
+    ui.hint("run the example with `piton run hello`, check the items with `piton validate`");
     Ok(ExitStatus::Success)
 }
 

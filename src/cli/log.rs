@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::past::{self, Past};
 use super::ui::{Format, Ui};
 use super::undo::repo_paths;
-use crate::audit::history::{RunRecord, StepRecord};
+use crate::audit::history::{RunRecord, Source, StepRecord};
 use crate::audit::reference;
 use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
@@ -21,7 +21,8 @@ use crate::run::error::RunError;
 /// Lists runs, newest first
 ///
 /// One line per run: the beginning of its name, when it began, what was run, how it ended, and what
-/// became of its changes. Steps are listed when a run has several, or when it is named.
+/// became of its changes. Steps are listed when a run has several, or when it is named. Runs that
+/// `piton fetch` brought are marked as `elsewhere`; of their command lines only the name is known.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -65,6 +66,9 @@ enum StatusFilter {
     Cancelled,
     Unfinished,
 }
+
+/// Steps of a run that are listed among those of others; more are listed when it is named.
+const MOST_STEPS: usize = 20;
 
 /// A run as `--format json` shows it: as it was recorded, and what became of it since.
 #[derive(Serialize)]
@@ -112,23 +116,32 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
 
 fn show(ui: &mut Ui, past: &Past, run: &RunRecord, root: &str, is_named: bool) -> Result<(), Error> {
     let mark = |step: &StepRecord| if past.undone.contains(&step.id) { "  (undone)" } else { "" };
-    let with_steps = is_named || run.steps.len() > 1;
+    let is_long = run.steps.len() > MOST_STEPS;
+    let with_steps = is_named || (run.steps.len() > 1 && !is_long);
     let mut parts =
         vec![run.short_id(&past.history), past::time(run.started), past::words(run), past::run_status(run).to_owned()];
     if let ([step], false) = (run.steps.as_slice(), with_steps) {
-        parts.push(format!("{}{}", past::outcome(step), mark(step)));
+        parts.push(format!("{}{}", past.outcome(step), mark(step)));
+    }
+    if is_long && !is_named {
+        parts.push(format!("{} steps", run.steps.len()));
     }
     if !run.dropped.is_empty() {
         parts.push(format!("{} snapshots dropped", run.dropped.len()));
     }
-    if run.root != root {
+    if run.source == Source::Log {
+        parts.push("elsewhere".to_owned());
+    } else if run.root != root {
         parts.push(format!("in {}", run.root));
     }
-    ui.line(&one_line(&parts.join("  ")))?;
+    ui.line(&one_line(parts.join("  ").trim_end()))?;
     for step in run.steps.iter().filter(|_| with_steps) {
-        let outcome = past::outcome(step);
+        let outcome = past.outcome(step);
         let line = format!("  {}  {}  {}  {outcome}{}", step.id.step, step.name, past::step_status(step), mark(step));
-        ui.line(&one_line(&line))?;
+        ui.line(&one_line(line.trim_end()))?;
+    }
+    for skipped in run.skipped.iter().filter(|_| is_named) {
+        ui.line(&one_line(&format!("  -  {}  skipped  {}", skipped.name, skipped.reason)))?;
     }
     Ok(())
 }

@@ -8,15 +8,23 @@ mod config;
 mod diagnostic;
 mod diff;
 mod directive;
+mod drive;
 mod exec;
+mod fetch;
+mod finish;
 mod gc;
 mod init;
 mod log;
+mod overview;
 mod past;
+mod plan;
+mod push;
 mod quickstart;
 mod recover;
 mod render;
+mod resume;
 mod rollback;
+mod run;
 mod sarif;
 mod show;
 mod tool;
@@ -47,13 +55,14 @@ Examples:
   piton quickstart            See an example project in a temporary folder
   piton init                  Make `.ai/` with a working example
   piton validate              Check every item of the project
+  piton run hello             Run a directive, with a checkpoint after each step
   piton tool run greet        Call a tool; `tool show greet` says how piton understands it
   piton exec -- make fmt      Run a command; what it changes becomes a commit
   piton log                   See what was run; `show`, `diff` and `verify` say more
   piton undo                  Take the newest step back
   piton config                Show every setting and where it comes from
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 denied,
+Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 denied, 4 waiting,
 5 cannot be served safely, 130 interrupted")]
 struct Arguments {
     #[command(flatten)]
@@ -84,6 +93,12 @@ struct GlobalArguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Init(init::InitArguments),
+    Run(run::RunArguments),
+    Resume(resume::ResumeArguments),
+    Approve(resume::ApproveArguments),
+    Reject(resume::RejectArguments),
+    Status(resume::StatusArguments),
+    Cancel(resume::CancelArguments),
     Exec(exec::ExecArguments),
     Checkpoint(checkpoint::CheckpointArguments),
     Undo(undo::UndoArguments),
@@ -91,10 +106,13 @@ enum Command {
     Restore(undo::RestoreArguments),
     Rollback(rollback::RollbackArguments),
     Recover(recover::RecoverArguments),
+    Finish(finish::FinishArguments),
     Log(log::LogArguments),
     Show(show::ShowArguments),
     Diff(diff::DiffArguments),
     Verify(verify::VerifyArguments),
+    Push(push::PushArguments),
+    Fetch(fetch::FetchArguments),
     Gc(gc::GcArguments),
     Validate(validate::ValidateArguments),
     Tool(tool::ToolArguments),
@@ -107,6 +125,12 @@ impl Command {
     fn name(&self) -> &'static str {
         match self {
             Self::Init(_) => "init",
+            Self::Run(_) => "run",
+            Self::Resume(_) => "resume",
+            Self::Approve(_) => "approve",
+            Self::Reject(_) => "reject",
+            Self::Status(_) => "status",
+            Self::Cancel(_) => "cancel",
             Self::Exec(_) => "exec",
             Self::Checkpoint(_) => "checkpoint",
             Self::Undo(_) => "undo",
@@ -114,10 +138,13 @@ impl Command {
             Self::Restore(_) => "restore",
             Self::Rollback(_) => "rollback",
             Self::Recover(_) => "recover",
+            Self::Finish(_) => "finish",
             Self::Log(_) => "log",
             Self::Show(_) => "show",
             Self::Diff(_) => "diff",
             Self::Verify(_) => "verify",
+            Self::Push(_) => "push",
+            Self::Fetch(_) => "fetch",
             Self::Gc(_) => "gc",
             Self::Validate(_) => "validate",
             Self::Tool(_) => "tool",
@@ -219,6 +246,12 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
 fn dispatch(command: &Command, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     match command {
         Command::Init(_) => init::run(ctx, ui),
+        Command::Run(command) => run::run(command, ctx, ui),
+        Command::Resume(command) => resume::resume(command, ctx, ui),
+        Command::Approve(command) => resume::approve(command, ctx, ui),
+        Command::Reject(command) => resume::reject(command, ctx, ui),
+        Command::Status(command) => resume::status(command, ctx, ui),
+        Command::Cancel(command) => resume::cancel(command, ctx, ui),
         Command::Exec(command) => exec::run(command, ctx, ui),
         Command::Checkpoint(command) => checkpoint::run(command, ctx, ui),
         Command::Undo(command) => undo::run_undo(command, ctx, ui),
@@ -226,10 +259,13 @@ fn dispatch(command: &Command, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus,
         Command::Restore(command) => undo::run_restore(command, ctx, ui),
         Command::Rollback(command) => rollback::run(command, ctx, ui),
         Command::Recover(_) => recover::run(ctx, ui),
+        Command::Finish(command) => finish::run(command, ctx, ui),
         Command::Log(command) => log::run(command, ctx, ui),
         Command::Show(command) => show::run(command, ctx, ui),
         Command::Diff(command) => diff::run(command, ctx, ui),
         Command::Verify(command) => verify::run(command, ctx, ui),
+        Command::Push(command) => push::run(command, ctx, ui),
+        Command::Fetch(command) => fetch::run(command, ctx, ui),
         Command::Gc(command) => gc::run(command, ctx, ui),
         Command::Validate(command) => validate::run(command, ctx, ui),
         Command::Tool(command) => tool::run(command, ctx, ui),

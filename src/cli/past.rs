@@ -1,15 +1,16 @@
 //! What the commands that look back share: loading journals, and words for what they say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::render::{files, stat};
 use super::ui::Ui;
-use crate::audit::history::{History, Outcome, RunRecord, StepRecord};
+use crate::audit::history::{History, Outcome, RunRecord, Source, StepRecord};
 use crate::checkpoint::delta::{Change, ChangeKind};
 use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::repository::Repository;
 use crate::context::Context;
 use crate::error::Error;
@@ -23,6 +24,8 @@ use crate::run::session::open_repository;
 pub(super) struct Past {
     pub(super) history: History,
     pub(super) undone: BTreeSet<StepId>,
+    /// The commits of checkpoints that hold the changes of earlier steps.
+    covered: BTreeMap<StepId, ObjectId>,
     /// None where runs happened without git.
     pub(super) repository: Option<Repository>,
 }
@@ -34,16 +37,21 @@ pub(super) fn load(ctx: &Context, ui: &mut Ui) -> Result<Past, Error> {
         Err(CheckpointError::NoRepository(_)) => None,
         Err(err) => return Err(RunError::from(err).into()),
     };
-    let folder = match &repository {
-        Some(repository) => repository.runs_folder(),
-        None => ctx.state_folder().join("runs"),
+    let (history, unreadable) = match &repository {
+        Some(repository) => History::load_all(repository).map_err(RunError::from)?,
+        None => History::load(&ctx.state_folder().join("runs")).map_err(RunError::from)?,
     };
-    let (history, unreadable) = History::load(&folder).map_err(RunError::from)?;
     for err in unreadable {
         ui.warning(&format!("{err}; `piton verify --all` says more"));
     }
     let undone = history.undone();
-    Ok(Past { history, undone, repository })
+    let steps = history.runs.iter().flat_map(|run| &run.steps);
+    let covered = steps.filter_map(|step| match (&step.kind, step.commit()) {
+        (StepKind::Checkpoint { covers }, Some(commit)) => Some(covers.iter().map(move |step| (*step, commit))),
+        _ => None,
+    });
+    let covered = covered.flatten().collect();
+    Ok(Past { history, undone, covered, repository })
 }
 
 impl Past {
@@ -69,6 +77,7 @@ pub(super) fn time(at: Timestamp) -> String {
 pub(super) fn words(run: &RunRecord) -> String {
     match &run.directive {
         Some(directive) => format!("directive {directive}"),
+        None if run.source == Source::Log => run.name.clone(),
         None => shell_words(run.command.get(1..).unwrap_or_default()),
     }
 }
@@ -103,6 +112,10 @@ pub(super) fn step_status(step: &StepRecord) -> &'static str {
         Some(StepStatus::Failed) => "failed",
         Some(StepStatus::Denied) => "denied",
         Some(StepStatus::Cancelled) => "cancelled",
+        Some(StepStatus::Skipped) => "skipped",
+        Some(StepStatus::Waiting) => "waiting",
+        Some(StepStatus::CutOff) => "cut off",
+        None if step.wait.is_some() => "waiting",
         None => "unfinished",
     }
 }
@@ -115,6 +128,7 @@ pub(super) fn outcome(step: &StepRecord) -> String {
         None => what.to_owned(),
     };
     match (&step.outcome, &step.kind) {
+        (Outcome::Open, _) if step.status.is_some() || step.wait.is_some() => String::new(),
         (Outcome::Open, _) => "unfinished".to_owned(),
         (Outcome::NoChanges, _) => "no changes".to_owned(),
         (Outcome::RolledBack { .. }, _) => counted("rolled back"),
@@ -124,6 +138,16 @@ pub(super) fn outcome(step: &StepRecord) -> String {
         (_, StepKind::RollBack { to }) => counted(&format!("branch moved to {}", to.short())),
         (Outcome::Failed { .. } | Outcome::Kept { .. }, _) if step.before.is_none() => "no checkpoints".to_owned(),
         (Outcome::Failed { .. } | Outcome::Kept { .. }, _) => counted("on disk"),
+    }
+}
+
+impl Past {
+    /// What became of the changes of a step, by itself or by a later checkpoint.
+    pub(super) fn outcome(&self, step: &StepRecord) -> String {
+        match (&step.outcome, self.covered.get(&step.id)) {
+            (Outcome::Kept { .. }, Some(commit)) => outcome(step).replacen("on disk", &commit.short(), 1),
+            _ => outcome(step),
+        }
     }
 }
 
@@ -141,4 +165,27 @@ pub(super) fn stat_lines(ui: &mut Ui, changes: &[Change]) -> Result<(), Error> {
     let (insertions, deletions) = (sum(|change| change.insertions), sum(|change| change.deletions));
     ui.line(&if changes.is_empty() { files(0) } else { stat(changes.len() as u64, insertions, deletions) })?;
     Ok(())
+}
+
+/// A remote as git takes it: a path is one from where the user stands, not from the top.
+pub(super) fn remote_address(ctx: &Context, name: &str) -> String {
+    let path = ctx.cwd.join(name);
+    if name.contains('/') && !name.contains(':') && path.exists() {
+        return path.to_string_lossy().into_owned();
+    }
+    name.to_owned()
+}
+
+/// So many runs.
+pub(super) fn runs(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "run" } else { "runs" })
+}
+
+/// So many runs, and attestations where there are any.
+pub(super) fn travellers(count: usize, attestations: usize) -> String {
+    match attestations {
+        0 => runs(count),
+        1 => format!("{} and 1 attestation", runs(count)),
+        more => format!("{} and {more} attestations", runs(count)),
+    }
 }

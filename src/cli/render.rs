@@ -1,6 +1,7 @@
 //! Events of a run as lines for people; the same events are the lines of `--format json`.
 
 use super::ui::{Format, Ui};
+use crate::checkpoint::delta::Delta;
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::error::ExitStatus;
 use crate::journal::event::Event;
@@ -21,14 +22,10 @@ pub(super) fn event(ui: &mut Ui, event: &Event) {
                 ui.note(&format!("  {note}"));
             }
         }
-        Event::RolledBack { paths, kept, repositories, rescue, .. } => {
+        Event::RolledBack { paths, rescue, .. } => {
             ui.failure(&format!("rolled back {}", files(*paths)));
-            if !kept.is_empty() {
-                ui.warning(&format!("kept, because they have changed since: {}", listed(kept)));
-            }
-            if !repositories.is_empty() {
-                let listed = listed(repositories);
-                ui.warning(&format!("left where they are, because they are repositories of their own: {listed}"));
+            for note in roll_back_notes(event) {
+                ui.warning(&note);
             }
             if let Some(rescue) = rescue {
                 ui.detail(&format!("  the undone work is pinned by `{rescue}`"));
@@ -57,6 +54,32 @@ pub(super) fn event(ui: &mut Ui, event: &Event) {
     }
 }
 
+/// What a roll back left as it is.
+pub(super) fn roll_back_notes(event: &Event) -> Vec<String> {
+    let Event::RolledBack { kept, repositories, .. } = event else { return Vec::new() };
+    let mut notes = Vec::new();
+    if !kept.is_empty() {
+        notes.push(format!("kept, because they have changed since: {}", listed(kept)));
+    }
+    if !repositories.is_empty() {
+        let listed = listed(repositories);
+        notes.push(format!("left where they are, because they are repositories of their own: {listed}"));
+    }
+    notes
+}
+
+/// What changed and is not the step's, or in no checkpoint.
+pub(super) fn found_notes(delta: &Delta, outside: &[RepoPath]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !delta.not_captured.is_empty() {
+        notes.push(format!("changed outside of checkpoints and left alone: {}", listed(&delta.not_captured)));
+    }
+    if !outside.is_empty() {
+        notes.push(format!("changed by somebody else meanwhile and left alone: {}", listed(outside)));
+    }
+    notes
+}
+
 fn not_captured(ui: &mut Ui, paths: &[RepoPath]) {
     ui.warning(&format!("changed outside of checkpoints and left alone: {}", listed(paths)));
 }
@@ -68,7 +91,8 @@ pub(super) fn end(ui: &mut Ui, summary: &RunSummary) -> ExitStatus {
     }
     match summary.status {
         RunStatus::Succeeded => ExitStatus::Success,
-        RunStatus::Failed | RunStatus::Waiting => ExitStatus::Failure,
+        RunStatus::Failed => ExitStatus::Failure,
+        RunStatus::Waiting => ExitStatus::Waiting,
         RunStatus::Denied => ExitStatus::Denied,
         RunStatus::Cancelled => ExitStatus::Interrupted,
     }

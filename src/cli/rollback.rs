@@ -61,6 +61,7 @@ pub(super) fn run(arguments: &RollbackArguments, ctx: &Context, ui: &mut Ui) -> 
         command: words("rollback", &["--hard".into(), OsString::from(name)]),
         mode: CheckpointMode::Auto,
         lock_timeout: Duration::ZERO,
+        directive: None,
     };
     let end = hard::roll_back_hard(ctx, to, &request, &mut |event| {
         if ui.format() == Format::Json {

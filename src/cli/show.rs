@@ -1,33 +1,40 @@
-//! `piton show`: everything that is known about one step.
+//! `piton show`: everything that is known about one step, or about a run.
+
+use std::io;
 
 use serde::Serialize;
+use serde_json::Value;
 
+use super::overview;
 use super::past::{self, Past};
 use super::ui::{Format, Ui};
-use crate::audit::history::{Outcome, RunRecord, StepRecord};
+use crate::audit::history::{Outcome, RunRecord, Source, StepRecord};
 use crate::audit::reference::{self, ReferenceError};
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::path::listed;
 use crate::checkpoint::reading::Pin;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::journal::event::StepKind;
+use crate::journal::RunId;
+use crate::journal::event::{StepKind, ToolCall, Wait};
 use crate::policy::Permission;
 use crate::run::error::RunError;
 
 /// Lines of a diff that a person is shown.
 const MOST_LINES: usize = 2000;
+/// Letters of a value that a person is shown.
+const MOST_TEXT: usize = 1000;
 
-/// Shows one step: what was run, what became of it, and what it changed
+/// Shows one step, with what it changed, or a run with its steps
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton show 01k9x2bf/1        A step
-  piton show 01k9x2bf          The only step of a run
+  piton show 01k9x2bf          A run: what it was given, its steps, what came of it
   piton show HEAD              The step that made a commit
   piton show HEAD --stat       Files and numbers of lines only")]
 pub(super) struct ShowArguments {
-    /// A step, a run with one step, or a commit that piton made.
+    /// A step, a run, or a commit that piton made. A run of one command is its step.
     #[arg(value_name = "REF")]
     reference: String,
     /// Shows which files changed and how many lines, not how.
@@ -46,7 +53,10 @@ struct ShownStep<'a> {
     /// How the run was started.
     command: &'a [String],
     mode: &'static str,
+    /// The work tree; empty where the run happened elsewhere.
     root: &'a str,
+    /// Where the run is known from.
+    source: Source,
     undone: bool,
     /// What it was allowed to do, and who saw to it.
     permissions: Vec<String>,
@@ -57,6 +67,10 @@ struct ShownStep<'a> {
 
 pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let past = past::load(ctx, ui)?;
+    if let Some(run) = find_run(&past, &arguments.reference) {
+        overview::show(ui, &past, run)?;
+        return Ok(ExitStatus::Success);
+    }
     let id = match &past.repository {
         Some(git) => reference::find_step_or_commit(&past.history, git, &arguments.reference),
         None => reference::find_step(&past.history, &arguments.reference),
@@ -76,8 +90,8 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
             _ => None,
         };
         let undone = past.undone.contains(&id);
-        let (command, mode, root) = (run.command.as_slice(), run.mode.as_str(), run.root.as_str());
-        ui.json(&ShownStep { step, command, mode, root, undone, permissions: permissions(step), pins, diff })?;
+        let (command, mode, root, source) = (run.command.as_slice(), run.mode.as_str(), run.root.as_str(), run.source);
+        ui.json(&ShownStep { step, command, mode, root, source, undone, permissions: permissions(step), pins, diff })?;
         return Ok(ExitStatus::Success);
     }
     facts(ui, &past, run, step, &pins)?;
@@ -99,17 +113,33 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
     Ok(ExitStatus::Success)
 }
 
+/// The run that a name means, where that is more than one step.
+fn find_run<'p>(past: &'p Past, name: &str) -> Option<&'p RunRecord> {
+    let runs: Vec<RunId> = past.history.runs.iter().map(|run| run.id).collect();
+    let run = past.history.run(reference::find_run(&runs, name).ok()?)?;
+    (run.directive.is_some() || run.steps.len() != 1).then_some(run)
+}
+
+/// One fact; further lines are below the first.
+pub(super) fn fact(ui: &mut Ui, name: &str, value: &str) -> io::Result<()> {
+    let mut lines = value.lines();
+    ui.line(format!("{name:<13} {}", lines.next().unwrap_or_default()).trim_end())?;
+    lines.try_for_each(|line| ui.line(format!("{:<13} {line}", "").trim_end()))
+}
+
 fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[Pin]) -> Result<(), Error> {
-    let mut fact = |name: &str, value: &str| {
-        let mut lines = value.lines();
-        ui.line(format!("{name:<13} {}", lines.next().unwrap_or_default()).trim_end())?;
-        lines.try_for_each(|line| ui.line(format!("{:<13} {line}", "").trim_end()))
-    };
+    let mut fact = |name: &str, value: &str| fact(ui, name, value);
     fact("step", &step.id.to_string())?;
     fact("name", &step.name)?;
     fact("what", &what(step))?;
     fact("when", &past::time(step.started))?;
-    fact("started as", &past::shell_words(&run.command))?;
+    match run.source {
+        Source::Journal => fact("started as", &past::shell_words(&run.command))?,
+        Source::Log => fact(
+            "known from",
+            "its log: values are shown as hashes; command lines, instructions and words of people not at all",
+        )?,
+    }
     if let Some(directive) = &run.directive {
         fact("directive", directive)?;
     }
@@ -117,14 +147,21 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
         fact("tool", tool)?;
     }
     fact("mode", run.mode.as_str())?;
-    fact("permissions", &permissions(step).join("\n"))?;
-    if let StepKind::Tool(call) = &step.kind {
-        for (at, (name, value)) in call.parameters.iter().enumerate() {
-            fact(if at == 0 { "parameters" } else { "" }, &format!("{name} = {value}"))?;
+    let permissions = permissions(step);
+    if !permissions.is_empty() {
+        fact("permissions", &permissions.join("\n"))?;
+    }
+    if let StepKind::Tool(ToolCall { parameters, .. }) | StepKind::Item { parameters, .. } = &step.kind {
+        for (at, (name, value)) in parameters.iter().enumerate() {
+            let shown = told_value(run.source, name, value);
+            fact(if at == 0 { "parameters" } else { "" }, &shown)?;
         }
+    }
+    if let StepKind::Tool(call) = &step.kind {
         let degraded = call.degraded.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         fact("isolation", &format!("{}{degraded}", call.isolation))?;
     }
+    words(&mut fact, run.source, step)?;
     if let Some(code) = step.exit_code {
         fact("exit code", &code.to_string())?;
     }
@@ -134,6 +171,12 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
         }
     }
     fact("status", past::step_status(step))?;
+    if let Some((result, _)) = step.answer.as_ref().filter(|(result, _)| !result.is_null()) {
+        fact("result", &shortened(&result.to_string()))?;
+    }
+    if let Some(error) = &step.error {
+        fact("failure", &format!("{} [{}]", error.message, error.code))?;
+    }
     fact("outcome", &past::outcome(step))?;
     match &step.outcome {
         Outcome::Committed { commit, message, .. } => {
@@ -170,21 +213,83 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
 
 /// What a step was allowed to do, one line each, and by what that is enforced.
 fn permissions(step: &StepRecord) -> Vec<String> {
-    let StepKind::Tool(call) = &step.kind else { return vec!["none (exec)".to_owned()] };
+    let call = match &step.kind {
+        StepKind::Tool(call) => call,
+        StepKind::Prose { .. } | StepKind::Item { .. } => {
+            return vec!["write: what the directives allow, enforced: after_the_fact".to_owned()];
+        }
+        StepKind::Human { .. } | StepKind::Directive { .. } => return Vec::new(),
+        _ => return vec!["none (exec)".to_owned()],
+    };
     let told = |permission: &Permission| {
         format!("{} by {}, enforced: {}", permission.need, permission.granted_by, permission.enforcement.as_str())
     };
     call.permissions.iter().map(told).collect()
 }
 
+/// What somebody was asked to do or to decide.
+fn words(fact: &mut dyn FnMut(&str, &str) -> io::Result<()>, source: Source, step: &StepRecord) -> io::Result<()> {
+    let told = |text: &str| match source {
+        Source::Log if text.is_empty() => "stays where the run happened".to_owned(),
+        _ => dedented(text),
+    };
+    if let StepKind::Prose { instruction } = &step.kind {
+        fact("task", &told(instruction))?;
+    }
+    match &step.wait {
+        Some(Wait::Work { checks, outside, .. }) => {
+            for (at, check) in checks.iter().enumerate() {
+                fact(if at == 0 { "afterwards" } else { "" }, check.trim())?;
+            }
+            if !outside.is_empty() {
+                fact("not allowed", &listed(outside))?;
+            }
+        }
+        Some(Wait::Person { question, .. }) => fact("question", &told(question))?,
+        Some(Wait::Changes) => fact("question", "are its changes kept?")?,
+        Some(Wait::Indeterminate { reason }) => fact("question", reason)?,
+        Some(Wait::Unknown) | None => {}
+    }
+    Ok(())
+}
+
+/// A text without the empty lines around it and the indentation of its file.
+pub(super) fn dedented(text: &str) -> String {
+    let text = text.trim_end();
+    let lines: Vec<&str> = text.lines().skip_while(|line| line.trim().is_empty()).collect();
+    let indentation = |line: &&str| line.len() - line.trim_start().len();
+    let least = lines.iter().filter(|line| !line.trim().is_empty()).map(indentation).min().unwrap_or_default();
+    lines.iter().map(|line| line.get(least..).unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+/// A value of a journal, or the hash that stands for it in a log.
+pub(super) fn told_value(source: Source, name: &str, value: &Value) -> String {
+    match value.get("sha256").and_then(Value::as_str) {
+        Some(hash) if source == Source::Log => format!("{name} = sha256:{hash}"),
+        _ => shortened(&format!("{name} = {value}")),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MOST_TEXT) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 fn what(step: &StepRecord) -> String {
     match &step.kind {
+        StepKind::Command { argv } if argv.is_empty() => "a command line".to_owned(),
         StepKind::Command { argv } => past::shell_words(argv),
         StepKind::Tool(call) => {
             let ids: Vec<&str> = call.chain.iter().map(|link| link.split('@').next().unwrap_or_default()).collect();
             let command = call.command.as_ref().map(|command| format!(" {command}")).unwrap_or_default();
             format!("tool {}{command}", ids.join(" → "))
         }
+        StepKind::Prose { .. } => "work in words".to_owned(),
+        StepKind::Human { gate } => format!("waits for a person ({gate})"),
+        StepKind::Directive { id } => format!("directive {id}"),
+        StepKind::Item { verb, .. } => format!("{verb} of items"),
         StepKind::Undo { of, .. } => format!("undo of {of}"),
         StepKind::Redo { of, .. } => format!("undo of the undo {of}"),
         StepKind::Restore { to } => format!("files as they were after {to}"),
@@ -195,6 +300,7 @@ fn what(step: &StepRecord) -> String {
                 format!("checkpoint of {}", covers.join(", "))
             }
         },
+        StepKind::Finish { of, how, .. } => format!("finish of run {of} ({})", how.name()),
         StepKind::RollBack { to } => format!("everything as it was at {to}"),
         StepKind::Unknown => "something that a newer piton does".to_owned(),
     }

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::tool::ToolResult;
 
-pub(super) use show::show;
+pub(super) use run::read_values;
 
 /// Shows tools and calls them.
 #[derive(Debug, clap::Args)]

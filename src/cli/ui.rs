@@ -4,6 +4,8 @@
 //! files is cleaned of control characters, so that a file cannot drive the terminal. Writing to a
 //! closed pipe is reported as an error of its own kind and ends the program as a success.
 
+mod live;
+
 use std::borrow::Cow;
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -20,6 +22,11 @@ use crate::config::ColorSetting;
 use crate::context::Environment;
 use crate::error::Error;
 use crate::item::finding::{Finding, Severity};
+use crate::item::tool::Origin;
+use crate::run::directive::Input;
+use live::{Cursor, LiveLine};
+
+pub(super) use live::elapsed;
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
@@ -79,6 +86,8 @@ pub struct Ui {
     failed: Option<io::Error>,
     /// Whether a tool left a line without an end, which talk must not go on with.
     line_is_open: bool,
+    /// What runs now, where a person watches.
+    live: Option<LiveLine>,
 }
 
 impl Format {
@@ -100,6 +109,9 @@ impl Ui {
         let (out, talk) = (io::stdout(), io::stderr());
         let out_choice = choose(color, environment, out.is_terminal());
         let talk_choice = choose(color, environment, talk.is_terminal());
+        let can_move = environment.find("TERM").is_some_and(|term| term != "dumb" && !term.is_empty());
+        let is_watched = talk.is_terminal() && can_move && format == Format::Human && verbosity > Verbosity::Quiet;
+        let style = if talk_choice == anstream::ColorChoice::Never { Style::new() } else { CYAN };
         Self {
             format,
             verbosity,
@@ -108,6 +120,7 @@ impl Ui {
             talk: AutoStream::new(talk, talk_choice),
             failed: None,
             line_is_open: false,
+            live: is_watched.then(|| LiveLine::new(style)),
         }
     }
 
@@ -119,6 +132,21 @@ impl Ui {
     /// Makes talk a part of the result: a tour must stay in one piece when it is piped.
     pub(super) fn talk_on_stdout(&mut self) {
         self.talk_to = Stream::Stdout;
+        self.live = None;
+    }
+
+    /// Shows that something runs from now on, where a person watches.
+    pub(super) fn begin_live(&mut self, what: &str) {
+        if let Some(live) = &mut self.live {
+            live.begin(clean(what).replace(['\n', '\t'], " "));
+        }
+    }
+
+    /// Nothing runs any more.
+    pub(super) fn end_live(&self) {
+        if let Some(live) = &self.live {
+            live.end();
+        }
     }
 
     /// The format that was asked for.
@@ -150,6 +178,12 @@ impl Ui {
         writeln!(self.out, "{}", clean(text))
     }
 
+    /// Prints lines of data that only `-v` wants to see.
+    pub(super) fn detail_lines(&mut self, lines: &[String]) -> io::Result<()> {
+        let is_wanted = self.verbosity == Verbosity::Verbose;
+        lines.iter().filter(|_| is_wanted).try_for_each(|line| self.line(line))
+    }
+
     /// Prints data that carries its own styles; what comes from files must have been cleaned.
     pub fn rendered(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())
@@ -177,6 +211,10 @@ impl Ui {
 
     /// Passes on what a tool says, as it comes: as it is for a program, cleaned for a person.
     pub(super) fn relay_talk(&mut self, bytes: &[u8]) {
+        // Nothing leaves a line as it is.
+        if bytes.is_empty() {
+            return;
+        }
         self.line_is_open = false;
         if self.talk_to == Stream::Stdout || io::stderr().is_terminal() {
             self.say_raw(&clean(&String::from_utf8_lossy(bytes)));
@@ -192,11 +230,46 @@ impl Ui {
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return Ok(None);
         }
+        self.end_live();
         self.say_raw(&format!("{} [y/N] ", clean(question)));
         let mut line = String::new();
         io::stdin().read_line(&mut line)?;
         let said_yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
         Ok(Some(if said_yes { Answer::Yes } else { Answer::No }))
+    }
+
+    /// Whether a person watches.
+    pub(super) fn is_live(&self) -> bool {
+        self.talk_to == Stream::Stderr && io::stderr().is_terminal()
+    }
+
+    /// Shows the changes of a step and asks what becomes of them; none when there is nobody to ask.
+    pub(super) fn decide(&mut self, step: &str, diff: &[u8]) -> Result<Option<Input>, Error> {
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Ok(None);
+        }
+        self.end_live();
+        self.say_raw(&clean(&String::from_utf8_lossy(diff)));
+        loop {
+            self.say_raw(&format!("step `{}`: [k]eep, [u]ndo, [e]dit the message, or [w]ait? ", clean(step)));
+            let mut line = String::new();
+            if io::stdin().read_line(&mut line)? == 0 {
+                return Ok(None);
+            }
+            match line.trim().to_lowercase().as_str() {
+                "k" | "keep" => return Ok(Some(Input::Approve { message: None, answer: None })),
+                "u" | "undo" => return Ok(Some(Input::Reject(None))),
+                "w" | "wait" => return Ok(None),
+                "e" | "edit" => {
+                    self.say_raw("message: ");
+                    let mut message = String::new();
+                    io::stdin().read_line(&mut message)?;
+                    let message = Some(message.trim().to_owned()).filter(|text| !text.is_empty());
+                    return Ok(Some(Input::Approve { message, answer: None }));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Says that something was done.
@@ -265,14 +338,16 @@ impl Ui {
             return self.json(&json!({"error": report}));
         }
         let place = err.place();
-        if place.is_none() {
-            for finding in err.findings() {
+        for finding in err.findings() {
+            // The message itself is about the place.
+            let is_told = |at: &Origin| (&at.file, at.line, at.column) == (&finding.file, finding.line, finding.column);
+            if !place.as_ref().is_some_and(is_told) {
                 self.finding(finding);
             }
-            // What is wrong in a file says enough by itself.
-            if matches!(err, Error::InvalidFile { .. }) {
-                return Ok(());
-            }
+        }
+        // What is wrong in a file says enough by itself.
+        if matches!(err, Error::InvalidFile { .. }) {
+            return Ok(());
         }
         self.say(Verbosity::Quiet, Some((RED, "error: ")), &err.to_string());
         let mut cause = err.source();
@@ -341,8 +416,12 @@ impl Ui {
             let _ = self.out.write_all(text.as_bytes());
             return;
         }
+        let mut quiet = self.live.as_ref().map(LiveLine::quiet);
         let _ = self.out.flush();
         let _ = self.talk.write_all(text.as_bytes());
+        if let Some(line) = &mut quiet {
+            line.leave(if text.ends_with('\n') { Cursor::AtStart } else { Cursor::InLine });
+        }
     }
 }
 

@@ -147,6 +147,7 @@ fn request(name: &str, more: &[OsString]) -> RunRequest {
         command: words(name, more),
         mode: CheckpointMode::Auto,
         lock_timeout: Duration::ZERO,
+        directive: None,
     }
 }
 
@@ -164,6 +165,10 @@ pub(super) fn existing_paths(ctx: &Context, paths: &[OsString]) -> Result<Vec<Re
 
 /// Paths as they were typed, relative to the current folder, as paths of the repository.
 pub(super) fn repo_paths(ctx: &Context, paths: &[OsString]) -> Result<Vec<RepoPath>, Error> {
+    // A project without git has no paths to name, and is served all the same.
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
     let repository = open_repository(ctx).map_err(RunError::from)?;
     paths
         .iter()

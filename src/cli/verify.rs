@@ -2,6 +2,7 @@
 
 use super::ui::{Format, Ui};
 use crate::audit::reference;
+use crate::audit::trail;
 use crate::audit::verification::{self, Scope, Verification};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
@@ -14,12 +15,14 @@ use crate::run::session::open_repository;
 /// Every line of a journal names the hash of the one before it, and every commit of piton names the
 /// head of the journal from before it was made. Checked are the chain, that the recorded changes are
 /// the difference of the snapshots, that each commit is its parent and the recorded changes, that it
-/// is still in a branch or tag, and that the refs of piton are where they were.
+/// is still in a branch or tag, and that the refs of piton are where they were. Runs that `piton fetch`
+/// brought are checked by their logs: the same, without what stays where they were run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton verify                 The runs of this work tree
   piton verify 01k9x2bf        One run
+  piton verify --all           Every run, fetched ones as well
   piton verify --all --format json
 
 Exit codes: 0 everything fits, 1 something does not")]
@@ -27,7 +30,7 @@ pub(super) struct VerifyArguments {
     /// A run, or the beginning of its name.
     #[arg(value_name = "RUN", conflicts_with = "all")]
     run: Option<String>,
-    /// Every run of the repository, those of other worktrees as well.
+    /// Every run of the repository, those of other worktrees and of other clones as well.
     #[arg(long)]
     all: bool,
 }
@@ -36,7 +39,8 @@ pub(super) fn run(arguments: &VerifyArguments, ctx: &Context, ui: &mut Ui) -> Re
     let repository = open_repository(ctx).map_err(RunError::from)?;
     let scope = match &arguments.run {
         Some(name) => {
-            let runs = journal::list(&repository.runs_folder()).map_err(RunError::from)?;
+            let mut runs = journal::list(&repository.runs_folder()).map_err(RunError::from)?;
+            runs.extend(trail::foreign(&repository, &runs).map_err(RunError::from)?.into_iter().map(|(run, _)| run));
             Scope::Run(reference::find_run(&runs, name).map_err(RunError::from)?)
         }
         None if arguments.all => Scope::All,
@@ -61,6 +65,10 @@ fn show(ui: &mut Ui, found: &Verification) -> Result<(), Error> {
             (None, None) => "history".to_owned(),
         };
         ui.line(&format!("{place}: {} [{}]", one.message, one.code.name()))?;
+    }
+    if found.elsewhere > 0 {
+        let runs = if found.elsewhere == 1 { "run" } else { "runs" };
+        ui.note(&format!("note: {} {runs} of other clones: `piton verify --all` looks at them", found.elsewhere));
     }
     let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let (runs, checkpoints) = (plural(found.runs, "run"), plural(found.checkpoints, "checkpoint"));

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::item::wording::nearest;
 use serde::{Serialize, Serializer};
 
-use super::{ColorSetting, HookPolicy, SecretPolicy, SignatureRequirement};
+use super::{AgentCommand, ColorSetting, HookPolicy, SecretPolicy, SignatureRequirement};
 use crate::item::directive::CheckpointMode;
 
 /// The name of a setting.
@@ -32,8 +32,52 @@ pub enum Key {
     CheckpointSecretsAllowed,
     /// Whether checkpoints need a git repository.
     GitRequired,
+    /// The command that does the work of prose steps.
+    AgentCommand,
+    /// The same for models of one tier.
+    AgentCommands(Tier),
     /// Whether output is coloured.
     UiColor,
+}
+
+/// How capable a model is meant to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// Cheap and quick.
+    Fast,
+    /// Between fast and general.
+    Balanced,
+    /// For most work.
+    General,
+    /// Thinks for longer.
+    Reasoning,
+    /// The best there is.
+    Expert,
+    /// Leads others.
+    Orchestrator,
+}
+
+impl Tier {
+    /// Every tier.
+    pub const ALL: [Self; 6] =
+        [Self::Fast, Self::Balanced, Self::General, Self::Reasoning, Self::Expert, Self::Orchestrator];
+
+    /// The tier of a word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tier| tier.as_str() == text)
+    }
+
+    /// The tier as it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Balanced => "balanced",
+            Self::General => "general",
+            Self::Reasoning => "reasoning",
+            Self::Expert => "expert",
+            Self::Orchestrator => "orchestrator",
+        }
+    }
 }
 
 /// The value of a setting.
@@ -53,6 +97,8 @@ pub enum Value {
     List(Vec<String>),
     /// Of `signature.require`.
     Signature(SignatureRequirement),
+    /// A command line; none where nobody has given one.
+    Command(Option<AgentCommand>),
     /// Of `ui.color`.
     Color(ColorSetting),
 }
@@ -77,6 +123,8 @@ enum Values {
     Described(&'static str),
 }
 
+const COMMAND: &str = "a command line such as `my-agent --print`";
+
 struct Row {
     name: &'static str,
     variable: &'static str,
@@ -88,7 +136,7 @@ struct Row {
 
 impl Key {
     /// Every key, in the order of the documentation.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 17] = [
         Self::ValidateStrict,
         Self::SignatureRequire,
         Self::CheckpointMode,
@@ -98,6 +146,13 @@ impl Key {
         Self::CheckpointSecrets,
         Self::CheckpointSecretsAllowed,
         Self::GitRequired,
+        Self::AgentCommand,
+        Self::AgentCommands(Tier::Fast),
+        Self::AgentCommands(Tier::Balanced),
+        Self::AgentCommands(Tier::General),
+        Self::AgentCommands(Tier::Reasoning),
+        Self::AgentCommands(Tier::Expert),
+        Self::AgentCommands(Tier::Orchestrator),
         Self::UiColor,
     ];
 
@@ -175,6 +230,32 @@ impl Key {
                 default: Value::Bool(true),
                 protection: Protection::OnlyTighten,
             },
+            Self::AgentCommand => Row {
+                name: "agent.command",
+                variable: "PITON_AGENT_COMMAND",
+                summary: "the command that does the work of prose steps; it reads the task from its input",
+                values: Values::Described(COMMAND),
+                default: Value::Command(None),
+                protection: Protection::NotByProject,
+            },
+            Self::AgentCommands(tier) => {
+                let (name, variable) = match tier {
+                    Tier::Fast => ("agent.commands.fast", "PITON_AGENT_COMMANDS_FAST"),
+                    Tier::Balanced => ("agent.commands.balanced", "PITON_AGENT_COMMANDS_BALANCED"),
+                    Tier::General => ("agent.commands.general", "PITON_AGENT_COMMANDS_GENERAL"),
+                    Tier::Reasoning => ("agent.commands.reasoning", "PITON_AGENT_COMMANDS_REASONING"),
+                    Tier::Expert => ("agent.commands.expert", "PITON_AGENT_COMMANDS_EXPERT"),
+                    Tier::Orchestrator => ("agent.commands.orchestrator", "PITON_AGENT_COMMANDS_ORCHESTRATOR"),
+                };
+                Row {
+                    name,
+                    variable,
+                    summary: "the same for directives that ask for a model of this tier",
+                    values: Values::Described(COMMAND),
+                    default: Value::Command(None),
+                    protection: Protection::NotByProject,
+                }
+            }
             Self::UiColor => Row {
                 name: "ui.color",
                 variable: "PITON_UI_COLOR",
@@ -241,6 +322,10 @@ impl Key {
                 let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
                 Some(Value::List(texts.map(str::to_owned).collect()))
             }
+            Self::AgentCommand | Self::AgentCommands(_) if text.is_empty() => Some(Value::Command(None)),
+            Self::AgentCommand | Self::AgentCommands(_) => {
+                AgentCommand::parse(text).map(|command| Value::Command(Some(command)))
+            }
             Self::UiColor => ColorSetting::parse(text).map(Value::Color),
         }
     }
@@ -255,6 +340,11 @@ impl Key {
             (Protection::OnlyTighten, Value::Bool(from), Value::Bool(to)) => to >= from,
             _ => true,
         }
+    }
+
+    /// Whether a project may set it at all.
+    pub(super) fn is_open_to_projects(self) -> bool {
+        self.row().protection != Protection::NotByProject
     }
 
     /// Whether the value is a list.
@@ -286,6 +376,7 @@ impl fmt::Display for Value {
             Self::Secrets(policy) => formatter.write_str(policy.as_str()),
             Self::List(texts) => formatter.write_str(&texts.join(",")),
             Self::Signature(requirement) => formatter.write_str(requirement.as_str()),
+            Self::Command(command) => formatter.write_str(command.as_ref().map_or("", AgentCommand::text)),
             Self::Color(color) => formatter.write_str(color.as_str()),
         }
     }
@@ -297,6 +388,7 @@ impl Serialize for Value {
             Self::Bool(value) => serializer.serialize_bool(*value),
             Self::Size(bytes) => serializer.serialize_u64(*bytes),
             Self::List(texts) => texts.serialize(serializer),
+            Self::Command(None) => serializer.serialize_none(),
             other => serializer.collect_str(other),
         }
     }

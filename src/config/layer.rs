@@ -62,7 +62,7 @@ struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    /// Reads the entries below a dotted prefix; names have two parts, so this nests at most once.
+    /// Reads the entries below a dotted prefix; this nests as deep as the longest name has parts.
     fn read_map(&mut self, map: &Node, prefix: &str) {
         let Some(entries) = map.entries() else {
             let message = match prefix {
@@ -77,7 +77,7 @@ impl Layer<'_> {
         for entry in entries {
             let name = if prefix.is_empty() { entry.key.clone() } else { format!("{prefix}.{}", entry.key) };
             let section = format!("{name}.");
-            if prefix.is_empty() && Key::ALL.iter().any(|key| key.name().starts_with(&section)) {
+            if Key::ALL.iter().any(|key| key.name().starts_with(&section)) {
                 // A section whose lines are all commented out.
                 if !entry.value.is_null() {
                     self.read_map(&entry.value, &name);
@@ -116,8 +116,12 @@ impl Layer<'_> {
         };
         let current = self.config.get(key).value;
         if self.owner == Owner::Project && !key.project_may_set(&current, &value) {
-            let message =
-                format!("a project may tighten `{}`, not loosen it from `{current}` to `{value}`", key.name());
+            let name = key.name();
+            let message = if key.is_open_to_projects() {
+                format!("a project may tighten `{name}`, not loosen it from `{current}` to `{value}`")
+            } else {
+                format!("a project may not set `{name}`")
+            };
             self.findings
                 .add(Code::SettingIgnored, node.place, key.name(), message)
                 .suggest("set it in `~/.ai/config.yaml` if it is meant");

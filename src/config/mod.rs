@@ -4,6 +4,7 @@
 //! the later wins, and every [`Setting`] knows where it came from. A project's file is untrusted:
 //! it may tighten safety and never loosen it. [`Config`] reads files, never the process.
 
+mod command;
 mod key;
 mod layer;
 
@@ -13,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use key::{Key, Value};
+pub use command::AgentCommand;
+pub use key::{Key, Tier, Value};
 
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::{Finding, Severity, serialize_path};
@@ -234,11 +236,28 @@ impl Config {
         self.get(Key::GitRequired).value == Value::Bool(true)
     }
 
+    /// `agent.command`.
+    pub fn agent_command(&self) -> Option<AgentCommand> {
+        self.command(Key::AgentCommand)
+    }
+
+    /// `agent.commands.<tier>`.
+    pub fn agent_command_for(&self, tier: Tier) -> Option<AgentCommand> {
+        self.command(Key::AgentCommands(tier))
+    }
+
     /// `ui.color`.
     pub fn color(&self) -> ColorSetting {
         match self.get(Key::UiColor).value {
             Value::Color(color) => color,
             _ => ColorSetting::Auto,
+        }
+    }
+
+    fn command(&self, key: Key) -> Option<AgentCommand> {
+        match self.get(key).value {
+            Value::Command(command) => command,
+            _ => None,
         }
     }
 

@@ -119,3 +119,34 @@ proptest! {
         prop_assert!(both.findings().iter().all(|finding| (1..=lines).contains(&finding.line)));
     }
 }
+
+#[test]
+fn a_project_never_chooses_a_program() {
+    let theirs = "agent:\n  command: evil\n  commands:\n    fast: evil --fast\n";
+    let config = load("", theirs, &[]).unwrap();
+    assert_eq!((config.agent_command(), config.agent_command_for(Tier::Fast)), (None, None));
+    let found: Vec<(&str, &str)> = config.findings().iter().map(|it| (it.code.as_str(), &*it.message)).collect();
+    assert_eq!(
+        found,
+        [
+            ("SETTING_IGNORED", "a project may not set `agent.command`"),
+            ("SETTING_IGNORED", "a project may not set `agent.commands.fast`"),
+        ]
+    );
+    let mine = "agent:\n  command: mine\n  commands:\n    fast: mine --fast\n";
+    let variables = [("PITON_AGENT_COMMANDS_EXPERT", "mine --expert")];
+    let config = load(mine, theirs, &variables).unwrap();
+    let text = |command: Option<AgentCommand>| command.map(|it| it.text().to_owned()).unwrap_or_default();
+    assert_eq!(text(config.agent_command()), "mine");
+    assert_eq!(text(config.agent_command_for(Tier::Fast)), "mine --fast");
+    assert_eq!(text(config.agent_command_for(Tier::Expert)), "mine --expert");
+    assert_eq!(config.agent_command_for(Tier::General), None);
+}
+
+#[test]
+fn a_command_with_an_open_quote_is_refused() {
+    let config = load("agent:\n  command: \"mine 'open\"\n", "", &[]).unwrap();
+    let found: Vec<&str> = config.findings().iter().map(|it| &*it.message).collect();
+    assert_eq!(found, ["`agent.command` must be a command line such as `my-agent --print`, not `mine 'open`"]);
+    assert!(load("", "", &[("PITON_AGENT_COMMAND", "'")]).is_err());
+}

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::SigId;
@@ -83,6 +83,19 @@ impl Interrupts {
     /// A way to ask for the end from another thread.
     pub fn canceller(&self) -> Canceller {
         Canceller { received: Arc::clone(&self.received), bell: Arc::clone(&self.bell) }
+    }
+
+    /// Sleeps, but not through a signal that asks piton to stop.
+    pub fn sleep(&mut self, time: Duration) -> io::Result<()> {
+        let end = Instant::now() + time;
+        while self.received().is_none() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.wait(Some(left))?;
+        }
+        Ok(())
     }
 
     /// What can be read from when there is news, for a caller that waits for other things as well.

@@ -21,4 +21,4 @@ pub mod syntax;
 mod terminal;
 
 pub use lower::{Call, LowerError, Surroundings, lower};
-pub(crate) use lower::{is_always_given, is_public};
+pub(crate) use lower::{check_stamp, is_always_given, is_public};

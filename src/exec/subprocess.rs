@@ -3,7 +3,10 @@
 //! A [`CommandLine`] exists only when its program does, so that a mistyped name never begins a step.
 //! [`run`] puts it into a process group of its own, lends it the terminal, passes on requests to
 //! stop, and kills what is left of the group and every daemon that left it when its first process has
-//! ended: what runs on could change files after the comparison.
+//! ended: what runs on could change files after the comparison. [`converse`] does the same, but gives
+//! it an input and keeps its output.
+
+mod conversation;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -17,6 +20,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpgrp, kill_process_group, waitid};
+
+pub use conversation::{Conversation, converse};
 
 use super::interrupt::Interrupts;
 use super::process::{Adoption, adopt_orphans, await_end, kill_orphans, own_children};
@@ -45,6 +50,15 @@ pub enum Streams {
     Inherit,
     /// To piton's errors, because piton's output is for events.
     OutputToStderr,
+}
+
+/// What the streams of a command are connected with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wiring {
+    /// The streams of piton.
+    Inherited,
+    /// Pipes.
+    Pipes,
 }
 
 /// How a command ended.
@@ -112,29 +126,33 @@ impl CommandLine {
         &self.program
     }
 
-    fn spawn(&self) -> io::Result<Child> {
+    fn spawn(&self, wiring: Wiring) -> io::Result<Child> {
         let name = self.argv.first().map(OsString::as_os_str).unwrap_or_default();
         let words = self.argv.get(1..).unwrap_or_default();
         let mut command = process(&self.program);
         command.arg0(name).args(words);
-        match self.start(command) {
+        match self.start(command, wiring) {
             // A script without `#!`: shells and `execvp` give it to `sh`.
             Err(err) if Errno::from_io_error(&err) == Some(Errno::NOEXEC) => {
                 let mut shell = process(Path::new("/bin/sh"));
                 shell.arg(&self.program).args(words);
-                self.start(shell)
+                self.start(shell, wiring)
             }
             started => started,
         }
     }
 
-    fn start(&self, mut command: std::process::Command) -> io::Result<Child> {
-        let output = match self.streams {
-            Streams::Inherit => Stdio::inherit(),
-            Streams::OutputToStderr => Stdio::from(rustix::stdio::stderr().try_clone_to_owned()?),
+    fn start(&self, mut command: std::process::Command, wiring: Wiring) -> io::Result<Child> {
+        let (input, output, errors) = match (wiring, self.streams) {
+            (Wiring::Pipes, _) => (Stdio::piped(), Stdio::piped(), Stdio::piped()),
+            (Wiring::Inherited, Streams::Inherit) => (Stdio::inherit(), Stdio::inherit(), Stdio::inherit()),
+            (Wiring::Inherited, Streams::OutputToStderr) => {
+                let output = rustix::stdio::stderr().try_clone_to_owned()?;
+                (Stdio::inherit(), Stdio::from(output), Stdio::inherit())
+            }
         };
         command.current_dir(&self.folder).env_clear().envs(&self.environment);
-        command.stdin(Stdio::inherit()).stdout(output).stderr(Stdio::inherit()).process_group(0).spawn()
+        command.stdin(input).stdout(output).stderr(errors).process_group(0).spawn()
     }
 }
 
@@ -170,30 +188,13 @@ pub fn run<E: From<SubprocessError>>(
     interrupts: &mut Interrupts,
     on_start: impl FnOnce(u32) -> Result<(), E>,
 ) -> Result<Outcome, E> {
-    let started = Instant::now();
-    let program = || command.program.clone();
-    let not_started = |source| SubprocessError::NotStarted { program: program(), source };
-    let lost = |source| SubprocessError::Lost { program: program(), source };
-    // A daemon leaves the group, but not the process that inherits it.
-    adopt_orphans(Adoption::Here);
-    let mut children = own_children();
-    let child = command.spawn().map_err(not_started)?;
-    children.insert(child.id());
-    drop(children);
-    let mut running = Running::new(child);
+    let mut running = Running::start(command, Wiring::Inherited)?;
     on_start(running.child.id())?;
-    let ending = running.wait(started, command.timeout, interrupts).map_err(lost)?;
-    let duration = started.elapsed();
-    let status = running.finish().map_err(lost)?;
-    Ok(Outcome {
-        exit_code: status.code(),
-        signal: status.signal(),
-        duration,
-        timed_out: ending == Ending::TimedOut,
-        interrupted: ending == Ending::Interrupted
-            || (running.had_terminal() && status.signal() == Some(Signal::INT.as_raw())),
-    })
+    running.end(command, interrupts, &mut |interrupts, limit| interrupts.wait(limit)).map_err(E::from)
 }
+
+/// Waits for news, at most for a time.
+type Pause<'p> = dyn FnMut(&mut Interrupts, Option<Duration>) -> io::Result<()> + 'p;
 
 /// Why a command ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -205,6 +206,7 @@ enum Ending {
 
 /// A command that runs; it is killed with its group when this goes away.
 struct Running {
+    started: Instant,
     child: Child,
     group: Option<Pid>,
     terminal: Option<Terminal>,
@@ -212,19 +214,55 @@ struct Running {
 }
 
 impl Running {
-    fn new(child: Child) -> Self {
+    fn start(command: &CommandLine, wiring: Wiring) -> Result<Self, SubprocessError> {
+        let started = Instant::now();
+        // A daemon leaves the group, but not the process that inherits it.
+        adopt_orphans(Adoption::Here);
+        let mut children = own_children();
+        let child = command
+            .spawn(wiring)
+            .map_err(|source| SubprocessError::NotStarted { program: command.program.clone(), source })?;
+        children.insert(child.id());
+        drop(children);
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let mut running = Self { child, group, terminal: Terminal::find(), ended: None };
-        if Terminal::is_for_the_command() {
+        let mut running = Self { started, child, group, terminal: Terminal::find(), ended: None };
+        // One that is given its input asks for the terminal only if it opens it by itself.
+        if wiring == Wiring::Inherited && Terminal::is_for_the_command() {
             running.lend_terminal();
         }
-        running
+        Ok(running)
+    }
+
+    /// Waits for the end, and leaves nothing behind.
+    fn end(
+        &mut self,
+        command: &CommandLine,
+        interrupts: &mut Interrupts,
+        pause: &mut Pause<'_>,
+    ) -> Result<Outcome, SubprocessError> {
+        let lost = |source| SubprocessError::Lost { program: command.program.clone(), source };
+        let ending = self.wait(command.timeout, interrupts, pause).map_err(lost)?;
+        let duration = self.started.elapsed();
+        let status = self.finish().map_err(lost)?;
+        Ok(Outcome {
+            exit_code: status.code(),
+            signal: status.signal(),
+            duration,
+            timed_out: ending == Ending::TimedOut,
+            interrupted: ending == Ending::Interrupted
+                || (self.had_terminal() && status.signal() == Some(Signal::INT.as_raw())),
+        })
     }
 
     /// Waits until the first process of the group has ended; it is not reaped, so its id stays taken.
-    fn wait(&mut self, started: Instant, limit: Option<Duration>, interrupts: &mut Interrupts) -> io::Result<Ending> {
+    fn wait(
+        &mut self,
+        limit: Option<Duration>,
+        interrupts: &mut Interrupts,
+        pause: &mut Pause<'_>,
+    ) -> io::Result<Ending> {
         let mut ending = Ending::ByItself;
-        let mut deadline = limit.and_then(|limit| started.checked_add(limit));
+        let mut deadline = limit.and_then(|limit| self.started.checked_add(limit));
         loop {
             if self.look(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?.is_some() {
                 return Ok(ending);
@@ -252,7 +290,7 @@ impl Running {
                 }
                 _ => {}
             }
-            interrupts.wait(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))?;
+            pause(interrupts, deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))?;
         }
     }
 

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+pub(in crate::exec) use capture::Capture;
 pub use capture::Captured;
 pub use parent::Supervisor;
 pub use touched::{Touched, TouchedPaths};

@@ -2,7 +2,8 @@
 //!
 //! `==` `!=` `<` `>` `<=` `>=` `in` `not in` compare; `and`, `or`, `not` and parentheses combine;
 //! values are placeholders, quoted strings (which may hold placeholders), numbers, `true`, `false`,
-//! `null` and lists. [`parse`] gives the tree; it evaluates nothing.
+//! `null` and lists. [`parse`] gives the tree of a step's expression; [`parse_hook`] that of a hook, which
+//! speaks of the run by bare names as well. Neither evaluates anything.
 
 use super::template::{Placeholder, Template, placeholder_at};
 
@@ -24,6 +25,8 @@ pub enum Expr {
     Text(Template),
     /// A placeholder on its own: keeps its JSON type.
     Placeholder(Placeholder),
+    /// A bare name, e.g. `error.code`: only in the `when` of hooks.
+    Name(Name),
     /// A list.
     List(Vec<Expr>),
     /// The opposite.
@@ -41,6 +44,15 @@ pub enum Expr {
         /// The right side.
         right: Box<Expr>,
     },
+}
+
+/// A bare name and where it stands in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The byte at which it begins.
+    pub offset: usize,
+    /// Its words: `error.code` has two.
+    pub path: Vec<String>,
 }
 
 /// How two values are compared.
@@ -74,9 +86,18 @@ pub struct InvalidExpression {
     pub suggestion: Option<String>,
 }
 
-/// Parses an expression.
+/// Parses the expression of a step: a bare name is an error.
 pub fn parse(text: &str) -> Result<Expr, InvalidExpression> {
-    let mut parser = Parser { text, at: 0, depth: 0, values: 0 };
+    parse_with(text, Names::Refused)
+}
+
+/// Parses the expression of a hook, which speaks of the run by bare names: `error.code == 'X'`.
+pub fn parse_hook(text: &str) -> Result<Expr, InvalidExpression> {
+    parse_with(text, Names::Read)
+}
+
+fn parse_with(text: &str, names: Names) -> Result<Expr, InvalidExpression> {
+    let mut parser = Parser { text, at: 0, depth: 0, values: 0, names };
     let expression = parser.either()?;
     match parser.peek() {
         None => Ok(expression),
@@ -87,19 +108,47 @@ pub fn parse(text: &str) -> Result<Expr, InvalidExpression> {
 /// The placeholders of an expression; those in quoted strings are offset by where the string begins.
 pub fn placeholders(expression: &Expr) -> Vec<&Placeholder> {
     let mut found = Vec::new();
-    let mut open = vec![expression];
-    while let Some(next) = open.pop() {
-        match next {
+    for value in values(expression) {
+        match value {
             Expr::Placeholder(placeholder) => found.push(placeholder),
             Expr::Text(template) => found.extend(template.placeholders()),
-            Expr::List(list) | Expr::And(list) | Expr::Or(list) => open.extend(list),
-            Expr::Not(inner) => open.push(inner),
-            Expr::Compare { left, right, .. } => open.extend([&**left, &**right]),
-            Expr::Null | Expr::Bool(_) | Expr::Number(_) => {}
+            _ => {}
         }
     }
     found.sort_by_key(|placeholder| placeholder.range.start);
     found
+}
+
+/// The bare names of an expression, in order.
+pub fn names(expression: &Expr) -> Vec<&Name> {
+    let mut found: Vec<&Name> = values(expression)
+        .into_iter()
+        .filter_map(|value| if let Expr::Name(name) = value { Some(name) } else { None })
+        .collect();
+    found.sort_by_key(|name| name.offset);
+    found
+}
+
+/// The values that an expression combines, in no order.
+fn values(expression: &Expr) -> Vec<&Expr> {
+    let mut found = Vec::new();
+    let mut open = vec![expression];
+    while let Some(next) = open.pop() {
+        match next {
+            Expr::List(list) | Expr::And(list) | Expr::Or(list) => open.extend(list),
+            Expr::Not(inner) => open.push(inner),
+            Expr::Compare { left, right, .. } => open.extend([&**left, &**right]),
+            value => found.push(value),
+        }
+    }
+    found
+}
+
+/// What a parser does with bare names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Refused,
+    Read,
 }
 
 struct Parser<'t> {
@@ -107,6 +156,7 @@ struct Parser<'t> {
     at: usize,
     depth: usize,
     values: usize,
+    names: Names,
 }
 
 impl<'t> Parser<'t> {
@@ -277,9 +327,16 @@ impl<'t> Parser<'t> {
         }
         let rest = self.rest();
         let length = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
-        let written = short(rest.get(..length).unwrap_or_default());
+        let whole = rest.get(..length).unwrap_or_default();
+        let written = short(whole);
         if written.is_empty() || matches!(&*written, "and" | "or" | "in") {
             return Err(self.unexpected("a value"));
+        }
+        let path: Vec<String> = whole.split('.').map(str::to_owned).collect();
+        if self.names == Names::Read && path.iter().all(|word| !word.is_empty()) {
+            let offset = self.at;
+            self.at += length;
+            return Ok(Expr::Name(Name { offset, path }));
         }
         let suggestion = format!("quote text: '{written}'; for an input write {{input:{written}}}");
         Err(self.error(&format!("`{written}` is not a value"), Some(&suggestion)))

@@ -4,11 +4,14 @@
 //! `kiwi-mcp:validated:<UTC time>Z:<sha256>`; the hash covers the raw bytes without that line. For a
 //! folder tool it stands in `tool.yaml` and covers every file, for JSON it stands in `<file>.sig`.
 //! A stamp proves that nothing changed since it was made, not who made it: anybody can recompute it.
+//! [`stamp`] writes them.
+
+pub mod stamp;
 
 use std::fmt::Write as _;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -106,21 +109,48 @@ pub fn check_folder(folder: &Path, manifest: &Path, manifest_content: &str) -> i
 
 /// Checks a detached stamp (`<file>.sig`) against the content of its file.
 pub fn check_detached(stamp: &str, content: &str) -> Integrity {
+    check_detached_with(stamp, || hex(&Sha256::digest(content)))
+}
+
+fn check_detached_with(stamp: &str, hash: impl FnOnce() -> String) -> Integrity {
     let mut lines = stamp.lines().filter(|line| !line.trim().is_empty());
     match (lines.next(), lines.next()) {
-        (Some(line), None) => judge(line, 1, || hex(&Sha256::digest(content))),
+        (Some(line), None) => judge(line, 1, hash),
         (None, _) => Integrity::Invalid { reason: "the file of the stamp is empty", line: 1 },
         (Some(_), Some(_)) => Integrity::Invalid { reason: "the file of the stamp holds more than a stamp", line: 2 },
     }
 }
 
+/// Checks the detached stamp of a folder tool whose manifest is JSON.
+pub fn check_folder_detached(
+    folder: &Path,
+    manifest: &Path,
+    stamp: &str,
+    manifest_content: &str,
+) -> io::Result<Integrity> {
+    let hash = folder_hash(folder, manifest, manifest_content)?;
+    Ok(check_detached_with(stamp, || hash))
+}
+
+/// The file that holds the stamp of a file which cannot hold it itself.
+pub fn detached_file(file: &Path) -> Option<PathBuf> {
+    let is_json = file.extension().is_some_and(|ending| ending == "json");
+    is_json.then(|| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(".sig");
+        PathBuf::from(name)
+    })
+}
+
 /// The hash a stamp of a folder tool covers: that of the lines `<sha256>  <path>`, sorted by path.
 ///
 /// This is what `sha256sum` prints, so that it can be recomputed by hand. A link counts as the file
-/// that it leads to, which must lie in the folder as well.
+/// that it leads to, which must lie in the folder as well. The file with a detached stamp of the
+/// manifest does not count.
 pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str) -> io::Result<String> {
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut budget = MAX_FOLDER;
+    let detached = detached_file(manifest);
     let walk = WalkDir::new(folder).into_iter().filter_entry(|entry| {
         let is_unstamped = UNSTAMPED_FOLDERS.iter().any(|folder| entry.file_name() == *folder);
         entry.depth() == 0 || entry.file_type().is_file() || !is_unstamped
@@ -131,6 +161,9 @@ pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str)
             continue;
         }
         let file = entry.path();
+        if detached.as_deref() == Some(file) {
+            continue;
+        }
         // What a link leads to could be changed without the stamp taking notice.
         if entry.path_is_symlink() && (leaves(file, folder) || file.is_dir()) {
             return Err(io::Error::other(format!(

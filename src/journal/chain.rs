@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use super::id::RunId;
-use super::record::Record;
+use super::record::{Privacy, Record};
 
 /// The SHA-256 of a line: `sha256:` and 64 digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,10 +41,29 @@ pub enum BreakReason {
     Reordered,
     /// It is from another run.
     WrongRun,
+    /// Its private part is not the one that was written.
+    PrivateEdited,
+    /// Its private part is gone.
+    PrivateDropped,
 }
 
-/// Checks that the records are those of a run from its beginning; returns the head of the chain.
+/// Checks that the records are those of a run from its beginning, with their private parts; returns
+/// the head of the chain.
 pub fn verify(records: &[Record], run: RunId) -> Result<Digest, Break> {
+    let head = verify_public(records, run)?;
+    for (at, record) in records.iter().enumerate() {
+        let reason = match record.privacy {
+            Privacy::Changed => BreakReason::PrivateEdited,
+            Privacy::Withheld => BreakReason::PrivateDropped,
+            Privacy::Unknown | Privacy::Nothing | Privacy::Kept(_) => continue,
+        };
+        return Err(Break { line: at + 1, reason });
+    }
+    Ok(head)
+}
+
+/// As [`verify`], for records whose private parts are elsewhere.
+pub fn verify_public(records: &[Record], run: RunId) -> Result<Digest, Break> {
     let mut head = Digest::of_run(run);
     for (at, record) in records.iter().enumerate() {
         if record.run != run {
@@ -153,15 +172,24 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-impl fmt::Display for Break {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Break {
+    /// What happened, where lines are called something else.
+    pub fn told(&self, one: &str, several: &str) -> String {
         let line = self.line;
         match self.reason {
-            BreakReason::Edited => write!(formatter, "line {line} was edited"),
-            BreakReason::Dropped => write!(formatter, "lines before line {line} are missing"),
-            BreakReason::Inserted => write!(formatter, "line {line} was inserted"),
-            BreakReason::Reordered => write!(formatter, "line {line} is not at its place"),
-            BreakReason::WrongRun => write!(formatter, "line {line} is from another run"),
+            BreakReason::Edited => format!("{one} {line} was edited"),
+            BreakReason::Dropped => format!("{several} before {one} {line} are missing"),
+            BreakReason::Inserted => format!("{one} {line} was inserted"),
+            BreakReason::Reordered => format!("{one} {line} is not at its place"),
+            BreakReason::WrongRun => format!("{one} {line} is from another run"),
+            BreakReason::PrivateEdited => format!("the private part of {one} {line} was edited"),
+            BreakReason::PrivateDropped => format!("the private part of {one} {line} is missing"),
         }
+    }
+}
+
+impl fmt::Display for Break {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.told("line", "lines"))
     }
 }

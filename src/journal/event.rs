@@ -4,17 +4,22 @@
 //! written before it is done. Readers take types that they do not know as [`Event::Unknown`] and
 //! overlook fields that they do not know: the line itself is what the chain covers.
 
+mod course;
+
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::id::StepId;
-use super::summary::{RunSummary, StepStatus};
+use super::id::{RunId, StepId};
+use super::summary::{ErrorSummary, RunSummary, StepStatus};
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
 use crate::policy::{Denial, Permission};
+
+pub use course::{HookPhase, Resolution, Wait};
 
 /// Something that is about to happen or has happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,13 +30,116 @@ pub enum Event {
         /// What people call it: a directive's id, or the name of a command.
         name: String,
         /// The words it was started with; bytes that are not UTF-8 are replaced.
+        #[serde(default)]
         command: Vec<String>,
         /// When changes are checkpointed.
         mode: CheckpointMode,
         /// The directive; none for a single command.
         directive: Option<String>,
         /// The top of the work tree; bytes that are not UTF-8 are replaced.
+        #[serde(default)]
         root: String,
+        /// The sha256 of the file that pins its items and inputs; none for a single command.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pinned: Option<String>,
+        /// The step of a waiting run that it was started beside; its changes count only once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        beside: Option<StepId>,
+    },
+    /// A directive begins: that of the run, one that a step names, or a hook.
+    DirectiveStarted {
+        /// The step that runs it, e.g. `release/build[2]`; empty for that of the run.
+        name: String,
+        /// The directive, as `id@version`.
+        directive: String,
+        /// The sha256 of its text, under which it is pinned.
+        #[serde(default)]
+        content: String,
+        /// What it is given.
+        #[serde(default)]
+        inputs: Map<String, Value>,
+        /// Why a hook runs; none for any other.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hook: Option<HookPhase>,
+    },
+    /// A directive that a step or a hook ran has ended.
+    DirectiveFinished {
+        /// The step that ran it.
+        name: String,
+        /// How.
+        status: StepStatus,
+        /// What it returns.
+        #[serde(default)]
+        outputs: Map<String, Value>,
+        /// Why it did not succeed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ErrorSummary>,
+    },
+    /// A step is not run.
+    StepSkipped {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A step is about to run once for each of these.
+    LoopStarted {
+        /// Its name.
+        name: String,
+        /// The elements.
+        #[serde(default)]
+        elements: Vec<Value>,
+    },
+    /// What a step came to is known; its changes are not settled yet.
+    Answered {
+        /// The step.
+        step: u32,
+        /// What it returns.
+        #[serde(default)]
+        result: Value,
+        /// Why it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ErrorSummary>,
+        /// The files that belong to it, where somebody has named them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<RepoPath>,
+    },
+    /// It is decided how a run goes on after a failure.
+    Resolved {
+        /// The step that failed.
+        name: String,
+        /// How.
+        then: Resolution,
+        /// The failure.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ErrorSummary>,
+    },
+    /// A step needs somebody; until then nothing happens.
+    Waiting {
+        /// The step.
+        step: u32,
+        /// Whom, and for what.
+        wait: Wait,
+    },
+    /// The state before a waiting step includes what was run beside it.
+    BaseMoved {
+        /// The step.
+        step: u32,
+        /// The work tree before it, with their changes.
+        before: Snapshot,
+        /// The work tree after it, with their changes, where that was recorded already.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Snapshot>,
+        /// The difference, where that was recorded already.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        delta: Option<Delta>,
+        /// The runs.
+        runs: Vec<RunId>,
+    },
+    /// A run that waited, or was cut off, goes on.
+    RunResumed {
+        /// What it goes on with, in words.
+        with: String,
     },
     /// A step is about to run; nothing of it has happened yet.
     StepStarted {
@@ -54,10 +162,13 @@ pub enum Event {
         /// The step.
         step: u32,
         /// Its id, which is that of its process group as well.
+        #[serde(default)]
         pid: u32,
         /// When the kernel started it, in ticks since the boot; zero where that is not known.
+        #[serde(default)]
         started: u64,
         /// The boot that both belong to; empty where that is not known.
+        #[serde(default)]
         boot: String,
     },
     /// The process of a tool is gone, and its group with it.
@@ -181,6 +292,9 @@ pub enum Event {
         found: String,
         /// What was done about it.
         did: String,
+        /// The last sign of life of the process that died.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        died: Option<Timestamp>,
     },
     /// Refs that keep snapshots are about to be removed, because nobody needs them any more.
     SnapshotsDropped {
@@ -193,6 +307,9 @@ pub enum Event {
         step: u32,
         /// How.
         status: StepStatus,
+        /// Why it did not succeed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ErrorSummary>,
     },
     /// The run ended, or waits.
     RunFinished(RunSummary),
@@ -217,6 +334,7 @@ pub enum StepKind {
     /// Runs a command line.
     Command {
         /// Its words; bytes that are not UTF-8 are replaced.
+        #[serde(default)]
         argv: Vec<String>,
     },
     /// Calls a tool.
@@ -240,11 +358,45 @@ pub enum StepKind {
         /// The step.
         to: StepId,
     },
+    /// Work for an agent or a person, in words.
+    Prose {
+        /// The instruction.
+        #[serde(default)]
+        instruction: String,
+    },
+    /// Runs another directive, which could not begin.
+    Directive {
+        /// The directive.
+        id: String,
+    },
+    /// Waits for a person.
+    Human {
+        /// `human-verify`, `decision` or `human-action`.
+        gate: String,
+    },
+    /// Searches, loads, signs or rewrites items.
+    Item {
+        /// `search`, `load`, `sign` or `migrate`.
+        verb: String,
+        /// Its parameters, without secrets; long ones are shortened.
+        #[serde(default)]
+        parameters: Map<String, Value>,
+    },
     /// Commits what earlier steps left.
     Checkpoint {
         /// The steps whose changes it commits.
         #[serde(default)]
         covers: Vec<StepId>,
+    },
+    /// Closes a run and brings its commits home.
+    Finish {
+        /// The run.
+        of: RunId,
+        /// How.
+        how: FinishHow,
+        /// The newest commit of the run's branch; none when there is nothing to bring home.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tip: Option<ObjectId>,
     },
     /// Branch, index and tracked files as they were at a commit.
     RollBack {
@@ -254,6 +406,29 @@ pub enum StepKind {
     /// Something that a newer piton does.
     #[serde(other)]
     Unknown,
+}
+
+/// What becomes of the commits of a run that is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishHow {
+    /// They become part of the current branch.
+    Keep,
+    /// The current branch gets one commit with all of their changes; a ref keeps them.
+    Squash,
+    /// They stay on a branch of their own.
+    Branch,
+}
+
+impl FinishHow {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Squash => "squash",
+            Self::Branch => "branch",
+        }
+    }
 }
 
 /// A call of a tool, as it is written down before it is made.
@@ -275,6 +450,20 @@ pub struct ToolCall {
     /// Why that is less than was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
+}
+
+impl ToolCall {
+    /// A call about which nothing is known but what was asked for.
+    pub fn unresolved(id: &str, command: Option<&str>) -> Self {
+        Self {
+            chain: vec![id.to_owned()],
+            command: command.map(str::to_owned),
+            parameters: Map::new(),
+            permissions: Vec::new(),
+            isolation: String::new(),
+            degraded: None,
+        }
+    }
 }
 
 impl StepKind {
@@ -308,11 +497,20 @@ pub enum Decision {
         /// The commit that this one undoes.
         #[serde(default)]
         undoes: Option<ObjectId>,
+        /// What the commit is built on, where that is not just where the ref was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parents: Option<Vec<ObjectId>>,
     },
     /// They are undone.
     RollBack {
         /// Why.
         reason: String,
+        /// How the step ends by that, where its own answer does not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<StepStatus>,
+        /// Why it ends so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ErrorSummary>,
     },
     /// They stay as they are.
     Keep {
@@ -344,9 +542,21 @@ impl Event {
             | Self::NoChanges { step, .. }
             | Self::CheckpointFailed { step, .. }
             | Self::CheckpointSkipped { step, .. }
+            | Self::Answered { step, .. }
+            | Self::Waiting { step, .. }
+            | Self::BaseMoved { step, .. }
             | Self::StepFinished { step, .. } => Some(*step),
             Self::Recovered { step, .. } => *step,
-            Self::RunStarted { .. } | Self::SnapshotsDropped { .. } | Self::RunFinished(_) | Self::Unknown => None,
+            Self::RunStarted { .. }
+            | Self::DirectiveStarted { .. }
+            | Self::DirectiveFinished { .. }
+            | Self::StepSkipped { .. }
+            | Self::LoopStarted { .. }
+            | Self::Resolved { .. }
+            | Self::RunResumed { .. }
+            | Self::SnapshotsDropped { .. }
+            | Self::RunFinished(_)
+            | Self::Unknown => None,
         }
     }
 }

@@ -210,6 +210,18 @@ impl RunLock {
         Ok(Heartbeat { stop: Some(stop), thread: Some(thread::spawn(beat)) })
     }
 
+    /// Frees the worktree as it was found: whoever comes next still has to recover what was cut off here.
+    pub fn give_back(self, previous: Option<&Holder>) -> Result<(), LockError> {
+        let (Some(previous), Some(last)) = (previous, self.holder.unfinished.last()) else { return self.release() };
+        let died = Timespec { tv_sec: last.died.as_second(), tv_nsec: last.died.subsec_nanosecond().into() };
+        let keep = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        // The time of the file is when that run died.
+        let times = Timestamps { last_access: keep, last_modification: died };
+        let written =
+            write(&self.file, previous, Durability::EachLine).and_then(|()| Ok(futimens(&self.file, &times)?));
+        written.map_err(LockError::io("write", &self.path))
+    }
+
     /// Says that the run has ended and nothing is left to recover, and frees the worktree.
     pub fn release(self) -> Result<(), LockError> {
         failpoint("lock-release");

@@ -2,7 +2,7 @@
 //!
 //! One [`Journal`] per run: lines of JSON, appended and synced one by one, each naming the hash of
 //! the one before. [`event::Event`] is what a line says, [`record::read`] reads it back,
-//! [`chain::verify`] shows tampering, [`lock::RunLock`] keeps a second run out of a worktree.
+//! [`seal`] keeps part of it at home, [`chain::verify`] shows tampering, [`lock::RunLock`] keeps a second run out of a worktree.
 
 pub mod chain;
 pub mod error;
@@ -10,7 +10,9 @@ pub mod event;
 pub mod id;
 pub mod lock;
 pub mod record;
+pub mod seal;
 pub mod summary;
+pub mod walk;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,11 +21,13 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-pub use chain::{Break, BreakReason, Digest, verify};
+pub use chain::{Break, BreakReason, Digest, verify, verify_public};
 pub use error::JournalError;
 pub use event::Event;
 pub use id::{RunId, StepId};
-pub use record::{Contents, Record, Torn, read};
+pub use record::{Contents, Privacy, Record, Torn, read, read_public};
+pub use seal::Salt;
+pub use walk::{Brief, walk};
 
 use crate::failpoint::{fail, failpoint};
 
@@ -38,6 +42,8 @@ pub struct Journal {
     lines: u64,
     length: u64,
     head: Digest,
+    /// What hides private values; none in a journal of the first format, which hides nothing.
+    salt: Option<Salt>,
     state: State,
     durability: Durability,
 }
@@ -61,7 +67,7 @@ enum State {
 
 impl Journal {
     /// Begins the journal of a new run below `…/piton/runs`.
-    pub fn create(folder: &Path, run: RunId, durability: Durability) -> Result<Self, JournalError> {
+    pub fn create(folder: &Path, run: RunId, salt: Salt, durability: Durability) -> Result<Self, JournalError> {
         let home = folder.join(run.to_string());
         ensure_folder(folder)?;
         DirBuilder::new().create(&home).map_err(|source| match source.kind() {
@@ -78,7 +84,8 @@ impl Journal {
             sync_folder(folder)?;
         }
         failpoint("journal-created");
-        Ok(Self { file, path, run, lines: 0, length: 0, head: Digest::of_run(run), state: State::Known, durability })
+        let (salt, head, state) = (Some(salt), Digest::of_run(run), State::Known);
+        Ok(Self { file, path, run, lines: 0, length: 0, head, salt, state, durability })
     }
 
     /// Opens the journal of a run that was interrupted. A torn last line is cut off and returned.
@@ -96,8 +103,12 @@ impl Journal {
         }
         let length = contents.records.iter().map(|record| record.line.len() as u64 + 1).sum();
         let lines = contents.records.len() as u64;
-        let durability = Durability::EachLine;
-        Ok((Self { file, path, run, lines, length, head, state: State::Known, durability }, contents))
+        let salt = contents.records.iter().find_map(|record| match &record.privacy {
+            Privacy::Kept(salt) => Some(salt.clone()),
+            _ => None,
+        });
+        let (state, durability) = (State::Known, Durability::EachLine);
+        Ok((Self { file, path, run, lines, length, head, salt, state, durability }, contents))
     }
 
     /// Writes an event; it is on disk when this returns, unless only the last line has to be.
@@ -112,7 +123,7 @@ impl Journal {
         }
         let path = self.path.clone();
         let failed = |source| JournalError::Io { doing: "write", path, source };
-        let record = match Record::new(self.lines + 1, at, self.run, self.head, event) {
+        let record = match Record::new(self.lines + 1, at, self.run, self.head, event, self.salt.as_ref()) {
             Ok(record) => record,
             Err(source) => return Err(failed(source)),
         };

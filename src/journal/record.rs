@@ -1,9 +1,10 @@
 //! One line of a journal, and all lines of one.
 //!
-//! A last line that has no end or is no JSON was being written when piton was killed: it never
+//! A line is the public part, which the chain covers, and behind a tab the private one, where there
+//! is any; JSON never holds a bare tab. Lines of the first format have one part only. A last line that has no end or is no JSON was being written when piton was killed: it never
 //! counted. Any other line that cannot be read is damage.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -11,14 +12,17 @@ use std::path::Path;
 use jiff::Timestamp;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::chain::Digest;
 use super::error::JournalError;
 use super::event::Event;
 use super::id::RunId;
+use super::seal::{self, Private, Salt};
 
-/// The format that is written.
-const VERSION: u64 = 1;
+/// The format that is written, and the first one, which has no private part.
+const VERSION: u64 = 2;
+pub(super) const FIRST: u64 = 1;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +35,29 @@ pub struct Record {
     pub run: RunId,
     /// The digest of the line before it.
     pub prev: Digest,
-    /// The digest of its own bytes.
+    /// The digest of the bytes of its public part.
     pub digest: Digest,
-    /// What it says.
+    /// What it says, as far as that is known here.
     pub event: Event,
     /// The line as it was written, without its end.
     pub line: String,
+    /// What there is of its private part.
+    pub privacy: Privacy,
+}
+
+/// What there is of the private part of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Privacy {
+    /// It never had one: the line is of the first format, which hides nothing.
+    Unknown,
+    /// It has none.
+    Nothing,
+    /// It is there as it was written.
+    Kept(Salt),
+    /// It is there and another one than was written.
+    Changed,
+    /// It is not there.
+    Withheld,
 }
 
 /// What a journal holds.
@@ -57,25 +78,29 @@ pub struct Torn {
     pub bytes: u64,
 }
 
-/// The line as JSON, to be written.
+/// The public part as JSON, to be written.
 #[derive(Serialize)]
-struct Written<'e> {
+struct Written<'e, E> {
     v: u64,
     seq: u64,
     at: Timestamp,
     run: RunId,
     prev: Digest,
-    event: &'e Event,
+    event: &'e E,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sealed: Option<Digest>,
 }
 
-/// The line as JSON, as it is read.
+/// The public part as JSON, as it is read.
 #[derive(Deserialize)]
-struct Line {
+struct Line<E> {
     seq: u64,
     at: Timestamp,
     run: RunId,
     prev: Digest,
-    event: Event,
+    event: E,
+    #[serde(default)]
+    sealed: Option<Digest>,
 }
 
 /// What tells whether the rest can be understood.
@@ -86,7 +111,15 @@ struct Version {
 
 /// Reads a journal; whether its lines belong together is for [`super::chain::verify`] to say.
 pub fn read(path: &Path) -> Result<Contents, JournalError> {
-    let bytes = load(path).map_err(JournalError::io("read", path))?;
+    parse_lines(&load(path).map_err(JournalError::io("read", path))?, path)
+}
+
+/// Reads the public lines of a run that came without its journal; the place is for messages.
+pub fn read_public(bytes: &[u8], place: &Path) -> Result<Contents, JournalError> {
+    parse_lines(bytes, place)
+}
+
+fn parse_lines(bytes: &[u8], path: &Path) -> Result<Contents, JournalError> {
     let mut records = Vec::new();
     let mut offset = 0;
     for (line, bytes_of_line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
@@ -114,10 +147,49 @@ pub fn read(path: &Path) -> Result<Contents, JournalError> {
 }
 
 impl Record {
-    /// Makes the record that follows a line.
-    pub(super) fn new(seq: u64, at: Timestamp, run: RunId, prev: Digest, event: &Event) -> io::Result<Self> {
-        let line = serde_json::to_string(&Written { v: VERSION, seq, at, run, prev, event })?;
-        Ok(Self { seq, at, run, prev, digest: Digest::of(line.as_bytes()), event: event.clone(), line })
+    /// Makes the record that follows a line; without a salt it is of the first format.
+    pub(super) fn new(
+        seq: u64,
+        at: Timestamp,
+        run: RunId,
+        prev: Digest,
+        event: &Event,
+        salt: Option<&Salt>,
+    ) -> io::Result<Self> {
+        let v = if salt.is_some() { VERSION } else { FIRST };
+        let sealed = salt.map(|salt| seal::seal(event, salt)).transpose()?.flatten();
+        let (line, digest) = match &sealed {
+            None => {
+                let line = serde_json::to_string(&Written { v, seq, at, run, prev, event, sealed: None })?;
+                let digest = Digest::of(line.as_bytes());
+                (line, digest)
+            }
+            Some((public, private)) => {
+                let private = serde_json::to_string(private)?;
+                let sealed = Some(Digest::of(private.as_bytes()));
+                let public = serde_json::to_string(&Written { v, seq, at, run, prev, event: public, sealed })?;
+                let digest = Digest::of(public.as_bytes());
+                (public + "\t" + &private, digest)
+            }
+        };
+        let privacy = match (salt, sealed) {
+            (None, _) => Privacy::Unknown,
+            (Some(_), None) => Privacy::Nothing,
+            (Some(_), Some((_, private))) => Privacy::Kept(private.salt),
+        };
+        Ok(Self { seq, at, run, prev, digest, event: event.clone(), line, privacy })
+    }
+
+    /// Whether its private part is not the one that was written, or not there.
+    pub fn lost_its_private_part(&self) -> bool {
+        matches!(self.privacy, Privacy::Changed | Privacy::Withheld)
+    }
+
+    /// The part of the line that the chain covers and that may leave the repository.
+    ///
+    /// A line of the first format is public and private in one: it has to stay.
+    pub fn public(&self) -> &str {
+        self.line.split_once('\t').map_or(self.line.as_str(), |(public, _)| public)
     }
 }
 
@@ -134,22 +206,44 @@ fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
         serde_json::error::Category::Data => Unreadable::NotARecord(err.to_string()),
         _ => Unreadable::NotJson(err.to_string()),
     };
-    let Version { v } = serde_json::from_str(text).map_err(not_a_record)?;
-    if v != VERSION {
+    let (public, private) = text.split_once('\t').map_or((text, None), |(public, private)| (public, Some(private)));
+    let Version { v } = serde_json::from_str(public).map_err(not_a_record)?;
+    if !(FIRST..=VERSION).contains(&v) {
         return Err(Unreadable::Newer(v));
     }
-    let Line { seq, at, run, prev, event } = serde_json::from_str(text).map_err(not_a_record)?;
-    Ok(Record { seq, at, run, prev, digest: Digest::of(bytes), event, line: text.to_owned() })
+    let (digest, line) = (Digest::of(public.as_bytes()), text.to_owned());
+    let Some(private_text) = private else {
+        let Line { seq, at, run, prev, event, sealed } = serde_json::from_str(public).map_err(not_a_record)?;
+        let privacy = match (v, sealed) {
+            (FIRST, _) => Privacy::Unknown,
+            (_, None) => Privacy::Nothing,
+            (_, Some(_)) => Privacy::Withheld,
+        };
+        return Ok(Record { seq, at, run, prev, digest, event, line, privacy });
+    };
+    let Line::<Value> { seq, at, run, prev, event: mut value, sealed } =
+        serde_json::from_str(public).map_err(not_a_record)?;
+    let Private { salt, private } = serde_json::from_str(private_text).map_err(not_a_record)?;
+    seal::unseal(&mut value, private).map_err(Unreadable::NotARecord)?;
+    let event = serde_json::from_value(value).map_err(|err| Unreadable::NotARecord(err.to_string()))?;
+    let is_as_written = sealed == Some(Digest::of(private_text.as_bytes()));
+    let privacy = if is_as_written { Privacy::Kept(salt) } else { Privacy::Changed };
+    Ok(Record { seq, at, run, prev, digest, event, line, privacy })
 }
 
-fn load(path: &Path) -> io::Result<Vec<u8>> {
+/// Opens a journal for reading.
+pub(super) fn open(path: &Path) -> io::Result<File> {
     // A tool may have put something else in its place: do not wait on a pipe, do not follow a link.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let mut file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
+    Ok(file)
+}
+
+fn load(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }

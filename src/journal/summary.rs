@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::id::RunId;
 use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::path::RepoPath;
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct RunSummary {
     /// What the directive returns.
     #[serde(default)]
     pub outputs: Map<String, Value>,
+    /// Files that its steps changed and no commit holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncommitted: Vec<RepoPath>,
     /// Why it did not succeed.
     pub error: Option<ErrorSummary>,
 }
@@ -56,6 +60,26 @@ pub struct StepSummary {
     pub checkpoint: Option<CheckpointSummary>,
 }
 
+impl StepSummary {
+    /// Of a step about whose changes there is nothing to say.
+    pub fn without_changes(name: String, status: StepStatus) -> Self {
+        Self { name, status, tool: None, exit_code: None, checkpoint: None }
+    }
+}
+
+impl RunStatus {
+    /// How it ended, after "it has".
+    pub fn as_participle(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded already",
+            Self::Failed => "failed",
+            Self::Denied => "been denied",
+            Self::Waiting => "to wait",
+            Self::Cancelled => "been cancelled",
+        }
+    }
+}
+
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -68,14 +92,21 @@ pub enum StepStatus {
     Denied,
     /// It was interrupted.
     Cancelled,
+    /// Its condition did not hold.
+    Skipped,
+    /// It waits for somebody.
+    Waiting,
+    /// piton died in the middle of it; it was put back and is run again.
+    CutOff,
 }
 
 impl From<StepStatus> for RunStatus {
     /// The status of a run that consists of one step.
     fn from(status: StepStatus) -> Self {
         match status {
-            StepStatus::Succeeded => Self::Succeeded,
-            StepStatus::Failed => Self::Failed,
+            StepStatus::Succeeded | StepStatus::Skipped => Self::Succeeded,
+            StepStatus::Failed | StepStatus::CutOff => Self::Failed,
+            StepStatus::Waiting => Self::Waiting,
             StepStatus::Denied => Self::Denied,
             StepStatus::Cancelled => Self::Cancelled,
         }

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use tempfile::TempDir;
 
-use super::event::tests::samples;
+use super::event::tests::{every_sample, samples};
 use super::*;
 
 const RUN: &str = "01kdz3gqc80000000000000001";
@@ -22,7 +22,7 @@ impl Ground {
     /// With a journal of some lines.
     fn with_lines(count: usize) -> Self {
         let ground = Self::new();
-        let mut journal = Journal::create(&ground.folder(), ground.run, Durability::EachLine).unwrap();
+        let mut journal = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap();
         for (second, event) in samples().iter().cycle().take(count).enumerate() {
             journal.append(at(second), event).unwrap();
         }
@@ -52,6 +52,10 @@ impl Ground {
     }
 }
 
+fn salt() -> Salt {
+    Salt::new(0x5a17)
+}
+
 fn at(second: usize) -> Timestamp {
     Timestamp::from_second(1_767_323_045 + i64::try_from(second).unwrap()).unwrap()
 }
@@ -63,7 +67,7 @@ fn broken(line: usize, reason: BreakReason) -> Result<Digest, Break> {
 #[test]
 fn what_is_appended_is_read_and_verified() {
     let ground = Ground::new();
-    let mut journal = Journal::create(&ground.folder(), ground.run, Durability::EachLine).unwrap();
+    let mut journal = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap();
     assert_eq!(read(&ground.path()).unwrap(), Contents { records: vec![], torn: None });
     let mut heads = vec![journal.head()];
     for (second, event) in samples().iter().enumerate() {
@@ -83,13 +87,13 @@ fn what_is_appended_is_read_and_verified() {
 #[test]
 fn a_line_is_what_is_promised() {
     let ground = Ground::new();
-    let mut journal = Journal::create(&ground.folder(), ground.run, Durability::EachLine).unwrap();
+    let mut journal = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap();
     journal.append(at(0), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap();
     // printf %s 01kdz3gqc80000000000000001 | sha256sum
     let prev = "sha256:1d46f892ba5b3cc1f5738eb239fcd9b75f12bc1d56a02dd74f355ee10c9fbf26";
     let event = r#"{"type":"no_changes","step":1}"#;
     let line =
-        format!(r#"{{"v":1,"seq":1,"at":"2026-01-02T03:04:05Z","run":"{RUN}","prev":"{prev}","event":{event}}}"#);
+        format!(r#"{{"v":2,"seq":1,"at":"2026-01-02T03:04:05Z","run":"{RUN}","prev":"{prev}","event":{event}}}"#);
     assert_eq!(ground.lines(), [line]);
 }
 
@@ -97,7 +101,7 @@ fn a_line_is_what_is_promised() {
 fn a_run_exists_once() {
     let ground = Ground::with_lines(1);
     let before = ground.bytes();
-    let err = Journal::create(&ground.folder(), ground.run, Durability::EachLine).unwrap_err();
+    let err = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap_err();
     assert_eq!((err.code(), err.to_string()), ("RUN_EXISTS", format!("there is a run `{RUN}` already")));
     assert_eq!(ground.bytes(), before);
 }
@@ -159,9 +163,9 @@ fn json_that_is_no_record_is_damage_even_at_the_end() {
 #[test]
 fn a_newer_format_is_named() {
     let ground = Ground::with_lines(1);
-    fs::write(ground.path(), "{\"v\":2,\"sequence\":\"i\"}\n").unwrap();
+    fs::write(ground.path(), "{\"v\":3,\"sequence\":\"i\"}\n").unwrap();
     let err = read(&ground.path()).unwrap_err();
-    assert!(matches!(err, JournalError::Newer { version: 2, .. }), "{err}");
+    assert!(matches!(err, JournalError::Newer { version: 3, .. }), "{err}");
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn an_edited_line_breaks_the_chain() {
     }
     // Its link to the line before it is what was edited.
     let mut edited = lines.clone();
-    let link = serde_json::to_string(&Digest::of(lines[2].as_bytes())).unwrap();
+    let link = serde_json::to_string(&Digest::of(public(&lines[2]).as_bytes())).unwrap();
     edited[3] = edited[3].replace(&link, &serde_json::to_string(&Digest::of(b"else")).unwrap());
     assert_eq!(ground.judge(&edited), broken(4, BreakReason::Edited));
     let mut edited = lines.clone();
@@ -217,11 +221,11 @@ fn an_inserted_line_breaks_the_chain() {
         let original = &records[line - 1];
         let event = Event::NoChanges { step: 77, not_captured: Vec::new() };
         // As good a forgery as can be made without changing what follows.
-        let forged = Record::new(original.seq, original.at, ground.run, original.prev, &event).unwrap();
+        let forged = Record::new(original.seq, original.at, ground.run, original.prev, &event, Some(&salt())).unwrap();
         let mut more = lines.clone();
         more.insert(line - 1, forged.line);
         assert_eq!(ground.judge(&more), broken(line, BreakReason::Inserted), "line {line}");
-        let stray = Record::new(99, original.at, ground.run, Digest::of(b"?"), &event).unwrap();
+        let stray = Record::new(99, original.at, ground.run, Digest::of(b"?"), &event, Some(&salt())).unwrap();
         let mut more = lines.clone();
         more.insert(line - 1, stray.line);
         assert_eq!(ground.judge(&more), broken(line, BreakReason::Inserted), "line {line}");
@@ -268,9 +272,9 @@ fn a_broken_chain_is_not_continued() {
 #[test]
 fn what_a_newer_piton_wrote_still_verifies() {
     let ground = Ground::with_lines(1);
-    let prev = Digest::of(ground.lines()[0].as_bytes());
+    let prev = Digest::of(public(&ground.lines()[0]).as_bytes());
     let new = format!(
-        r#"{{"v":1,"seq":2,"at":"2026-01-02T03:04:06Z","run":"{RUN}","prev":"{prev}","zone":1,"event":{{"type":"danced","x":[1]}}}}"#
+        r#"{{"v":2,"seq":2,"at":"2026-01-02T03:04:06Z","run":"{RUN}","prev":"{prev}","zone":1,"event":{{"type":"danced","x":[1]}}}}"#
     );
     let lines = [&ground.lines()[..], std::slice::from_ref(&new)].concat();
     assert_eq!(ground.judge(&lines), Ok(Digest::of(new.as_bytes())));
@@ -281,16 +285,80 @@ fn what_a_newer_piton_wrote_still_verifies() {
     assert!(verify(&read(&ground.path()).unwrap().records, ground.run).is_ok());
 }
 
+fn public(line: &str) -> &str {
+    line.split_once('\t').map_or(line, |(public, _)| public)
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal").join(name)
+}
+
 #[test]
-fn the_first_format_is_still_read() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal/v1.jsonl");
+fn the_first_format_is_still_read_and_continued() {
+    let path = fixture("v1.jsonl");
     let Contents { records, torn } = read(&path).unwrap();
     assert_eq!(torn, None);
     let head = verify(&records, RUN.parse().unwrap()).unwrap();
     assert_eq!(records.iter().map(|record| record.event.clone()).collect::<Vec<_>>(), samples());
-    // What is written today is that format, byte for byte.
-    assert_eq!(Ground::with_lines(records.len()).bytes(), fs::read(&path).unwrap());
     assert_eq!(head.to_string(), "sha256:616b02097e70b8ac96b0f3be2c3c13e82aac368c56915c86638d6de8bcbe99e3");
+    let ground = Ground::with_lines(1);
+    fs::copy(&path, ground.path()).unwrap();
+    let (mut journal, _) = Journal::open(&ground.folder(), ground.run).unwrap();
+    let head = journal.append(at(20), &samples()[2]).unwrap();
+    let records = read(&ground.path()).unwrap().records;
+    assert_eq!(records.last().map(|record| &record.privacy), Some(&Privacy::Unknown));
+    assert_eq!(verify(&records, ground.run), Ok(head));
+}
+
+#[test]
+fn the_second_format_is_what_is_written() {
+    let ground = Ground::new();
+    let mut journal = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap();
+    for (second, event) in every_sample().iter().enumerate() {
+        journal.append(at(second), event).unwrap();
+    }
+    let path = fixture("v2.jsonl");
+    assert_eq!(String::from_utf8(ground.bytes()).unwrap(), fs::read_to_string(&path).unwrap());
+    let records = read(&path).unwrap().records;
+    assert_eq!(records.iter().map(|record| record.event.clone()).collect::<Vec<_>>(), every_sample());
+    assert_eq!(verify(&records, ground.run), Ok(journal.head()));
+}
+
+#[test]
+fn a_private_part_that_was_edited_or_dropped_is_named() {
+    let ground = Ground::with_lines(6);
+    let lines = ground.lines();
+    let mut edited = lines.clone();
+    edited[0] = edited[0].replace(r#""/root":"/work""#, r#""/root":"/home""#);
+    assert_ne!(edited, lines);
+    assert_eq!(ground.judge(&edited), broken(1, BreakReason::PrivateEdited));
+    let mut dropped = lines.clone();
+    dropped[2] = public(&lines[2]).to_owned();
+    assert_eq!(ground.judge(&dropped), broken(3, BreakReason::PrivateDropped));
+    let records = read(&ground.path()).unwrap().records;
+    assert!(verify_public(&records, ground.run).is_ok());
+    assert_eq!(Journal::open(&ground.folder(), ground.run).unwrap_err().code(), "JOURNAL_BROKEN");
+    // A private part that nothing speaks of.
+    let mut added = lines.clone();
+    let (_, private) = lines[2].split_once('\t').unwrap();
+    added[3] = format!("{}\t{private}", lines[3]);
+    assert_eq!(ground.judge(&added), broken(4, BreakReason::PrivateEdited));
+    assert!(ground.judge(&lines).is_ok());
+}
+
+#[test]
+fn the_public_lines_hold_together_by_themselves() {
+    let ground = Ground::with_lines(14);
+    let lines = ground.lines();
+    let lines = lines.iter().map(|line| public(line)).collect::<Vec<_>>().join("\n") + "\n";
+    for private in ["/work", "\"all\"", "\"pid\"", "big", "empty"] {
+        assert!(!lines.contains(private), "{private}");
+    }
+    let whole = read(&ground.path()).unwrap().records;
+    let Contents { records, torn } = read_public(lines.as_bytes(), Path::new("log")).unwrap();
+    assert_eq!(torn, None);
+    assert_eq!(verify_public(&records, ground.run), verify(&whole, ground.run));
+    assert_eq!(verify(&records, ground.run), broken(1, BreakReason::PrivateDropped));
 }
 
 #[test]
@@ -299,7 +367,7 @@ fn runs_are_listed_newest_first() {
     assert_eq!(list(&ground.folder()).unwrap(), []);
     let runs: Vec<RunId> = [3, 1, 2].iter().map(|second| RunId::new(at(*second), 7)).collect();
     for run in &runs {
-        Journal::create(&ground.folder(), *run, Durability::EachLine).unwrap();
+        Journal::create(&ground.folder(), *run, salt(), Durability::EachLine).unwrap();
     }
     fs::create_dir(ground.folder().join("not a run")).unwrap();
     assert_eq!(list(&ground.folder()).unwrap(), [runs[0], runs[2], runs[1]]);

@@ -41,17 +41,14 @@ impl WriteRules {
     ///
     /// A text that is no glob grants nothing and denies everything; parsed items hold none.
     pub fn of(authority: &Authority<'_>, invocation: &Invocation) -> Self {
-        let callers = match authority {
-            Authority::Person => Vec::new(),
-            // Nobody's grants are none at all.
-            Authority::Directives(callers) if callers.is_empty() => {
-                vec![CallerRules::of(&Caller { name: NOBODY, grants: &[] })]
-            }
-            Authority::Directives(callers) => callers.iter().map(CallerRules::of).collect(),
-        };
         let declared = invocation.writes.as_ref();
         let declared = declared.map(|globs| PathGlobs::of_valid(globs.iter().map(String::as_str)));
-        Self { tool: invocation.tool(), declared, callers }
+        Self { tool: invocation.tool(), declared, callers: callers_of(authority) }
+    }
+
+    /// The rules for work that no tool does, e.g. that of an agent: only what each caller grants.
+    pub fn for_directives(authority: &Authority<'_>) -> Self {
+        Self { tool: String::new(), declared: None, callers: callers_of(authority) }
     }
 
     /// Whether a file may be changed; `path` is relative to the project.
@@ -138,6 +135,17 @@ impl CallerRules {
             Denied::Everything => true,
             Denied::Globs(globs) => globs.touches(path),
         }
+    }
+}
+
+fn callers_of(authority: &Authority<'_>) -> Vec<CallerRules> {
+    match authority {
+        Authority::Person => Vec::new(),
+        // Nobody's grants are none at all.
+        Authority::Directives(callers) if callers.is_empty() => {
+            vec![CallerRules::of(&Caller { name: NOBODY, grants: &[] })]
+        }
+        Authority::Directives(callers) => callers.iter().map(CallerRules::of).collect(),
     }
 }
 

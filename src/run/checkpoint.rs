@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::error::RunError;
 use super::session::{Observer, RunRequest, Session};
-use super::settle::{Settlement, Wording};
+use super::settle::{Settlement, Verdict, Wording};
 use super::step::{StepEnd, summary};
 use super::undo::combine;
 use crate::audit::history::{History, StepRecord};
@@ -20,7 +20,7 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::item::directive::CheckpointMode;
 use crate::journal::StepId;
-use crate::journal::event::{Event, StepKind};
+use crate::journal::event::{Event, StepKind, Wait};
 use crate::journal::summary::{CheckpointStatus, RunSummary, StepStatus};
 
 /// What to commit.
@@ -138,6 +138,51 @@ pub fn checkpoint(
 }
 
 impl Session<'_, '_> {
+    /// Commits what earlier steps of the run left, as a step of its own.
+    pub(super) fn commit_pending(
+        &mut self,
+        wording: Wording<'_>,
+        pending: &[(StepId, Delta)],
+        verdict: Verdict,
+    ) -> Result<(), RunError> {
+        let step = self.next_step();
+        let covers = pending.iter().map(|(id, _)| *id).collect();
+        let before = self.start_step(step, wording.name, StepKind::Checkpoint { covers }, &[])?;
+        let settlement = match (before, self.checkpointer.take()) {
+            (Some(before), Some(mut checkpointer)) => {
+                let delta = combine(pending.iter().map(|(_, delta)| delta));
+                let settled = self.settle_pending(&mut checkpointer, step, wording, &before, delta, verdict);
+                self.checkpointer = Some(checkpointer);
+                settled?
+            }
+            _ => self.skip_checkpoint(step)?,
+        };
+        if settlement.asked {
+            return Ok(());
+        }
+        let error = settlement.error;
+        let status = if error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
+        self.finish_step(step, wording.name, status, None, settlement.checkpoint, error.as_ref())
+    }
+
+    fn settle_pending(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        wording: Wording<'_>,
+        before: &Snapshot,
+        delta: Delta,
+        verdict: Verdict,
+    ) -> Result<Settlement, RunError> {
+        if verdict == Verdict::Ask && !delta.changes.is_empty() {
+            let (after, outside) = (before.clone(), Vec::new());
+            self.record(&Event::ChangesFound { step, after, delta, outside })?;
+            self.record(&Event::Waiting { step, wait: Wait::Changes })?;
+            return Ok(Settlement { asked: true, ..Settlement::of(summary(CheckpointStatus::Skipped)) });
+        }
+        self.commit_selected(checkpointer, step, wording, before, delta)
+    }
+
     fn commit_by_itself(&mut self, request: &CheckpointRequest) -> Result<StepEnd, RunError> {
         let repository = self.repository()?;
         let (history, _) = History::load(&repository.runs_folder())?;
@@ -153,13 +198,19 @@ impl Session<'_, '_> {
         let (Some(before), Some(mut checkpointer)) = (before, self.checkpointer.take()) else {
             return Err(CheckpointError::NoRepository(self.ctx.root.clone()).into());
         };
+        let wording = Wording {
+            name: &request.operation,
+            given: request.message.as_deref(),
+            directive: request.directive.as_deref(),
+            ..Wording::default()
+        };
         let settlement = select(&checkpointer, request, &before, &pending)
             .map_err(RunError::from)
-            .and_then(|delta| self.commit_selected(&mut checkpointer, step, request, &before, delta));
+            .and_then(|delta| self.commit_selected(&mut checkpointer, step, wording, &before, delta));
         self.checkpointer = Some(checkpointer);
         let settlement = settlement?;
         let status = if settlement.error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
-        self.finish_step(step, &request.operation, status, None, settlement.checkpoint)?;
+        self.finish_step(step, &request.operation, status, None, settlement.checkpoint, settlement.error.as_ref())?;
         Ok(StepEnd { status, error: settlement.error, interrupted: false })
     }
 
@@ -167,7 +218,7 @@ impl Session<'_, '_> {
         &mut self,
         checkpointer: &mut Checkpointer,
         step: u32,
-        request: &CheckpointRequest,
+        wording: Wording<'_>,
         before: &Snapshot,
         delta: Delta,
     ) -> Result<Settlement, RunError> {
@@ -177,13 +228,6 @@ impl Session<'_, '_> {
         }
         let (after, outside) = (before.clone(), Vec::new());
         self.record(&Event::ChangesFound { step, after, delta: delta.clone(), outside })?;
-        let wording = Wording {
-            name: &request.operation,
-            given: request.message.as_deref(),
-            tool: None,
-            directive: request.directive.as_deref(),
-            undoes: None,
-        };
         let found = Attributed { after: before.clone(), delta, outside: Vec::new() };
         let mut settlement = self.commit_or_explain(checkpointer, step, wording, before, found)?;
         // What a hook did was put back; what was to be committed is where it was.

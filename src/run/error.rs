@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
+use super::finish::FinishError;
+use super::worktree::WorktreeError;
+use crate::audit::error::AuditError;
 use crate::audit::reference::{MomentError, ReferenceError};
-use crate::audit::verification::AuditError;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::path::RepoPath;
 use crate::exec::LowerError;
@@ -13,10 +15,18 @@ use crate::exec::call::CallError;
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::supervisor::SupervisorError;
 use crate::item::finding::Finding;
+use crate::item::params::ParamProblem;
 use crate::item::store::LookupError;
 use crate::item::tool::Origin;
+use crate::item::wording::shown as item_shown;
+use crate::journal::event::Wait;
 use crate::journal::lock::LockError;
-use crate::journal::{JournalError, StepId};
+use crate::journal::{JournalError, RunId, StepId};
+
+use super::directive::Waiting;
+use super::items::ItemStepError;
+use super::marker::WaitingRun;
+use super::values::ValueError;
 
 /// Everything that can stop a run before or between its steps.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +37,9 @@ pub enum RunError {
     /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// What happened cannot be read back, or cannot travel.
+    #[error(transparent)]
+    Audit(AuditError),
     /// Another run is at work in this worktree.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -87,8 +100,13 @@ pub enum RunError {
     #[error(transparent)]
     NoDirective(LookupError),
     /// A directive that is to limit a call has mistakes of its own.
-    #[error("directive `{0}` is not valid, so that nobody knows what it allows")]
-    InvalidDirective(String),
+    #[error("directive `{id}` is not valid, so that nobody knows what it allows")]
+    InvalidDirective {
+        /// The directive.
+        id: String,
+        /// What is wrong with it.
+        findings: Vec<Finding>,
+    },
     /// A glob of `--writes` is not valid.
     #[error("`{glob}` is not a pattern for paths: {reason}")]
     InvalidGlob {
@@ -126,6 +144,105 @@ pub enum RunError {
         /// The files.
         paths: Vec<RepoPath>,
     },
+    /// A run of a directive is not finished in this worktree.
+    #[error("run `{}` of `{}` is not finished here{}", .0.run, .0.name, waiting_in(.0))]
+    RunWaits(Box<WaitingRun>),
+    /// A run cannot be taken up.
+    #[error("run `{run}` cannot be taken up: {reason}")]
+    NotResumable {
+        /// The run.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
+    /// A waiting step was given something that it does not wait for.
+    #[error("step `{}` does not wait for this", .0.name)]
+    WrongAnswer(Box<Waiting>),
+    /// No run waits in this worktree.
+    #[error("no run waits here")]
+    NothingWaits,
+    /// A run was given an answer and waits for none.
+    #[error("run `{0}` waits for no answer")]
+    NothingAsked(RunId),
+    /// What a directive was given does not fit.
+    #[error("directive `{directive}` cannot be run with these inputs: {}", problems_in_words(.problems))]
+    Inputs {
+        /// The directive.
+        directive: String,
+        /// What does not fit.
+        problems: Vec<ParamProblem>,
+    },
+    /// A value of a directive could not be worked out.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// An item step failed.
+    #[error(transparent)]
+    Item(#[from] ItemStepError),
+    /// The command of an agent is not one.
+    #[error("`{}` is not a command line", item_shown(.0))]
+    AgentCommand(String),
+    /// The settings name the program of an agent relative to a folder.
+    #[error("`{key}` names its program relative to a folder: `{}`", item_shown(.command))]
+    RelativeAgent {
+        /// The setting.
+        key: &'static str,
+        /// What it says.
+        command: String,
+    },
+    /// A step of a run uses piton itself.
+    #[error("this command was started by a step of run `{0}`, which has not ended")]
+    InsideRun(RunId),
+    /// A directive needs another one that does not exist.
+    #[error("directive `{directive}` requires `{required}`")]
+    Required {
+        /// The directive.
+        directive: String,
+        /// The one that it needs.
+        required: String,
+        /// Why that cannot be used.
+        #[source]
+        source: LookupError,
+    },
+    /// A step names something that cannot be used.
+    #[error("step `{step}` cannot be run")]
+    InStep {
+        /// The step.
+        step: String,
+        /// Where it stands.
+        origin: Origin,
+        /// What is wrong.
+        #[source]
+        source: Box<RunError>,
+    },
+    /// Directives call each other too deeply.
+    #[error("more than {most} directives are inside each other")]
+    TooDeep {
+        /// How many may be.
+        most: usize,
+    },
+    /// A tool is not what it was when the run began.
+    #[error("`{0}` has changed since the run began")]
+    ItemChanged(String),
+    /// What a run was started with cannot be written down.
+    #[error("cannot keep what the run was started with")]
+    Pin(#[source] io::Error),
+    /// What a run was started with is not what it was.
+    #[error("what run `{run}` was started with was changed or removed: `{}`", .path.display())]
+    PinDamaged {
+        /// The run.
+        run: RunId,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The note about an unfinished run cannot be read or written.
+    #[error("cannot keep the note about the run of this worktree")]
+    Marker(#[source] io::Error),
+    /// There is no worktree for a run, or it stays.
+    #[error(transparent)]
+    Worktree(#[from] WorktreeError),
+    /// A run cannot be closed.
+    #[error(transparent)]
+    Finish(#[from] FinishError),
     /// Something that cannot be taken back needs to be confirmed.
     #[error("{0} needs to be confirmed")]
     NotConfirmed(&'static str),
@@ -137,6 +254,7 @@ impl RunError {
         match self {
             Self::Checkpoint(err) => err.code(),
             Self::Journal(err) => err.code(),
+            Self::Audit(err) => err.code(),
             Self::Lock(err) => err.code(),
             Self::Subprocess(err) => err.code(),
             Self::NoDirective(LookupError::NotFound { .. }) => "DIRECTIVE_NOT_FOUND",
@@ -150,7 +268,7 @@ impl RunError {
             Self::Unfinished(_) => "UNFINISHED",
             Self::Signals(_) => "SIGNALS_FAILED",
             Self::Recovery { .. } => "RECOVERY_FAILED",
-            Self::InvalidDirective(_) => "INVALID_ITEM",
+            Self::InvalidDirective { .. } => "INVALID_ITEM",
             Self::InvalidGlob { .. } => "INVALID_PATTERN",
             Self::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)) => "NOT_FOUND",
             Self::Reference(ReferenceError::NoCommit(_)) => "NO_COMMIT",
@@ -162,6 +280,25 @@ impl RunError {
             Self::NoSuchPath(_) => "NO_SUCH_PATH",
             Self::OutsidePath(_) => "OUTSIDE_PATH",
             Self::Conflict { .. } => "CHANGED_SINCE",
+            Self::RunWaits(_) => "RUN_WAITS",
+            Self::NotResumable { .. } => "NOT_RESUMABLE",
+            Self::NothingWaits => "NOTHING_WAITS",
+            Self::WrongAnswer(_) | Self::NothingAsked(_) => "WRONG_ANSWER",
+            Self::Inputs { .. } => "INVALID_INPUTS",
+            Self::Value(err) => err.code(),
+            Self::Item(err) => err.code(),
+            Self::AgentCommand(_) => "USAGE",
+            Self::RelativeAgent { .. } => "INVALID_SETTINGS",
+            Self::InsideRun(_) => "LOCKED",
+            Self::Required { .. } => "REQUIREMENT_NOT_FOUND",
+            Self::InStep { source, .. } => source.code(),
+            Self::TooDeep { .. } => "TOO_DEEP",
+            Self::ItemChanged(_) => "ITEM_CHANGED",
+            Self::Pin(_) => "WRITE_FAILED",
+            Self::PinDamaged { .. } => "PIN_DAMAGED",
+            Self::Marker(_) => "LOCK_FAILED",
+            Self::Worktree(err) => err.code(),
+            Self::Finish(err) => err.code(),
             Self::NotConfirmed(_) => "NOT_CONFIRMED",
         }
     }
@@ -171,8 +308,12 @@ impl RunError {
         match self {
             Self::Checkpoint(err) => err.hint(),
             Self::Journal(err) => err.hint(),
+            Self::Audit(err) => err.hint(),
             Self::Lock(err) => err.hint(),
             Self::Subprocess(err) => err.hint(),
+            Self::NoDirective(err @ LookupError::NotFound { similar: None, instead: None, .. }) => {
+                Some(format!("{}; `piton init` makes an example", err.hint().unwrap_or_default()))
+            }
             Self::Lookup(err) | Self::NoDirective(err) => err.hint(),
             Self::Lower(err) => err.hint(),
             Self::Call(err) => err.hint(),
@@ -191,8 +332,8 @@ impl RunError {
             ),
             Self::Unfinished(_) => Some("`piton recover` finishes it, as the next command does".to_owned()),
             Self::Signals(_) => None,
-            Self::Recovery { source, .. } => source.hint(),
-            Self::InvalidDirective(_) => Some("`piton validate` shows what is wrong with it".to_owned()),
+            Self::Recovery { source, .. } | Self::InStep { source, .. } => source.hint(),
+            Self::InvalidDirective { .. } => Some("mend the file; `piton validate` checks all of them".to_owned()),
             Self::InvalidGlob { .. } => Some("write patterns such as `docs/**` or `src/*.rs`".to_owned()),
             Self::Reference(ReferenceError::Unknown(_)) => Some("list runs and steps with `piton log`".to_owned()),
             Self::Reference(ReferenceError::NotOurs(_)) => Some("`git show` shows any commit".to_owned()),
@@ -212,6 +353,45 @@ impl RunError {
             Self::Conflict { .. } => Some(
                 "nothing was changed: undo or commit the later changes first, see them with `piton diff`".to_owned(),
             ),
+            Self::RunWaits(waiting) => Some(format!(
+                "`piton status {0}` shows it, `piton resume {0}` goes on, `piton cancel {0}` ends it; or work in a worktree \
+                 of its own with `--worktree`",
+                waiting.run
+            )),
+            Self::NotResumable { .. } | Self::NothingWaits => Some("list runs with `piton log`".to_owned()),
+            Self::WrongAnswer(waiting) => Some(way_on(waiting)),
+            Self::NothingAsked(run) => Some(format!("`piton resume {run}` goes on")),
+            Self::Inputs { directive, problems } => {
+                let suggested = problems.iter().find_map(|problem| problem.suggestion.clone());
+                let id = directive.split('@').next().unwrap_or_default();
+                Some(suggested.unwrap_or_else(|| {
+                    format!("give them with `--input NAME=VALUE`; `piton directive show {id}` lists them")
+                }))
+            }
+            Self::Value(err) => err.hint(),
+            Self::Item(err) => err.hint(),
+            Self::AgentCommand(_) => {
+                Some("name a program and close every quote, e.g. `--agent-cmd 'my-agent --print'`".to_owned())
+            }
+            Self::RelativeAgent { .. } => Some(
+                "give the full path, or a name on the search path: any project could put a program there".to_owned(),
+            ),
+            Self::InsideRun(_) => Some(
+                "let the step change the files themselves: what it changes becomes its checkpoint; a step that waits \
+                 for a person may use piton"
+                    .to_owned(),
+            ),
+            Self::Required { source, .. } => source.hint(),
+            Self::TooDeep { .. } => Some("look for directives that call each other in a circle".to_owned()),
+            Self::ItemChanged(id) => {
+                Some(format!("bring `{id}` back to what it was, or `piton cancel` the run and start a new one"))
+            }
+            Self::Pin(_) | Self::Marker(_) => {
+                Some("see that there is space on the disk, and that you may write into `.git/piton`".to_owned())
+            }
+            Self::PinDamaged { run, .. } => Some(format!("`piton cancel {run}` ends the run")),
+            Self::Worktree(err) => err.hint(),
+            Self::Finish(err) => Some(err.hint()),
             Self::NotConfirmed(_) => Some("add `--yes`".to_owned()),
         }
     }
@@ -220,6 +400,7 @@ impl RunError {
     pub fn place(&self) -> Option<Origin> {
         match self {
             Self::Lower(err) => err.place(),
+            Self::InStep { origin, source, .. } => source.place().or_else(|| Some(origin.clone())),
             Self::Lookup(err) | Self::NoDirective(err) => err.finding().map(Origin::of),
             _ => None,
         }
@@ -229,6 +410,8 @@ impl RunError {
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Lookup(err) | Self::NoDirective(err) => err.finding().map(std::slice::from_ref).unwrap_or_default(),
+            Self::InvalidDirective { findings, .. } => findings,
+            Self::InStep { source, .. } => source.findings(),
             _ => &[],
         }
     }
@@ -237,14 +420,27 @@ impl RunError {
     pub fn is_unsafe(&self) -> bool {
         match self {
             Self::Checkpoint(err) => err.is_unsafe(),
+            Self::Worktree(err) => err.is_unsafe(),
+            Self::Finish(err) => err.is_unsafe(),
             Self::Journal(_)
             | Self::Lock(_)
+            | Self::InsideRun(_)
             | Self::Signals(_)
             | Self::Recovery { .. }
             | Self::Sandbox { .. }
+            | Self::RunWaits(_)
+            | Self::Pin(_)
+            | Self::PinDamaged { .. }
+            | Self::Marker(_)
             | Self::Supervisor(_) => true,
+            Self::InStep { source, .. } => source.is_unsafe(),
             _ => false,
         }
+    }
+
+    /// Whether a run was told something that it did not ask for.
+    pub fn is_wrong_answer(&self) -> bool {
+        matches!(self, Self::NothingAsked(_) | Self::WrongAnswer(_))
     }
 
     /// Whether somebody asked to stop.
@@ -252,22 +448,34 @@ impl RunError {
         matches!(self, Self::Call(CallError::Interrupted))
     }
 
-    /// Whether the signature policy forbids it.
+    /// Whether a permission or the signature policy forbids it.
     pub fn is_denied(&self) -> bool {
         match self {
             Self::Lower(err) => err.is_denied(),
             Self::Unsigned(_) => true,
+            Self::Value(err) => err.is_denied(),
+            Self::InStep { source, .. } => source.is_denied(),
             _ => false,
         }
     }
 
+    /// Whether a run cannot go on after it: nothing more can be written down.
+    pub(super) fn ends_run(&self) -> bool {
+        matches!(self, Self::Journal(_) | Self::Lock(_) | Self::Signals(_) | Self::Unfinished(_) | Self::Marker(_))
+    }
+
     /// Whether what was asked for does not exist or makes no sense.
     pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Worktree(err) => return err.is_usage(),
+            Self::Finish(err) => return err.is_usage(),
+            _ => {}
+        }
         matches!(
             self,
             Self::InvalidGlob { .. }
                 | Self::NoDirective(_)
-                | Self::InvalidDirective(_)
+                | Self::InvalidDirective { .. }
                 | Self::Reference(_)
                 | Self::OutsidePath(_)
                 | Self::NoSuchPath(_)
@@ -276,7 +484,23 @@ impl RunError {
                 | Self::Lookup(_)
                 | Self::Lower(_)
                 | Self::Requirements { .. }
-                | Self::Checkpoint(CheckpointError::InvalidMessage { .. } | CheckpointError::InvalidAllowance { .. })
+                | Self::NotResumable { .. }
+                | Self::NothingWaits
+                | Self::WrongAnswer(_)
+                | Self::NothingAsked(_)
+                | Self::Inputs { .. }
+                | Self::Value(_)
+                | Self::Item(_)
+                | Self::AgentCommand(_)
+                | Self::RelativeAgent { .. }
+                | Self::Required { .. }
+                | Self::InStep { .. }
+                | Self::Audit(AuditError::StaysHere { .. })
+                | Self::Checkpoint(
+                    CheckpointError::InvalidMessage { .. }
+                        | CheckpointError::InvalidAllowance { .. }
+                        | CheckpointError::UnknownRemote { .. }
+                )
         )
     }
 }
@@ -295,8 +519,35 @@ impl From<AuditError> for RunError {
         match err {
             AuditError::Checkpoint(err) => err.into(),
             AuditError::Journal(err) => err.into(),
+            err => Self::Audit(err),
         }
     }
+}
+
+/// The commands that a waiting step takes.
+pub fn way_on(waiting: &Waiting) -> String {
+    let run = waiting.run;
+    match &waiting.wait {
+        Wait::Work { .. } => format!("do it, then `piton resume {run}`; `--failed WHY` if it cannot be done"),
+        Wait::Person { .. } => format!("`piton approve {run}` or `piton reject {run}`"),
+        Wait::Changes => format!("`piton approve {run}` keeps the changes, `piton reject {run}` puts them back"),
+        Wait::Indeterminate { .. } => format!(
+            "`piton resume {run} --retry` runs it again, `--result JSON` says that it is done, `--failed WHY` that it failed"
+        ),
+        Wait::Unknown => "a newer piton knows".to_owned(),
+    }
+}
+
+fn waiting_in(waiting: &WaitingRun) -> String {
+    match (&waiting.step_name, &waiting.wait) {
+        (Some(step), Some(_)) => format!(": it waits in step `{step}`"),
+        (Some(step), None) => format!(": it was cut off in step `{step}`"),
+        (None, _) => ": it was cut off between two steps".to_owned(),
+    }
+}
+
+fn problems_in_words(problems: &[ParamProblem]) -> String {
+    problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
 }
 
 /// What happened, and why, in one line.

@@ -55,6 +55,7 @@ pub fn collect(ctx: &Context, limits: Limits, observer: &mut Observer<'_>) -> Re
         command: vec!["piton".to_owned(), "gc".to_owned()],
         mode: CheckpointMode::Disabled,
         lock_timeout: Duration::ZERO,
+        directive: None,
     };
     let mut session = Session::begin(ctx, &request, observer)?;
     // Judged again: with the lock held and everything that was cut off brought to an end.

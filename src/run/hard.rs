@@ -95,6 +95,6 @@ pub fn roll_back_hard(
     let reason = format!("everything is as it was at {}; what was there is pinned by `{discarded}`", to.short());
     session.record(&Event::CheckpointSkipped { step, reason })?;
     session.checkpointer = Some(checkpointer);
-    session.finish_step(step, name, StepStatus::Succeeded, None, None)?;
+    session.finish_step(step, name, StepStatus::Succeeded, None, None, None)?;
     Ok(HardEnd { summary: session.finish(RunStatus::Succeeded, None)?, discarded })
 }

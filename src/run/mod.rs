@@ -1,12 +1,18 @@
 //! Running steps: the one place that joins processes, checkpoints and the journal.
 //!
 //! [`session::Session`] is a run; [`step`] runs a command line, [`tool`] calls a tool, [`settle`] decides about its changes,
-//! [`undo`] leads back, [`checkpoint`] commits by itself, and [`recovery`] comes first, always.
+//! [`undo`] leads back, [`checkpoint`] commits by itself, [`worktree`] gives a run files of its own and [`finish`]
+//! brings them home, and [`recovery`] comes first, always.
 
+pub mod agent;
 pub mod checkpoint;
+pub mod directive;
 pub mod error;
+pub mod finish;
 pub mod gc;
 pub mod hard;
+mod items;
+pub mod marker;
 mod outputs;
 pub mod recovery;
 pub mod session;
@@ -14,3 +20,5 @@ mod settle;
 pub mod step;
 pub mod tool;
 pub mod undo;
+pub mod values;
+pub mod worktree;

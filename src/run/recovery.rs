@@ -4,6 +4,8 @@
 //! mode), except for files that somebody changed after piton had died. Decided: it is carried out.
 //! Every part may be done again, so a recovery that is cut off is simply recovered as well.
 
+mod directive;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -11,18 +13,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::error::{RunError, with_causes};
-use super::session::{Observer, Session, open_checkpointer, ref_of, refs_of};
-use super::settle::{Settlement, stages};
+use super::finish;
+use super::session::{Observer, Session, open_checkpointer, ref_of, refs_of, refuse_inside};
+use super::settle::{Reversal, Settlement, stages};
 use super::step::skipped;
 use crate::audit::history::{Outcome, StepRecord, fold};
 use crate::checkpoint::attribution::{Attributed, Ownership};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::commit::CommitPlan;
-use crate::checkpoint::delta::{Change, Delta};
+use crate::checkpoint::delta::Delta;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::redo::Redo;
-use crate::checkpoint::snapshot::Snapshot;
+use crate::checkpoint::snapshot::{Head, Snapshot};
 use crate::context::Context;
 use crate::exec::call;
 use crate::exec::process;
@@ -59,6 +62,7 @@ pub fn recover_now(ctx: &Context, observer: &mut Observer<'_>) -> Result<Vec<Rec
     let (runs, own) = (checkpointer.repository().runs_folder(), checkpointer.repository().own_folder());
     let now = ctx.now();
     let holder = Holder::of_process(RunId::new(now, ctx.random_bits()), now);
+    refuse_inside(ctx, &own)?;
     let (mut lock, _) = RunLock::acquire(&own, &holder, Duration::ZERO)?;
     let recovery = recover_all(ctx, Some(checkpointer), &runs, &mut lock, observer)?;
     lock.release()?;
@@ -123,8 +127,14 @@ fn recover(
     if let Some(checkpointer) = &checkpointer {
         checkpointer.clear_ref_locks(&refs_of(run))?;
     }
-    let mut session = Session::resume(ctx, record.mode, journal, checkpointer, observer);
+    let folders = Session::folders_of(ctx);
+    let mut session = Session::resume(ctx, record.mode, journal, folders, checkpointer, observer);
+    session.directive.clone_from(&record.directive);
+    session.count_from(record.steps.last().map_or(0, |step| step.id.step));
     session.steps.extend(record.steps.iter().filter_map(ended_step));
+    if record.directive.is_some() {
+        return session.recover_directive(&record, last_sign);
+    }
     let (found, did, status) = match record.steps.last().filter(|step| step.status.is_none()) {
         None => {
             let ended = record.steps.last().and_then(|step| step.status).filter(|_| record.directive.is_none());
@@ -135,7 +145,12 @@ fn recover(
         Some(step) => session.recover_step(step, last_sign)?,
     };
     let told = Recovered { run, found: found.clone(), did: did.clone() };
-    session.record(&Event::Recovered { step: record.steps.last().map(|step| step.id.step), found, did })?;
+    session.record(&Event::Recovered {
+        step: record.steps.last().map(|step| step.id.step),
+        found,
+        did,
+        died: Some(last_sign),
+    })?;
     let checkpointer = session.checkpointer.take();
     let error = (status != RunStatus::Succeeded).then(|| ErrorSummary {
         code: "INTERRUPTED".to_owned(),
@@ -143,11 +158,19 @@ fn recover(
         suggestion: None,
     });
     session.finish(status, error)?;
+    if let Some(checkpointer) = checkpointer.as_ref().filter(|_| record.steps.iter().any(is_finish)) {
+        // A worktree that stays is in nobody's way: it must not keep every later command from working.
+        let _ = finish::tidy_after(ctx, checkpointer.repository(), run);
+    }
     Ok((checkpointer, Some(told)))
 }
 
+fn is_finish(step: &StepRecord) -> bool {
+    matches!(step.kind, StepKind::Finish { .. })
+}
+
 /// What a summary says about a step that had ended.
-fn ended_step(step: &StepRecord) -> Option<StepSummary> {
+pub(super) fn ended_step(step: &StepRecord) -> Option<StepSummary> {
     let checkpoint = (step.before.is_some() || step.outcome != Outcome::Open).then(|| super::undo::summary_of(step));
     let (name, tool, exit_code) = (step.name.clone(), step.tool.clone(), step.exit_code);
     Some(StepSummary { name, status: step.status?, tool, exit_code, checkpoint })
@@ -182,7 +205,7 @@ impl Session<'_, '_> {
         let number = step.id.step;
         self.open_tool.clone_from(&step.tool);
         let Some(mut checkpointer) = self.checkpointer.take() else {
-            self.finish_step(number, &step.name, StepStatus::Failed, step.exit_code, Some(skipped()))?;
+            self.finish_step(number, &step.name, StepStatus::Failed, step.exit_code, Some(skipped()), None)?;
             return Ok((
                 told("its command was running"),
                 told("nothing is known about its changes"),
@@ -201,11 +224,11 @@ impl Session<'_, '_> {
         let (found, did, settlement) = recovered?;
         let committed = settlement.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.commit_sha.is_some());
         let status = if committed { StepStatus::Succeeded } else { StepStatus::Failed };
-        self.finish_step(number, &step.name, status, step.exit_code, settlement.checkpoint)?;
+        self.finish_step(number, &step.name, status, step.exit_code, settlement.checkpoint, None)?;
         Ok((found, did, if committed { RunStatus::Succeeded } else { RunStatus::Failed }))
     }
 
-    fn recover_step_with(
+    pub(super) fn recover_step_with(
         &mut self,
         checkpointer: &mut Checkpointer,
         step: &StepRecord,
@@ -233,8 +256,17 @@ impl Session<'_, '_> {
                 Ok((told("a roll back was decided"), told("it was carried out"), settlement))
             }
             (Some(Decision::Commit { target, old, new, tree, delta: changes, .. }), Some(delta)) => {
-                let decided = DecidedCommit { target, old: *old, new: *new, tree: *tree, changes };
-                self.redo_commit(checkpointer, number, &decided, delta)
+                let plan = match step.kind {
+                    // The index follows the whole tree: the files on disk may have had it before.
+                    StepKind::Finish { .. } => {
+                        let branch = (target != "HEAD").then(|| target.clone());
+                        let head = Head { branch, commit: *old };
+                        let plan = checkpointer.plan_of_tree(head, *tree, Vec::new())?;
+                        CommitPlan { changes: changes.clone(), ..plan }
+                    }
+                    _ => checkpointer.plan_of(target, *old, *tree, changes, delta)?,
+                };
+                self.redo_commit(checkpointer, number, &plan, *new)
             }
             (Some(_), _) => {
                 let reason = "the run was cut off".to_owned();
@@ -273,7 +305,9 @@ impl Session<'_, '_> {
             return Ok((found, told("nothing had changed"), Settlement::of(skipped())));
         }
         // Only a command of the user's may leave its work: half an undo of ours is of use to nobody.
-        if self.mode != CheckpointMode::Auto && matches!(step.kind, StepKind::Command { .. } | StepKind::Tool(_)) {
+        // A directive runs it again, from where it began.
+        let may_leave = self.mode != CheckpointMode::Auto && self.directive.is_none();
+        if may_leave && matches!(step.kind, StepKind::Command { .. } | StepKind::Tool(_)) {
             let reason = "the run was cut off; `piton undo` takes its changes back".to_owned();
             self.record(&Event::CheckpointSkipped { step: number, reason })?;
             return Ok((found, told("its changes stay: `piton undo` takes them back"), Settlement::of(skipped())));
@@ -300,7 +334,7 @@ impl Session<'_, '_> {
             let outside = outside.into_iter().chain(found.outside).collect();
             self.record(&Event::ChangesFound { step: number, after: after.clone(), delta: own.clone(), outside })?;
         }
-        let settlement = self.roll_back(checkpointer, number, "the run was cut off", before, &after, &own)?;
+        let settlement = self.roll_back(checkpointer, number, Reversal::CUT_OFF, before, &after, &own)?;
         let mut did = match &settlement.error {
             Some(error) => format!("it could not be rolled back: {}", error.message),
             None => match own.changes.len() {
@@ -318,15 +352,14 @@ impl Session<'_, '_> {
         &mut self,
         checkpointer: &mut Checkpointer,
         step: u32,
-        decided: &DecidedCommit<'_>,
-        delta: &Delta,
+        plan: &CommitPlan,
+        commit: ObjectId,
     ) -> Result<(String, String, Settlement), RunError> {
-        let plan = checkpointer.plan_of(decided.target, decided.old, decided.tree, decided.changes, delta)?;
         let found = told("a commit was decided");
-        match checkpointer.redo(&plan, decided.new)? {
+        match checkpointer.redo(plan, commit)? {
             Redo::Done => {
-                let settlement = self.settle_redone(checkpointer, step, &plan, decided.new)?;
-                Ok((found, format!("it was finished: {}", decided.new.short()), settlement))
+                let settlement = self.settle_redone(checkpointer, step, plan, commit)?;
+                Ok((found, format!("it was finished: {}", commit.short()), settlement))
             }
             Redo::Moved(err) => {
                 let settlement = self.failed(step, &err)?;
@@ -346,15 +379,6 @@ impl Session<'_, '_> {
         let notes = vec!["finished after piton was cut off".to_owned()];
         self.committed(checkpointer, step, plan, commit, message, notes)
     }
-}
-
-/// What the journal says about a commit that was decided.
-struct DecidedCommit<'a> {
-    target: &'a str,
-    old: Option<ObjectId>,
-    new: ObjectId,
-    tree: ObjectId,
-    changes: &'a [Change],
 }
 
 /// The part of a delta that is the step's, and the files that changed only after piton had died.
@@ -383,6 +407,6 @@ fn split_by_time(
     Ok((delta, later))
 }
 
-fn told(text: &str) -> String {
+pub(super) fn told(text: &str) -> String {
     text.to_owned()
 }

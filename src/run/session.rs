@@ -3,21 +3,29 @@
 //! A [`Session`] holds the lock of the worktree, has brought an earlier run that was cut off to an
 //! end, and writes the journal. Every event goes to the journal first and to the observer then.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::directive::pin::Pinned;
+use super::directive::state::{Cost, RunState};
 use super::error::{RunError, with_causes};
+use super::marker;
 use super::recovery;
+use crate::audit::history::{RunRecord, StepRecord, fold};
+use crate::audit::trail;
 use crate::checkpoint::checkpointer::{Checkpointer, Options};
 use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
+use crate::exec::supervisor::MARK;
 use crate::item::directive::CheckpointMode;
-use crate::journal::event::Event;
-use crate::journal::lock::{Heartbeat, Holder, RunLock};
-use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepSummary};
-use crate::journal::{Digest, Durability, Journal, RunId};
+use crate::item::store::ItemStore;
+use crate::journal::event::{Event, StepKind};
+use crate::journal::lock::{self, Heartbeat, Holder, RunLock};
+use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus, StepSummary};
+use crate::journal::{self, Digest, Durability, Journal, JournalError, RunId, Salt};
 
 /// Sees every event after it was written.
 pub type Observer<'o> = dyn FnMut(&Event) + 'o;
@@ -33,6 +41,19 @@ pub struct RunRequest {
     pub mode: CheckpointMode,
     /// How long to wait for another run in this worktree.
     pub lock_timeout: Duration,
+    /// The directive that it runs; none for a single command or tool.
+    pub directive: Option<DirectiveStart>,
+}
+
+/// A directive that is about to be run.
+#[derive(Clone, Debug)]
+pub struct DirectiveStart {
+    /// `id@version`.
+    pub label: String,
+    /// What it runs.
+    pub pinned: Pinned,
+    /// The name of the run, where that has to be known before.
+    pub run: Option<RunId>,
 }
 
 /// A run that has begun.
@@ -48,7 +69,15 @@ pub struct Session<'a, 'o> {
     pub(super) open_tool: Option<String>,
     /// The work tree as it was found, for the first step.
     pub(super) found: Option<Snapshot>,
+    /// Where a directive stands; none for a single command or tool.
+    pub(super) state: Option<Box<RunState>>,
+    /// The directive, as `id@version`.
+    pub(super) directive: Option<String>,
+    /// What the directive returns.
+    pub(super) outputs: serde_json::Map<String, serde_json::Value>,
+    numbered: u32,
     lacks_git: bool,
+    folders: Folders,
     journal: Journal,
     /// None while a run that was cut off is brought to an end under the lock of the next.
     lock: Option<RunLock>,
@@ -80,9 +109,10 @@ fn options(ctx: &Context) -> Options {
 }
 
 /// Where journals and the lock are.
-struct Folders {
-    runs: PathBuf,
-    own: PathBuf,
+#[derive(Clone, Debug)]
+pub(super) struct Folders {
+    pub(super) runs: PathBuf,
+    pub(super) own: PathBuf,
 }
 
 impl<'a, 'o> Session<'a, 'o> {
@@ -100,14 +130,23 @@ impl<'a, 'o> Session<'a, 'o> {
             (checkpointer, folders, lacks_git)
         };
         let now = ctx.now();
-        let run = RunId::new(now, ctx.random_bits());
+        let named = request.directive.as_ref().and_then(|start| start.run);
+        let run = named.unwrap_or_else(|| RunId::new(now, ctx.random_bits()));
         let durability = if is_disabled { Durability::LastLine } else { Durability::EachLine };
         let holder = Holder::of_process(run, now);
+        refuse_inside(ctx, &folders.own)?;
         let (mut lock, _) = RunLock::acquire_for(&folders.own, &holder, request.lock_timeout, durability)?;
         if is_disabled && !lock.unfinished().is_empty() {
             checkpointer = find_checkpointer(ctx, request.mode)?;
         }
         checkpointer = recovery::recover_all(ctx, checkpointer, &folders.runs, &mut lock, observer)?.checkpointer;
+        let beside = match (marker::find(&folders)?, &request.directive) {
+            (Some(waiting), Some(_)) => {
+                lock.release()?;
+                return Err(RunError::RunWaits(Box::new(waiting)));
+            }
+            (waiting, _) => waiting.and_then(|waiting| waiting.step),
+        };
         if let Some(checkpointer) = checkpointer.as_mut().filter(|_| !is_disabled) {
             match request.mode {
                 CheckpointMode::Auto => checkpointer.require_ready(now)?,
@@ -121,14 +160,25 @@ impl<'a, 'o> Session<'a, 'o> {
         let found = checkpointer.as_mut().map(Checkpointer::before).transpose()?;
         // Only a snapshot can be compared with what was changed after a death.
         let found_any = found.is_some();
-        let journal = Journal::create(&folders.runs, run, durability)?;
+        let journal = Journal::create(&folders.runs, run, Salt::new(ctx.random_bits()), durability)?;
+        let mut state = None;
+        let mut pinned_hash = None;
+        if let Some(DirectiveStart { pinned, .. }) = &request.directive {
+            pinned_hash = Some(pinned.save(&folders.runs, run).map_err(RunError::Pin)?);
+            let mut fresh = RunState::new(run);
+            pinned.directives().for_each(|(content, found)| fresh.know(content.clone(), found.clone()));
+            state = Some(Box::new(fresh));
+            marker::set(&folders, run)?;
+        }
         let root = checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
         let started = Event::RunStarted {
             name: request.name.clone(),
             command: request.command.clone(),
             mode: request.mode,
-            directive: None,
+            directive: request.directive.as_ref().map(|start| start.label.clone()),
             root: root.to_string_lossy().into_owned(),
+            pinned: pinned_hash,
+            beside,
         };
         let mut session = Self {
             ctx,
@@ -139,7 +189,12 @@ impl<'a, 'o> Session<'a, 'o> {
             open_step: None,
             open_tool: None,
             found,
+            state,
+            directive: request.directive.as_ref().map(|start| start.label.clone()),
+            outputs: serde_json::Map::new(),
+            numbered: 0,
             lacks_git,
+            folders,
             journal,
             heartbeat: found_any.then(|| lock.beat()).transpose()?,
             lock: Some(lock),
@@ -149,11 +204,133 @@ impl<'a, 'o> Session<'a, 'o> {
         Ok(session)
     }
 
+    /// Takes up the run of a directive that waits.
+    pub(super) fn reopen(
+        ctx: &'a Context,
+        store: &ItemStore,
+        run: RunId,
+        lock_timeout: Duration,
+        observer: &'a mut Observer<'o>,
+    ) -> Result<(Self, Pinned), RunError> {
+        let repository = open_repository(ctx);
+        let lacks_git = matches!(repository, Err(CheckpointError::NoRepository(_)));
+        let folders = folders(ctx, repository.ok().as_ref());
+        let record = require_waiting(&folders, run, None)?;
+        let mut checkpointer = find_checkpointer(ctx, record.mode)?;
+        let now = ctx.now();
+        let holder = Holder::of_process(run, now);
+        refuse_inside(ctx, &folders.own)?;
+        let (mut lock, _) = RunLock::acquire(&folders.own, &holder, lock_timeout)?;
+        checkpointer = recovery::recover_all(ctx, checkpointer, &folders.runs, &mut lock, observer)?.checkpointer;
+        // Somebody else may have taken it up meanwhile.
+        let root = checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
+        if let Err(err) = require_waiting(&folders, run, Some(&root.to_string_lossy())) {
+            lock.release()?;
+            return Err(err);
+        }
+        if record.mode == CheckpointMode::Disabled {
+            checkpointer = None;
+        }
+        let ready = match &mut checkpointer {
+            Some(checkpointer) if record.mode == CheckpointMode::Auto => checkpointer.require_ready(now),
+            Some(checkpointer) => checkpointer.require_undoable(),
+            None => Ok(()),
+        };
+        if let Err(err) = ready {
+            lock.release()?;
+            return Err(err.into());
+        }
+        let (journal, contents) = Journal::open(&folders.runs, run)?;
+        let hash = contents.records.iter().find_map(|record| match &record.event {
+            Event::RunStarted { pinned, .. } => pinned.clone(),
+            _ => None,
+        });
+        let pinned = match Pinned::load(store, &folders.runs, run, &hash.unwrap_or_default()) {
+            Ok(pinned) => pinned,
+            Err(err) => {
+                lock.release()?;
+                return Err(err);
+            }
+        };
+        let mut state = RunState::new(run);
+        pinned.directives().for_each(|(content, found)| state.know(content.clone(), found.clone()));
+        let mut steps = Vec::new();
+        for record in &contents.records {
+            if let Event::StepSkipped { name, .. } = &record.event {
+                steps.push(StepSummary::without_changes(name.clone(), StepStatus::Skipped));
+            }
+            state.apply(record.at, record.prev, &record.event);
+        }
+        let record = fold(&contents.records).unwrap_or(record);
+        drop(contents);
+        // Skipped steps have no number; they stand before those that have one.
+        steps.extend(record.steps.iter().filter_map(recovery::ended_step));
+        let mut session = Self::resume(ctx, record.mode, journal, folders, checkpointer, observer);
+        session.steps = steps;
+        session.lacks_git = lacks_git;
+        session.directive.clone_from(&record.directive);
+        session.state = Some(Box::new(state));
+        session.count_from(record.steps.last().map_or(0, |step| step.id.step));
+        if let Some(open) = record.steps.last().filter(|step| step.status.is_none()) {
+            session.open_step = Some(open.id.step);
+            session.open_tool.clone_from(&open.tool);
+            if let (Some(checkpointer), Some(before)) = (&mut session.checkpointer, &open.before) {
+                checkpointer.remember_rules(before)?;
+            }
+        }
+        if session.checkpointer.is_some() {
+            session.heartbeat = Some(lock.beat()?);
+        }
+        session.lock = Some(lock);
+        session.record(&Event::RunResumed { with: String::new() })?;
+        Ok((session, pinned))
+    }
+
+    /// Takes up the run of a directive only to end it: whatever is wrong with the repository, or with what the run was
+    /// started with, must not keep it open for ever. A run whose worktree is gone can be ended from any other.
+    pub(super) fn reopen_to_end(
+        ctx: &'a Context,
+        run: RunId,
+        observer: &'a mut Observer<'o>,
+    ) -> Result<(Self, Option<StepRecord>), RunError> {
+        let folders = Self::folders_of(ctx);
+        let record = require_waiting(&folders, run, None)?;
+        refuse_inside(ctx, &folders.own)?;
+        let (mut lock, _) = RunLock::acquire(&folders.own, &Holder::of_process(run, ctx.now()), Duration::ZERO)?;
+        let checkpointer = open_checkpointer(ctx).ok();
+        let recovered = recovery::recover_all(ctx, checkpointer, &folders.runs, &mut lock, observer)?;
+        let top = recovered.checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
+        let is_elsewhere = record.root != top.to_string_lossy() && Path::new(&record.root).exists();
+        let root = is_elsewhere.then(|| top.to_string_lossy().into_owned());
+        let record = match require_waiting(&folders, run, root.as_deref()) {
+            Ok(record) => record,
+            Err(err) => {
+                lock.release()?;
+                return Err(err);
+            }
+        };
+        let (journal, _) = Journal::open(&folders.runs, run)?;
+        let mut session = Self::resume(ctx, record.mode, journal, folders, recovered.checkpointer, observer);
+        session.steps = record.steps.iter().filter_map(recovery::ended_step).collect();
+        session.directive = record.directive;
+        session.count_from(record.steps.last().map_or(0, |step| step.id.step));
+        session.lock = Some(lock);
+        let open = record.steps.into_iter().next_back().filter(|step| step.status.is_none());
+        session.open_step = open.as_ref().map(|step| step.id.step);
+        Ok((session, open))
+    }
+
+    /// Where journals and the lock of a project are.
+    pub(super) fn folders_of(ctx: &Context) -> Folders {
+        folders(ctx, open_repository(ctx).ok().as_ref())
+    }
+
     /// Takes up a run that was cut off, to bring it to an end.
     pub(super) fn resume(
         ctx: &'a Context,
         mode: CheckpointMode,
         journal: Journal,
+        folders: Folders,
         checkpointer: Option<Checkpointer>,
         observer: &'a mut Observer<'o>,
     ) -> Self {
@@ -166,7 +343,12 @@ impl<'a, 'o> Session<'a, 'o> {
             open_step: None,
             open_tool: None,
             found: None,
+            state: None,
+            directive: None,
+            outputs: serde_json::Map::new(),
+            numbered: 0,
             lacks_git: false,
+            folders,
             journal,
             lock: None,
             heartbeat: None,
@@ -192,7 +374,14 @@ impl<'a, 'o> Session<'a, 'o> {
 
     /// Writes an event down and shows it.
     pub(super) fn record(&mut self, event: &Event) -> Result<Digest, RunError> {
-        let digest = self.journal.append(self.ctx.now(), event)?;
+        let (at, previous) = (self.ctx.now(), self.journal.head());
+        let digest = self.journal.append(at, event)?;
+        if let Event::StepStarted { step, .. } = event {
+            self.numbered = *step;
+        }
+        if let Some(state) = &mut self.state {
+            state.apply(at, previous, event);
+        }
         (self.observer)(event);
         Ok(digest)
     }
@@ -202,9 +391,49 @@ impl<'a, 'o> Session<'a, 'o> {
         self.journal.head()
     }
 
-    /// The number of the next step.
+    /// The number of the step that is open, or of the next one.
     pub(super) fn next_step(&self) -> u32 {
-        u32::try_from(self.steps.len()).unwrap_or(u32::MAX - 1) + 1
+        self.open_step.unwrap_or(self.numbered.saturating_add(1))
+    }
+
+    /// Goes on counting after the last step of a run that is taken up again.
+    pub(super) fn count_from(&mut self, last: u32) {
+        self.numbered = last;
+    }
+
+    pub(super) fn folders(&self) -> &Folders {
+        &self.folders
+    }
+
+    /// What a directive has done so far.
+    pub(super) fn cost(&self) -> Cost {
+        self.state.as_ref().map(|state| state.cost_at(self.ctx.now())).unwrap_or_default()
+    }
+
+    /// Writes down that a step is not run.
+    pub(super) fn skip_step(&mut self, name: String, reason: String) -> Result<(), RunError> {
+        self.record(&Event::StepSkipped { name: name.clone(), reason })?;
+        self.steps.push(StepSummary::without_changes(name, StepStatus::Skipped));
+        Ok(())
+    }
+
+    /// Writes down that a step is not allowed; nothing of it has happened.
+    pub(super) fn refuse_step(&mut self, name: &str, kind: StepKind, error: &ErrorSummary) -> Result<(), RunError> {
+        let number = self.next_step();
+        self.open(number, name, kind, None, &[])?;
+        self.finish_step(number, name, StepStatus::Denied, None, None, Some(error))
+    }
+
+    /// Refuses paths that are neither on disk nor in the last commit.
+    pub(super) fn require_paths(&self, paths: &[RepoPath]) -> Result<(), RunError> {
+        let Some(checkpointer) = &self.checkpointer else { return Ok(()) };
+        let top = checkpointer.repository().top();
+        for path in paths {
+            if top.join(path.as_path()).symlink_metadata().is_err() && !checkpointer.repository().has_path(path)? {
+                return Err(RunError::NoSuchPath(path.to_string()));
+            }
+        }
+        Ok(())
     }
 
     /// Ends a run that failed before anything of a step had happened; none when a step is open.
@@ -219,17 +448,31 @@ impl<'a, 'o> Session<'a, 'o> {
 
     /// Writes the last event and gives the lock back.
     pub fn finish(mut self, status: RunStatus, error: Option<ErrorSummary>) -> Result<RunSummary, RunError> {
+        self.close(status, error)
+    }
+
+    pub(super) fn close(&mut self, status: RunStatus, error: Option<ErrorSummary>) -> Result<RunSummary, RunError> {
         let summary = RunSummary {
             run_id: self.run,
-            directive: None,
+            directive: self.directive.clone(),
             status,
             steps: std::mem::take(&mut self.steps),
-            outputs: serde_json::Map::new(),
+            outputs: std::mem::take(&mut self.outputs),
+            uncommitted: self.state.as_ref().map(|state| state.uncommitted()).unwrap_or_default(),
             error,
         };
         self.record(&Event::RunFinished(summary.clone()))?;
-        drop(self.heartbeat);
-        self.lock.map_or(Ok(()), RunLock::release)?;
+        if self.directive.is_some() {
+            if let Some(checkpointer) = &self.checkpointer {
+                // What cannot be written now is written before it is pushed; the journal has it.
+                let _ = trail::publish(checkpointer.repository(), &self.folders.runs, self.run);
+            }
+            if status != RunStatus::Waiting {
+                marker::clear(&self.folders, self.run)?;
+            }
+        }
+        drop(self.heartbeat.take());
+        self.lock.take().map_or(Ok(()), RunLock::release)?;
         Ok(summary)
     }
 }
@@ -252,6 +495,37 @@ fn find_checkpointer(ctx: &Context, mode: CheckpointMode) -> Result<Option<Check
         // Whatever is wrong with the repository does not matter where no checkpoint is wanted.
         Err(_) if mode == CheckpointMode::Disabled => Ok(None),
         Err(err) => Err(err.into()),
+    }
+}
+
+/// Refuses what a step of a run starts in the worktree of that run: waiting for its end would never end.
+pub(super) fn refuse_inside(ctx: &Context, own: &Path) -> Result<(), RunError> {
+    let Some(mark) = ctx.environment.find(MARK).and_then(|mark| mark.to_str()) else { return Ok(()) };
+    match lock::current_holder(own).filter(|holder| holder.run.to_string() == mark) {
+        Some(holder) => Err(RunError::InsideRun(holder.run)),
+        None => Ok(()),
+    }
+}
+
+/// The record of a run that can be taken up.
+fn require_waiting(folders: &Folders, run: RunId, root: Option<&str>) -> Result<RunRecord, RunError> {
+    let path = journal::path_of(&folders.runs, run);
+    let contents = journal::read(&path).map_err(|err| match err {
+        JournalError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => JournalError::NoRun(run),
+        err => err,
+    })?;
+    let refuse = |reason: String| Err(RunError::NotResumable { run, reason });
+    let Some(record) = fold(&contents.records) else { return refuse("it never began".to_owned()) };
+    if record.directive.is_none() {
+        return refuse("it runs no directive".to_owned());
+    }
+    match record.status() {
+        None | Some(RunStatus::Waiting) => {}
+        Some(status) => return refuse(format!("it has {}", status.as_participle())),
+    }
+    match root {
+        Some(root) if record.root != root => refuse(format!("it belongs to the work tree `{}`", record.root)),
+        _ => Ok(record),
     }
 }
 

@@ -19,8 +19,9 @@ use crate::checkpoint::snapshot::{Head, Snapshot};
 use crate::checkpoint::user_hooks::HookRun;
 use crate::config::HookPolicy;
 use crate::failpoint::failpoint;
-use crate::journal::event::{Decision, Event};
-use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary};
+use crate::item::directive::CheckpointMode;
+use crate::journal::event::{Decision, Event, Wait};
+use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary, StepStatus};
 
 /// What is wanted for the changes of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,37 @@ pub(super) enum Verdict {
     RollBack(&'static str),
     /// Leave them on disk.
     Keep(&'static str),
+    /// Let somebody decide.
+    Ask,
+}
+
+/// What is wanted for the changes of a step, by how it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fate {
+    pub(super) success: Verdict,
+    pub(super) failure: Verdict,
+}
+
+impl Fate {
+    /// What a mode wants for the changes of a tool.
+    pub(super) fn of_tool(mode: CheckpointMode) -> Self {
+        match mode {
+            CheckpointMode::Auto => Self { success: Verdict::Commit, failure: Verdict::RollBack("the tool failed") },
+            CheckpointMode::Explicit | CheckpointMode::Disabled => Self {
+                success: Verdict::Keep("explicit mode: `piton checkpoint` commits it"),
+                failure: Verdict::Keep("the tool failed; its changes stay: `piton undo` takes them back"),
+            },
+        }
+    }
+}
+
+/// What follows when a step changed files that it may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Violation {
+    /// Everything that it did is put back.
+    RollBack,
+    /// Nothing is decided: somebody has done it who can be asked.
+    Tell,
 }
 
 /// What became of them.
@@ -48,6 +80,8 @@ pub(super) struct Settlement {
     pub(super) outside: Vec<RepoPath>,
     /// Whether there is anything in the work tree that no commit holds.
     pub(super) kept: bool,
+    /// Whether somebody has to decide.
+    pub(super) asked: bool,
 }
 
 /// What is expected of a step, apart from that it ends well.
@@ -61,6 +95,8 @@ pub(super) struct Rules<'r> {
     pub(super) way_out: &'r dyn Fn(&[RepoPath]) -> String,
     /// What the step says about changing files.
     pub(super) declared: Declared,
+    /// What follows when it changed others.
+    pub(super) violation: Violation,
 }
 
 /// What a step says about changing files.
@@ -81,14 +117,41 @@ impl Rules<'_> {
         may_change: &|_| true,
         way_out: &|_| String::new(),
         declared: Declared::Anything,
+        violation: Violation::RollBack,
     };
 }
 
+/// Why what a step did is put back, and how the step ends by that where its answer does not say it.
+#[derive(Clone, Debug)]
+pub(super) struct Reversal<'r> {
+    pub(super) reason: &'r str,
+    pub(super) status: Option<StepStatus>,
+    pub(super) error: Option<ErrorSummary>,
+}
+
+impl<'r> Reversal<'r> {
+    /// Because of what the step has answered.
+    pub(super) fn by_answer(reason: &'r str) -> Self {
+        Self { reason, status: None, error: None }
+    }
+
+    /// The step fails by this.
+    pub(super) fn failure(reason: &'r str, error: ErrorSummary) -> Self {
+        Self { reason, status: Some(StepStatus::Failed), error: Some(error) }
+    }
+
+    /// The step is run again.
+    pub(super) const CUT_OFF: Self =
+        Self { reason: "the run was cut off", status: Some(StepStatus::CutOff), error: None };
+}
+
 /// What a commit is to say.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wording<'a> {
     /// The name of the step.
     pub(super) name: &'a str,
+    /// What was done, where that is another word.
+    pub(super) operation: Option<&'a str>,
     /// The message that was asked for.
     pub(super) given: Option<&'a str>,
     /// The tool that did it, as `id@version`.
@@ -141,30 +204,42 @@ impl Session<'_, '_> {
             Declared::Anything => Vec::new(),
             Declared::Nothing | Declared::NothingStrictly => changed().cloned().collect(),
         };
+        if !denied.is_empty() && rules.violation == Violation::Tell {
+            return Ok(Settlement { checkpoint: None, denied, outside, asked: true, ..Settlement::of(skipped()) });
+        }
         let is_refused = !undeclared.is_empty() && rules.declared == Declared::NothingStrictly;
         let verdict = match verdict {
             _ if !denied.is_empty() => Verdict::RollBack("it changed files that it may not"),
             _ if is_refused => Verdict::RollBack("it changed files although it says that it changes none"),
             verdict => verdict,
         };
-        let mut settlement = match verdict {
-            Verdict::Keep(reason) => self.keep(step, reason, delta),
-            Verdict::RollBack(reason) => self.roll_back(checkpointer, step, reason, before, after, delta),
-            Verdict::Commit => self.commit_or_explain(checkpointer, step, wording, before, found),
-        }?;
-        if !denied.is_empty() {
-            settlement.error.get_or_insert_with(|| ErrorSummary {
-                code: "WRITE_DENIED".to_owned(),
-                message: format!("the step changed files that it may not change: {}", listed(&denied)),
-                suggestion: Some((rules.way_out)(&denied)),
-            });
-        } else if is_refused {
-            settlement.error.get_or_insert_with(|| ErrorSummary {
+        let refusal = if denied.is_empty() {
+            is_refused.then(|| ErrorSummary {
                 code: "UNDECLARED_MUTATION".to_owned(),
                 message: format!("the tool says `mutates_state: false` and changed {}", listed(&undeclared)),
                 suggestion: Some("write `mutates_state: true` into its manifest if that is meant".to_owned()),
-            });
-        }
+            })
+        } else {
+            Some(ErrorSummary {
+                code: "WRITE_DENIED".to_owned(),
+                message: format!("the step changed files that it may not change: {}", listed(&denied)),
+                suggestion: Some((rules.way_out)(&denied)),
+            })
+        };
+        let status = if denied.is_empty() { StepStatus::Failed } else { StepStatus::Denied };
+        let mut settlement = match verdict {
+            Verdict::Keep(reason) => self.keep(step, reason, delta),
+            Verdict::Ask => {
+                self.record(&Event::Waiting { step, wait: Wait::Changes })?;
+                Ok(Settlement { asked: true, ..Settlement::of(counted(CheckpointStatus::Skipped, None, delta)) })
+            }
+            Verdict::RollBack(reason) => {
+                let (status, error) = (refusal.as_ref().map(|_| status), refusal.clone());
+                self.roll_back(checkpointer, step, Reversal { reason, status, error }, before, after, delta)
+            }
+            Verdict::Commit => self.commit_or_explain(checkpointer, step, wording, before, found),
+        }?;
+        settlement.error = settlement.error.or(refusal);
         Ok(Settlement { denied, undeclared, outside, ..settlement })
     }
 
@@ -212,7 +287,7 @@ impl Session<'_, '_> {
         &mut self,
         checkpointer: &mut Checkpointer,
         step: u32,
-        reason: &str,
+        why: Reversal<'_>,
         before: &Snapshot,
         after: &Snapshot,
         delta: &Delta,
@@ -226,7 +301,9 @@ impl Session<'_, '_> {
         }
         let rescue = ref_of(self.run, step, "rescue");
         checkpointer.pin(&rescue, after)?;
-        self.record(&Event::Decided { step, decision: Decision::RollBack { reason: reason.to_owned() } })?;
+        let Reversal { reason, status, error } = why;
+        let decision = Decision::RollBack { reason: reason.to_owned(), status, error };
+        self.record(&Event::Decided { step, decision })?;
         failpoint("roll-back-decided");
         self.carry_out_roll_back(checkpointer, step, before, delta, rescue)
     }
@@ -284,8 +361,8 @@ impl Session<'_, '_> {
                 if delta.is_empty() {
                     return self.failed(step, &err);
                 }
-                let mut settlement =
-                    self.roll_back(checkpointer, step, "a hook refused the commit", before, &after, &delta)?;
+                let why = Reversal::failure("a hook refused the commit", explain(&err));
+                let mut settlement = self.roll_back(checkpointer, step, why, before, &after, &delta)?;
                 settlement.error.get_or_insert(explain(&err));
                 Ok(settlement)
             }
@@ -352,16 +429,17 @@ impl Session<'_, '_> {
         if plan.is_empty() {
             return self.nothing_to_commit(checkpointer, step, &plan, delta);
         }
+        let asked_by = self.state.as_ref().and_then(|state| state.frames.last()).map(|frame| &frame.directive);
         let text = message::compose(&MessageParts {
             given: wording.given,
-            operation: Some(wording.name),
+            operation: wording.operation.or(Some(wording.name)),
             changes: &plan.changes,
-            directive: wording.directive,
+            directive: asked_by.map(|directive| directive.name.as_str()).or(wording.directive),
             trailers: Trailers {
                 run: self.run.to_string(),
                 step: format!("{step} {}", wording.name),
                 tool: wording.tool.map(str::to_owned),
-                directive: None,
+                directive: asked_by.map(|directive| format!("{}@{}", directive.name, directive.version)),
                 journal: self.journal_head().to_string(),
                 undoes: wording.undoes,
             },
@@ -379,6 +457,7 @@ impl Session<'_, '_> {
                 index: prepared.index.clone(),
                 delta: plan.changes.clone(),
                 undoes: wording.undoes,
+                parents: None,
             },
         })?;
         failpoint("commit-decided");
@@ -480,6 +559,7 @@ impl Settlement {
             undeclared: Vec::new(),
             outside: Vec::new(),
             kept: false,
+            asked: false,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::RunError;
 use super::session::{Session, ref_of};
-use super::settle::{Declared, Rules, Settlement, Verdict, Wording};
+use super::settle::{Declared, Rules, Settlement, Verdict, Violation, Wording};
 use crate::checkpoint::attribution::Ownership;
 use crate::checkpoint::message;
 use crate::checkpoint::secret::redacted;
@@ -69,6 +69,7 @@ impl Session<'_, '_> {
                     may_change: &|path| allowed.as_ref().is_none_or(|globs| globs.covers(path.as_path())),
                     way_out: &|_| "allow them with `--writes`, if they are meant".to_owned(),
                     declared: Declared::Anything,
+                    violation: Violation::RollBack,
                 };
                 let verdict = match (&failure, self.mode) {
                     (Some(_), CheckpointMode::Auto) => Verdict::RollBack("the command failed"),
@@ -77,7 +78,7 @@ impl Session<'_, '_> {
                     (None, _) => Verdict::Keep("explicit mode: `piton checkpoint` commits it"),
                 };
                 let given = command.message.as_deref();
-                let wording = Wording { name: &command.name, given, tool: None, directive: None, undoes: None };
+                let wording = Wording { name: &command.name, given, ..Wording::default() };
                 self.settle(step, wording, &before, verdict, rules)?
             }
         };
@@ -173,7 +174,7 @@ impl Session<'_, '_> {
         };
         // Why the changes were not kept matters more than that the command failed.
         let error = settlement.error.or(failure);
-        self.finish_step(step, name, status, outcome.exit_code, settlement.checkpoint)?;
+        self.finish_step(step, name, status, outcome.exit_code, settlement.checkpoint, error.as_ref())?;
         Ok(StepEnd { status, error, interrupted: outcome.interrupted })
     }
 
@@ -185,8 +186,9 @@ impl Session<'_, '_> {
         status: StepStatus,
         exit_code: Option<i32>,
         checkpoint: Option<CheckpointSummary>,
+        error: Option<&ErrorSummary>,
     ) -> Result<(), RunError> {
-        self.record(&Event::StepFinished { step, status })?;
+        self.record(&Event::StepFinished { step, status, error: error.cloned() })?;
         self.open_step = None;
         let (name, tool) = (name.to_owned(), self.open_tool.take());
         self.steps.push(StepSummary { name, status, tool, exit_code, checkpoint });

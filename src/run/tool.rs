@@ -8,15 +8,17 @@ mod plan;
 mod result;
 mod secrecy;
 
-pub use plan::{ToolPlan, ToolRequest, plan};
+pub use plan::{ToolPlan, ToolRequest, authority_of, plan, told_parameters};
 pub use result::{ToolResult, ToolStatus};
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::error::{RunError, with_causes};
 use super::outputs;
 use super::session::Session;
-use super::settle::{Rules, Settlement, Verdict, Wording};
+use super::settle::{Fate, Rules, Settlement, Violation, Wording};
 use super::step::{StepEnd, milliseconds};
 use crate::checkpoint::attribution::Ownership;
 use crate::checkpoint::watch::GitWatch;
@@ -25,7 +27,6 @@ use crate::exec::interrupt::{Interrupts, signal_in_words};
 use crate::exec::process;
 use crate::exec::supervisor::{Captured, Ended, Supervisor, Watch};
 use crate::failpoint::failpoint;
-use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Event, StepKind, ToolCall, Written};
 use crate::journal::summary::{ErrorSummary, StepStatus};
 use crate::policy::{Enforcement, Permission};
@@ -43,6 +44,15 @@ pub struct ToolStep<'p> {
     pub plan: &'p ToolPlan,
     /// The message of its commit, instead of a generated one.
     pub message: Option<&'p str>,
+    /// What is wanted for its changes; what the mode says, by default.
+    pub(super) fate: Option<Fate>,
+}
+
+impl<'p> ToolStep<'p> {
+    /// A call whose changes are treated as the mode of the run says.
+    pub fn new(name: &'p str, plan: &'p ToolPlan, message: Option<&'p str>) -> Self {
+        Self { name, plan, message, fate: None }
+    }
 }
 
 /// How the call of a tool ended.
@@ -101,12 +111,21 @@ impl Session<'_, '_> {
             // They would run without a supervisor, as if they were the user's own.
             checkpointer.distrust_hooks();
         }
+        let fate = step.fate.unwrap_or_else(|| Fate::of_tool(self.mode));
+        if self.state.is_some() {
+            let secrets = Secrets::of(&step.plan.invocation, self.ctx.environment.variables());
+            let (result, error) = match &answer.result {
+                Ok(read) => (secrets.removed_from(read.value.clone()), None),
+                Err(error) => (Value::Null, Some(error.clone())),
+            };
+            self.record(&Event::Answered { step: number, result, error, paths: Vec::new() })?;
+            failpoint("tool-answered");
+        }
         let settlement = match &before {
             None => self.skip_checkpoint(number)?,
             Some(before) => {
                 let tool = step.plan.invocation.tool();
-                let wording =
-                    Wording { name: step.name, given: step.message, tool: Some(&tool), directive: None, undoes: None };
+                let wording = Wording { name: step.name, given: step.message, tool: Some(&tool), ..Wording::default() };
                 let (run, prefix) = (self.run, self.prefix());
                 let top = self.repository()?.top().to_path_buf();
                 let index = self.repository()?.git_dir().join("index");
@@ -119,8 +138,10 @@ impl Session<'_, '_> {
                     may_change: &|path| step.plan.may_change(&prefix, path),
                     way_out: &|paths| step.plan.way_out(&prefix, paths, run, number),
                     declared: step.plan.declared(),
+                    violation: Violation::RollBack,
                 };
-                self.settle(number, wording, before, verdict(&answer.result, self.mode), rules)?
+                let verdict = if answer.result.is_ok() { fate.success } else { fate.failure };
+                self.settle(number, wording, before, verdict, rules)?
             }
         };
         self.end_tool(number, step, answer, settlement)
@@ -130,8 +151,8 @@ impl Session<'_, '_> {
     fn deny(&mut self, number: u32, step: ToolStep<'_>, kind: StepKind) -> Result<ToolEnd, RunError> {
         self.open(number, step.name, kind, None, &[])?;
         self.record(&Event::ToolDenied { step: number, denials: step.plan.denials.clone() })?;
-        self.finish_step(number, step.name, StepStatus::Denied, None, None)?;
         let error = step.plan.denial();
+        self.finish_step(number, step.name, StepStatus::Denied, None, None, Some(&error))?;
         let mut result = ToolResult::new(&step.plan.invocation, self.run);
         result.fail(ToolStatus::Denied, &error);
         Ok(ToolEnd { end: StepEnd { status: StepStatus::Denied, error: Some(error), interrupted: false }, result })
@@ -211,6 +232,7 @@ impl Session<'_, '_> {
         let status = match () {
             () if !settlement.denied.is_empty() => StepStatus::Denied,
             () if interrupted => StepStatus::Cancelled,
+            () if settlement.asked => StepStatus::Waiting,
             () if failed => StepStatus::Failed,
             () => StepStatus::Succeeded,
         };
@@ -240,7 +262,11 @@ impl Session<'_, '_> {
         };
         result.settled(&settlement, self.mode, invocation.mutates_state);
         let exit_code = answer.ended.as_ref().and_then(|ended| ended.exit_code);
-        self.finish_step(number, step.name, status, exit_code, settlement.checkpoint)?;
+        if settlement.asked {
+            result.status = ToolStatus::Waiting;
+        } else {
+            self.finish_step(number, step.name, status, exit_code, settlement.checkpoint, error.as_ref())?;
+        }
         failpoint("tool-settled");
         match outputs::save(&self.ctx.root, invocation.id(), self.ctx.now(), &result) {
             Ok(path) => {
@@ -280,18 +306,9 @@ impl Session<'_, '_> {
     }
 
     /// Where the project lies in the work tree; grants are relative to it.
-    fn prefix(&self) -> PathBuf {
+    pub(super) fn prefix(&self) -> PathBuf {
         let top = self.checkpointer.as_ref().map(|checkpointer| checkpointer.repository().top());
         top.and_then(|top| self.ctx.root.strip_prefix(top).ok()).map(PathBuf::from).unwrap_or_default()
-    }
-}
-
-fn verdict(result: &Result<Read, ErrorSummary>, mode: CheckpointMode) -> Verdict {
-    match (result, mode) {
-        (Err(_), CheckpointMode::Auto) => Verdict::RollBack("the tool failed"),
-        (Err(_), _) => Verdict::Keep("the tool failed; its changes stay: `piton undo` takes them back"),
-        (Ok(_), CheckpointMode::Auto) => Verdict::Commit,
-        (Ok(_), _) => Verdict::Keep("explicit mode: `piton checkpoint` commits it"),
     }
 }
 

@@ -165,7 +165,7 @@ impl Session<'_, '_> {
             CheckpointMode::Auto => Verdict::Commit,
             _ => Verdict::Keep("the step was in no commit"),
         };
-        let wording = Wording { name: &undoing.name, given: None, tool: None, directive: None, undoes: undoing.undoes };
+        let wording = Wording { name: &undoing.name, undoes: undoing.undoes, ..Wording::default() };
         let mut settlement = self.settle(step, wording, &before, verdict, Rules::NONE)?;
         if !kept.is_empty() {
             // Somebody was faster: the rest is done, and what is not is named.
@@ -182,8 +182,9 @@ impl Session<'_, '_> {
 
     fn end_reversal(mut self, step: u32, name: &str, settlement: Settlement) -> Result<RunSummary, RunError> {
         let status = if settlement.error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
-        let end = StepEnd { status, error: settlement.error, interrupted: false };
-        self.finish_step(step, name, status, None, settlement.checkpoint)?;
+        let error = settlement.error;
+        self.finish_step(step, name, status, None, settlement.checkpoint, error.as_ref())?;
+        let end = StepEnd { status, error, interrupted: false };
         self.finish(end.run_status(), end.error)
     }
 }

@@ -38,7 +38,7 @@ const HOMES: [(&[&str], &[&str], &str); 18] = [
     (&["git2"], &["checkpoint"], "only `checkpoint` mentions libgit2"),
     (&["clap"], &["cli", "config"], "only `cli`, and `config` for the values of flags, mention the argument parser"),
     (&["anstream", "annotate_snippets"], &["cli"], "only `cli` draws for a terminal"),
-    (&["io::stdout", "io::stderr", "println!", "print!"], &["cli/ui.rs"], "only `cli/ui.rs` prints"),
+    (&["io::stdout", "io::stderr", "println!", "print!"], &["cli/ui"], "only `cli/ui` prints"),
     (&["env::var", "env::args", "env::current_dir"], &["context.rs"], "only `context.rs` reads the process"),
     (
         &["std::env", "current_dir"],

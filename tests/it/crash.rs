@@ -6,9 +6,9 @@
 #[path = "crash/chance.rs"]
 mod chance;
 #[path = "crash/leftover.rs"]
-mod leftover;
+pub(crate) mod leftover;
 #[path = "crash/scene.rs"]
-mod scene;
+pub(crate) mod scene;
 #[path = "crash/tool.rs"]
 mod tool;
 
@@ -17,7 +17,7 @@ use std::fs;
 use scene::{Picture, Scene, WORK, was_killed};
 
 /// Where piton can be made to die.
-const PLACES: [&str; 29] = [
+pub(crate) const PLACES: [&str; 29] = [
     "lock-taken",
     "index-locked",
     "journal-folder-made",
@@ -49,8 +49,25 @@ const PLACES: [&str; 29] = [
     "lock-release",
 ];
 
-/// Places of commands that have tests of their own in `rollback.rs` and `audit.rs`.
-const ELSEWHERE: [&str; 5] = ["hard-pinned", "hard-files-reset", "hard-index-reset", "hard-branch-moved", "gc-decided"];
+/// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs` and `run/`.
+const ELSEWHERE: [&str; 16] = [
+    "agent-ended",
+    "tool-answered",
+    "hard-pinned",
+    "hard-files-reset",
+    "hard-index-reset",
+    "hard-branch-moved",
+    "gc-decided",
+    "finish-judged",
+    "finish-applied",
+    "finish-prepared",
+    "finish-decided",
+    "finish-moved",
+    "finish-closed",
+    "finish-worktree-removed",
+    "trail-written",
+    "trail-moved",
+];
 
 /// A command to be killed, and the commands that come before it.
 struct Operation {

@@ -32,6 +32,7 @@ fn call(project: &TestProject, directive: Option<&str>) -> GitCheckpoint {
         command: Vec::new(),
         mode: CheckpointMode::Auto,
         lock_timeout: Duration::ZERO,
+        directive: None,
     };
     git_checkpoint(&ctx, &request, &run, &mut |_| {}).expect("the call works")
 }

@@ -73,6 +73,37 @@ fn every_command_of_the_guide_to_tools_works() {
 }
 
 #[test]
+fn every_command_of_the_guide_to_directives_works() {
+    let page = pages().into_iter().find(|page| page.starts_with("# Running directives")).expect("the page");
+    let project = TestProject::new().file("README.md", "read me\n").file("mine.txt", "mine\n");
+    let project = examples(&page).iter().fold(project, |project, (path, text)| project.file(path, text)).committed();
+    let project = project.file("mine.txt", "mine, changed\n");
+    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
+    let commands = commands(&page);
+    assert!(commands.len() > 10);
+    let printed: Vec<String> =
+        commands.iter().map(|command| project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"))).collect();
+    let after = |command: &str| {
+        let at = commands.iter().position(|candidate| candidate.contains(command)).expect(command);
+        printed[at].as_str()
+    };
+    assert_eq!(
+        after("git log -1"),
+        "docs(notes): greet [\"Ada\",\"nobody\",\"Grace\"]\nPiton-Directive: greet_all@1.0.0\n\n",
+        "{printed:?}"
+    );
+    assert_eq!(
+        after("git log -2"),
+        "docs(notes): update `names.md` by `note`\ndocs(docs): add `overview.md` by `write`\n",
+        "{printed:?}"
+    );
+    assert_eq!(project.read("notes/names.md"), "hello Ada!\nhello Grace!\ndescribed: short and clear\n");
+    assert!(after("piton verify").is_empty(), "{printed:?}");
+    assert_eq!(project.git(["status", "--porcelain"]), " M mine.txt\n");
+    project.git(["fsck", "--strict"]);
+}
+
+#[test]
 fn the_readme_calls_a_tool_that_is_there() {
     let readme = include_str!("../../README.md");
     let project = TestProject::new().file("README.md", readme).committed();
@@ -85,8 +116,9 @@ fn the_readme_calls_a_tool_that_is_there() {
     for command in commands {
         project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"));
     }
-    assert_eq!(project.read("hello.txt"), "Hello, Ada!\n");
-    assert_eq!(project.git(["log", "-1", "--format=%s"]), "chore: add `hello.txt` by `greet`\n");
+    assert_eq!(project.read("hello.txt"), "Hello, Grace!\n");
+    let log = project.git(["log", "-2", "--format=%s"]);
+    assert_eq!(log, "chore: update `hello.txt` by `greet`\nchore: add `hello.txt` by `greet`\n");
 }
 
 #[test]

@@ -187,9 +187,18 @@ impl TestProject {
     /// when it, or a program it starts, needs 64 MiB of memory more than the bare program, whose own
     /// pages are many in an unoptimised build.
     pub(crate) fn limited<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
+        let (ran, memory) = self.measured(arguments, 10);
+        assert!(memory < 64 * 1024, "piton needed {memory} KiB more than the bare program");
+        ran
+    }
+
+    /// Runs piton with some seconds of processor time; also returns how many KiB of memory it, or a program it
+    /// starts, needed more than the bare program.
+    pub(crate) fn measured<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, seconds: u32) -> (Ran, u64) {
         // The system tells the memory of a process only to the parent that waits for it.
         const WAITER: &str = "import os, resource, subprocess, sys\n\
-            resource.setrlimit(resource.RLIMIT_CPU, (10, 10))\n\
+            seconds = int(sys.argv.pop(1))\n\
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))\n\
             usage = lambda: resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n\
             subprocess.run([sys.argv[2], '--version'], stdout=subprocess.DEVNULL)\n\
             bare = usage()\n\
@@ -200,11 +209,11 @@ impl TestProject {
         let usage = self.sandbox.path().join("tmp/usage");
         let mut command = self.hermetic("python3", &self.folder);
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").args(["-I", "-S", "-c", WAITER]);
-        let output = command.arg(&usage).arg(env!("CARGO_BIN_EXE_piton")).args(arguments).output();
+        let output =
+            command.arg(seconds.to_string()).arg(&usage).arg(env!("CARGO_BIN_EXE_piton")).args(arguments).output();
         let output = output.expect("python3 starts");
         let memory: u64 = fs::read_to_string(usage).expect("the waiter reports").parse().expect("a number of KiB");
-        assert!(memory < 64 * 1024, "piton needed {memory} KiB more than the bare program");
-        Ran { output, filters: self.filters() }
+        (Ran { output, filters: self.filters() }, memory)
     }
 
     /// The command that [`TestProject::piton`] runs, for tests that need its streams.
@@ -301,6 +310,7 @@ impl TestProject {
         }
         filters.push((r"piton-quickstart-\w{6}".to_owned(), "piton-quickstart-[ID]".to_owned()));
         filters.push((r"\b[0-9a-f]{64}\b|\b[0-9a-f]{40}\b".to_owned(), "[HASH]".to_owned()));
+        filters.push((r"/piton/[0-9a-f]{16}/".to_owned(), "/piton/[PROJECT ID]/".to_owned()));
         filters.push((r"\boutput_\d{8}_\d{6}(_\d+)?\.json".to_owned(), "output_[TIME].json".to_owned()));
         filters.push((r"\b\d+(\.\d+)? ?(ms|s)\b".to_owned(), "[TIME]".to_owned()));
         if self.ticks.is_some() {

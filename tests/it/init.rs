@@ -19,7 +19,7 @@ fn a_new_project_gets_a_working_example() {
     created .ai/outputs/.gitignore
     ----- stderr -----
     ✓ made 6 files
-    hint: call the example with `piton tool run greet`, check the items with `piton validate`
+    hint: run the example with `piton run hello`, check the items with `piton validate`
     ");
     assert_eq!(
         project.files(),
@@ -52,7 +52,7 @@ fn a_second_init_changes_nothing() {
     ----- stdout -----
     ----- stderr -----
     ✓ the example is already there
-    hint: call the example with `piton tool run greet`, check the items with `piton validate`
+    hint: run the example with `piton run hello`, check the items with `piton validate`
     ");
 }
 
@@ -131,7 +131,7 @@ fn below_the_top_of_a_work_tree_it_says_where() {
     created .ai/outputs/.gitignore
     ----- stderr -----
     ✓ made 6 files in `[PROJECT]`
-    hint: call the example with `piton tool run greet`, check the items with `piton validate`
+    hint: run the example with `piton run hello`, check the items with `piton validate`
     ");
 }
 

@@ -49,15 +49,26 @@ fn codes(ran: &Ran) -> Vec<String> {
 #[test]
 fn an_edited_line_is_named() {
     let project = project();
-    edit(&project, |lines| lines[2] = lines[2].replace("\"pid\":", "\"pid\":1"));
+    edit(&project, |lines| lines[3] = lines[3].replace("\"exit_code\":0", "\"exit_code\":1"));
     cmd_snapshot!(project.piton(["verify"]), @r"
     success: false
     exit_code: 1
     ----- stdout -----
-    01kdyabkw0000e485875xhvkdf: the journal is not as it was written: line 3 was edited [JOURNAL_BROKEN]
+    01kdyabkw0000e485875xhvkdf: the journal is not as it was written: line 4 was edited [JOURNAL_BROKEN]
     ----- stderr -----
     error: 1 break in 3 runs, 1 checkpoint
     ");
+}
+
+#[test]
+fn a_private_part_that_was_edited_or_dropped_is_named() {
+    let project = project();
+    edit(&project, |lines| lines[0] = lines[0].replace("echo two", "echo 2"));
+    let message = "the journal is not as it was written: the private part of line 1 was edited";
+    assert_eq!(first_break(&project), ("JOURNAL_BROKEN".to_owned(), message.to_owned()));
+    let project = self::project();
+    edit(&project, |lines| lines[0] = lines[0].split('\t').next().expect("a line").to_owned());
+    assert_eq!(first_break(&project).1, "the journal is not as it was written: the private part of line 1 is missing");
 }
 
 #[test]
@@ -79,11 +90,14 @@ fn forge(project: &TestProject, from: &str, to: &str) {
         path, old_text, new_text = sys.argv[1:]\n\
         digest = lambda text: 'sha256:' + hashlib.sha256(text.encode()).hexdigest()\n\
         lines = open(path).read().splitlines()\n\
-        prev, out = digest(json.loads(lines[0])['run']), []\n\
+        prev, out = digest(json.loads(lines[0].partition('\\t')[0])['run']), []\n\
         for line in lines:\n\
-        \x20   line = line.replace(old_text, new_text).replace(json.loads(line)['prev'], prev)\n\
-        \x20   prev = digest(line)\n\
-        \x20   out.append(line)\n\
+        \x20   public, tab, private = line.replace(old_text, new_text).partition('\\t')\n\
+        \x20   fields = json.loads(public)\n\
+        \x20   public = public.replace(fields['prev'], prev)\n\
+        \x20   public = public.replace(fields.get('sealed', '?'), digest(private))\n\
+        \x20   prev = digest(public)\n\
+        \x20   out.append(public + tab + private)\n\
         open(path, 'w').write('\\n'.join(out) + '\\n')\n";
     let file = project.home().join("forge.py");
     fs::write(&file, SCRIPT).expect("written");
@@ -96,6 +110,67 @@ fn a_journal_whose_chain_was_written_anew_does_not_fit_its_commit() {
     let project = project();
     forge(&project, "echo two", "echo TWO");
     assert_eq!(first_break(&project).0, "TRAILER_MISMATCH");
+}
+
+/// Takes the decisions out of the oldest journal, numbers its lines anew and writes its chain anew.
+fn forget_decisions(project: &TestProject) {
+    const SCRIPT: &str = "import hashlib, json, sys\n\
+        path, commit = sys.argv[1:]\n\
+        digest = lambda text: 'sha256:' + hashlib.sha256(text.encode()).hexdigest()\n\
+        dump = lambda value: json.dumps(value, separators=(',', ':'), ensure_ascii=False)\n\
+        lines = open(path).read().splitlines()\n\
+        prev, out = digest(json.loads(lines[0].partition('\\t')[0])['run']), []\n\
+        for line in lines:\n\
+        \x20   public, tab, private = line.partition('\\t')\n\
+        \x20   fields = json.loads(public)\n\
+        \x20   if fields['event']['type'] == 'decided': continue\n\
+        \x20   if fields['event']['type'] == 'committed' and commit: fields['event']['adopted'] = [commit]\n\
+        \x20   fields['prev'], fields['seq'] = prev, len(out) + 1\n\
+        \x20   public = dump(fields)\n\
+        \x20   prev = digest(public)\n\
+        \x20   out.append(public + tab + private)\n\
+        open(path, 'w').write('\\n'.join(out) + '\\n')\n";
+    let file = project.home().join("forget.py");
+    fs::write(&file, SCRIPT).expect("written");
+    for commit in [String::new(), project.git(["rev-parse", "HEAD~1"])] {
+        let journal = &journals(project)[0];
+        let (path, commit) = (file.display(), commit.trim());
+        project.bash(&format!("python3 '{path}' '{}' '{commit}'", journal.display()));
+        let (code, message) = first_break(project);
+        assert_eq!(code, "JOURNAL_INCONSISTENT", "{message}");
+        assert!(message.ends_with("was recorded, and nothing says that it was decided"), "{message}");
+    }
+}
+
+#[test]
+fn a_journal_without_its_decisions_is_found() {
+    let project = project();
+    forget_decisions(&project);
+    let ran = project.piton(["verify", "--all", "--format", "json"]);
+    assert_eq!(codes(&ran), ["JOURNAL_INCONSISTENT"], "{ran}");
+}
+
+#[test]
+fn commits_that_a_step_made_itself_are_believed_where_they_are() {
+    let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
+    let script = "echo two >> a.txt; git commit -qam one; echo three >> a.txt; git commit -qam two";
+    let ran = project.piton(["exec", "--", "sh", "-c", script]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!(project.piton(["verify"]).code(), Some(0));
+    let older = project.git(["rev-parse", "HEAD~1"]);
+    forge(&project, &format!("\"adopted\":[\"{}\",", older.trim()), "\"adopted\":[");
+    let (code, message) = first_break(&project);
+    assert_eq!(code, "COMMIT_MISMATCH", "{message}");
+}
+
+#[test]
+fn a_step_may_pick_the_commit_of_an_earlier_run() {
+    let project = project();
+    project.git(["revert", "--no-edit", "HEAD"]);
+    let ran = project.piton(["exec", "--", "git", "cherry-pick", "HEAD~1"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    let ran = project.piton(["verify", "--all"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
 }
 
 #[test]
@@ -144,7 +219,7 @@ fn a_commit_of_a_run_without_a_journal_is_only_a_note() {
     fs::remove_dir_all(journals(&project)[0].parent().expect("a folder")).expect("removed");
     let ran = project.piton(["verify", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
-    assert!(ran.json()["notes"][0].as_str().expect("a note").ends_with("whose journal is not here"), "{ran}");
+    assert!(ran.json()["notes"][0].as_str().expect("a note").contains("whose journal is not here"), "{ran}");
 }
 
 #[test]

@@ -18,6 +18,12 @@ fn help_lists_the_commands() {
 
     Commands:
       init        Makes `.ai/` with a working example
+      run         Runs a directive, with a checkpoint after each step that changes something
+      resume      Goes on with a run that waits, or that was cut off
+      approve     Says yes to what a run asks: a question, or the changes of a step
+      reject      Says no to what a run asks: a question, or the changes of a step, which are put back
+      status      Shows how far a run is and what it waits for
+      cancel      Ends a run that waits, for good; what its steps have done stays
       exec        Runs a command line as one step: what it changes is committed, or put back if it fails
       checkpoint  Commits what steps of piton left on disk, or files that are named
       undo        Takes the newest step back, or the one that is named
@@ -25,16 +31,19 @@ fn help_lists_the_commands() {
       restore     Brings the files that later steps changed back to how they were after a step
       rollback    Takes branch, index and tracked files back to a commit, at once
       recover     Brings a run that was cut off to an end and says what was done
+      finish      Closes a run: its commits come to the current branch, or stay on a branch of their own
       log         Lists runs, newest first
-      show        Shows one step: what was run, what became of it, and what it changed
+      show        Shows one step, with what it changed, or a run with its steps
       diff        Shows the difference of two moments
       verify      Checks what was recorded against git's objects, offline
+      push        Sends the logs of runs to another repository
+      fetch       Brings the logs of runs from another repository
       gc          Drops snapshots that nobody needs any more
       validate    Checks directives, tools, knowledge and settings, and reports everything it finds
       tool        Shows tools and calls them
       directive   Looks at directives
       config      Shows every setting and where its value comes from
-      quickstart  Makes an example project in a temporary folder and shows what is in it
+      quickstart  Shows the main job in an example repository, in a temporary folder
       help        Print this message or the help of the given subcommand(s)
 
     Options:
@@ -78,13 +87,14 @@ fn help_lists_the_commands() {
       piton quickstart            See an example project in a temporary folder
       piton init                  Make `.ai/` with a working example
       piton validate              Check every item of the project
+      piton run hello             Run a directive, with a checkpoint after each step
       piton tool run greet        Call a tool; `tool show greet` says how piton understands it
       piton exec -- make fmt      Run a command; what it changes becomes a commit
       piton log                   See what was run; `show`, `diff` and `verify` say more
       piton undo                  Take the newest step back
       piton config                Show every setting and where it comes from
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 denied,
+    Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 denied, 4 waiting,
     5 cannot be served safely, 130 interrupted
     ----- stderr -----
     ");

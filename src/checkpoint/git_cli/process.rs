@@ -12,6 +12,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How much is kept of what a process writes.
 const KEPT: usize = 64 * 1024;
+/// How much is kept of a list that another repository sends.
+const KEPT_OF_LISTS: usize = 64 * 1024 * 1024;
 /// How long the output may stay open after the end: something in the background may hold it.
 const AFTERMATH: Duration = Duration::from_millis(200);
 
@@ -40,9 +42,20 @@ pub(super) fn run(mut command: Command, input: Option<&[u8]>, limit: Duration) -
         // A process that does not read ends with its pipe; what it wanted to say is in its status.
         thread::spawn(move || pipe.write_all(&input));
     }
-    let stdout = child.stdout.take().map(Kept::of);
-    let stderr = child.stderr.take().map(Kept::of);
+    let stdout = child.stdout.take().map(|pipe| Kept::of(pipe, KEPT));
+    let stderr = child.stderr.take().map(|pipe| Kept::of(pipe, KEPT));
     let ended = wait(&mut child, limit)?;
+    let taken = |kept: Option<Kept>| kept.map(Kept::take).unwrap_or_default();
+    Ok(Finished { ended, stdout: taken(stdout), stderr: taken(stderr) })
+}
+
+/// Runs a command in our own group, so that it may ask at the terminal and Ctrl-C ends it with us.
+pub(super) fn run_in_front(mut command: Command) -> io::Result<Finished> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let stdout = child.stdout.take().map(|pipe| Kept::of(pipe, KEPT_OF_LISTS));
+    let stderr = child.stderr.take().map(|pipe| Kept::of(pipe, KEPT));
+    let ended = Ended::Exited(child.wait()?);
     let taken = |kept: Option<Kept>| kept.map(Kept::take).unwrap_or_default();
     Ok(Finished { ended, stdout: taken(stdout), stderr: taken(stderr) })
 }
@@ -54,7 +67,7 @@ pub(super) fn run_merged(mut command: Command, limit: Duration) -> io::Result<Fi
     let mut child = start(&mut command)?;
     // Its copies of the pipe would keep it open for ever.
     drop(command);
-    let output = Kept::of(reader);
+    let output = Kept::of(reader, KEPT);
     let ended = wait(&mut child, limit)?;
     Ok(Finished { ended, stdout: Vec::new(), stderr: output.take() })
 }
@@ -93,7 +106,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(mut pipe: impl Read + Send + 'static) -> Self {
+    fn of(mut pipe: impl Read + Send + 'static, most: usize) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let (sender, done) = mpsc::channel::<()>();
         let shared = Arc::clone(&bytes);
@@ -110,7 +123,7 @@ impl Kept {
                 let (Some(new), Ok(mut bytes)) = (buffer.get(..read), shared.lock()) else { return };
                 bytes.extend_from_slice(new);
                 // The last words matter most; what a hook printed first is dropped.
-                let over = bytes.len().saturating_sub(KEPT);
+                let over = bytes.len().saturating_sub(most);
                 bytes.drain(..over);
             }
         });

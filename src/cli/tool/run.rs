@@ -85,7 +85,8 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
     let supervisor = (!arguments.dry_run).then(|| Supervisor::start(&ctx.program));
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let request = request(arguments, ctx)?;
-    let plan = tool::plan(ctx, &store, &request)?;
+    let authority = tool::authority_of(&store, arguments.directive.as_deref())?;
+    let plan = tool::plan(ctx, &store, &request, &authority)?;
     let Some(supervisor) = supervisor else { return dry_run(&plan, ui) };
     let supervisor = supervisor.map_err(RunError::from)?;
     if let Some(degraded) = plan.degraded.as_ref().filter(|_| arguments.allow_degraded) {
@@ -97,6 +98,7 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
         command: words(arguments),
         mode: arguments.checkpoint.or_else(|| ctx.config.checkpoint_mode()).unwrap_or(CheckpointMode::Explicit),
         lock_timeout: Duration::from_secs(arguments.lock_timeout),
+        directive: None,
     };
     let shared = RefCell::new(&mut *ui);
     let mut show = |event: &_| render::event(&mut shared.borrow_mut(), event);
@@ -120,7 +122,7 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
         }
     };
     let message = arguments.message.as_deref().map(redacted);
-    let step = ToolStep { name: &name, plan: &plan, message: message.as_deref() };
+    let step = ToolStep::new(&name, &plan, message.as_deref());
     let called = match session.call_tool(step, supervisor, &mut listener) {
         Ok(called) => called,
         Err(err) => {
@@ -184,38 +186,44 @@ fn dry_run(plan: &ToolPlan, ui: &mut Ui) -> Result<ExitStatus, Error> {
     if ui.format() == Format::Json {
         ui.json(plan)?;
     } else {
-        for row in plan.invocation.rows() {
-            let origin = row.origin.map(|origin| format!("  # {origin}")).unwrap_or_default();
-            ui.line(&format!("{}: {}{origin}", row.name, row.value))?;
-        }
-        if let Some(degraded) = &plan.degraded {
-            ui.line(&format!("isolation given: {}  # {degraded}", plan.isolation.as_str()))?;
-        }
-        for permission in &plan.permissions {
-            let how = permission.enforcement.as_str();
-            ui.line(&format!("allowed: {}  # {}, enforced: {how}", permission.need, permission.granted_by))?;
-        }
-        for denial in &plan.denials {
-            let way_out = denial.allow_with.as_ref().or(denial.denied_by.as_ref());
-            ui.line(&format!("denied: {}  # {denial}", way_out.map(String::as_str).unwrap_or_default()))?;
-        }
+        plan_lines(plan, ui)?;
     }
     Ok(if plan.denials.is_empty() { ExitStatus::Success } else { ExitStatus::Denied })
+}
+
+/// A call in lines: what will be done, where each value comes from, and what allows it.
+fn plan_lines(plan: &ToolPlan, ui: &mut Ui) -> Result<(), Error> {
+    for row in plan.invocation.rows() {
+        let origin = row.origin.map(|origin| format!("  # {origin}")).unwrap_or_default();
+        ui.line(&format!("{}: {}{origin}", row.name, row.value))?;
+    }
+    if let Some(degraded) = &plan.degraded {
+        ui.line(&format!("isolation given: {}  # {degraded}", plan.isolation.as_str()))?;
+    }
+    for permission in &plan.permissions {
+        let how = permission.enforcement.as_str();
+        ui.line(&format!("allowed: {}  # {}, enforced: {how}", permission.need, permission.granted_by))?;
+    }
+    for denial in &plan.denials {
+        let way_out = denial.allow_with.as_ref().or(denial.denied_by.as_ref());
+        ui.line(&format!("denied: {}  # {denial}", way_out.map(String::as_str).unwrap_or_default()))?;
+    }
+    Ok(())
 }
 
 fn request(arguments: &RunArguments, ctx: &Context) -> Result<ToolRequest, Error> {
     Ok(ToolRequest {
         id: arguments.id.clone(),
         command: arguments.command.clone(),
-        parameters: arguments.file.as_deref().map(|file| read_parameters(file, ctx)).transpose()?.unwrap_or_default(),
+        parameters: arguments.file.as_deref().map(|file| read_values(file, ctx)).transpose()?.unwrap_or_default(),
         words: arguments.parameters.clone(),
-        directive: arguments.directive.clone(),
         strict: arguments.strict,
         allow_degraded: arguments.allow_degraded,
     })
 }
 
-fn read_parameters(file: &Path, ctx: &Context) -> Result<Map<String, Value>, Error> {
+/// Reads named values from a JSON or YAML file.
+pub(in crate::cli) fn read_values(file: &Path, ctx: &Context) -> Result<Map<String, Value>, Error> {
     let path = ctx.cwd.join(file);
     path.metadata().map_err(|source| Error::Read { file: file.to_path_buf(), source })?;
     params::load_file(&path, file).map_err(|findings| Error::InvalidFile { file: file.to_path_buf(), findings })

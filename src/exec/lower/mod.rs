@@ -145,7 +145,7 @@ fn describe(tool: &LoadedTool, path: &str, roots: &Roots) -> String {
 }
 
 /// What was changed after it was stamped is not run.
-fn check_stamp(item: &Item, roots: &Roots) -> Result<(), LowerError> {
+pub(crate) fn check_stamp(item: &Item, roots: &Roots) -> Result<(), LowerError> {
     let head = |hash: &str| hash.chars().take(12).collect::<String>();
     let (reason, line) = match &item.integrity {
         Integrity::Mismatch { stamped, actual } => (format!("stamped {}…, found {}…", head(stamped), head(actual)), 1),

@@ -22,7 +22,7 @@ pub struct Captured {
 }
 
 /// A stream that is being kept.
-pub(super) struct Capture {
+pub(in crate::exec) struct Capture {
     half: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
@@ -32,12 +32,12 @@ pub(super) struct Capture {
 
 impl Capture {
     /// Keeps so many bytes: half of them from the start, half from the end.
-    pub(super) fn new(kept: usize) -> Self {
+    pub(in crate::exec) fn new(kept: usize) -> Self {
         Self { half: kept / 2, head: Vec::new(), tail: VecDeque::new(), total: 0, hash: Sha256::new() }
     }
 
     /// Takes the next bytes.
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    pub(in crate::exec) fn add(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         self.hash.update(bytes);
         let room = self.half - self.head.len();
@@ -50,7 +50,7 @@ impl Capture {
     }
 
     /// What was kept.
-    pub(super) fn finish(self) -> Captured {
+    pub(in crate::exec) fn finish(self) -> Captured {
         let sha256 = hex(&self.hash.finalize());
         Captured { head: self.head, tail: self.tail.into(), total: self.total, sha256 }
     }

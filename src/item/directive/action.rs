@@ -9,7 +9,7 @@ use crate::item::code::Code;
 use crate::item::id::ItemId;
 use crate::item::wording::{did_you_mean, nearest, shown};
 
-const EXECUTABLE: [&str; 7] = ["execute", "search", "load", "sign", "tool_call", "checkpoint", "tool"];
+const EXECUTABLE: [&str; 8] = ["execute", "search", "load", "sign", "migrate", "tool_call", "checkpoint", "tool"];
 const ITEM_TYPES: [&str; 4] = ["tool", "script", "directive", "knowledge"];
 const GATES: [(&str, &str); 3] =
     [("human-verify", "human-verify"), ("decision", "decision"), ("human-action", "human-action")];

@@ -2,7 +2,7 @@
 
 use super::params::read_params;
 use super::quantity::{CHECKPOINT_MODE, ON_FAILURE, amount, boolean, choice, parse_seconds};
-use super::reading::{Reading, Scope, join, words};
+use super::reading::{Reading, Scope, UseKind, join, words};
 use super::xml::{Attribute, Element, Text};
 use super::{GitCheckpoint, Grant, Hook, Limit, Model, Relationships, grant};
 use crate::item::code::Code;
@@ -232,8 +232,7 @@ fn read_limit(
     Some(Limit { name: name.to_owned(), value, unit, place })
 }
 
-/// Reads `<hooks>`. The `when` of a hook speaks of the run (`cost.current > 1`), not of inputs and
-/// steps, and is kept as written.
+/// Reads `<hooks>`. The `when` of a hook may also speak of the run (`cost.steps > 10`).
 fn read_hooks(element: &Element, path: &str, reading: &mut Reading<'_>, hooks: &mut Vec<Hook>) {
     // A hook may run after any step.
     reading.scope = Scope { earlier: usize::MAX, element: None };
@@ -241,19 +240,19 @@ fn read_hooks(element: &Element, path: &str, reading: &mut Reading<'_>, hooks: &
         let path = format!("{path}.hook[{index}]");
         let part = |name: &str| {
             let attribute = child.attribute(name).map(|it| it.value.trimmed());
-            attribute.or_else(|| child.child(name).map(Element::own_text)).map(|text| text.trimmed().value)
+            attribute.or_else(|| child.child(name).map(Element::own_text)).map(|text| text.trimmed())
         };
         // Newer files write <execute item_type="directive">id</execute>.
         let executed = child.child("execute").filter(|it| is_value(it, "item_type", "directive"));
         let executed = executed.map(|it| it.attribute("item_id").map_or_else(|| it.own_text(), |id| id.value.clone()));
-        let (when, directive) = (part("when"), part("directive").or(executed.map(|text| text.trimmed().value)));
+        let (when, directive) = (part("when"), part("directive").or(executed.map(|text| text.trimmed())));
         if child.name != "hook" || (when.is_none() && directive.is_none()) {
             reading.keep_unknown(child, path.trim_end_matches(|c| c != '.').trim_end_matches('.'), &["hook"]);
             continue;
         }
         reading.check_attributes(child, &path, &["when", "directive"]);
         for (field, value) in [("when", &when), ("directive", &directive)] {
-            if value.as_ref().is_none_or(String::is_empty) {
+            if value.as_ref().is_none_or(Text::is_blank) {
                 reading.missing(child, &path, field).suggest(format!("add <{field}>…</{field}> to `<hook>`"));
             }
         }
@@ -265,7 +264,11 @@ fn read_hooks(element: &Element, path: &str, reading: &mut Reading<'_>, hooks: &
         let inputs = child.child("inputs").or(child.child("params"));
         let inputs = inputs.map(|inputs| read_params(inputs, &join(&path, "inputs"), reading)).unwrap_or_default();
         if let (Some(when), Some(directive)) = (when, directive) {
-            hooks.push(Hook { when, directive, inputs, place: reading.place(child.span.start) });
+            if !when.is_blank() {
+                reading.uses(&when, UseKind::Hook, join(&path, "when"));
+            }
+            let place = reading.place(child.span.start);
+            hooks.push(Hook { when: when.value, directive: directive.value, inputs, place });
         }
     }
 }

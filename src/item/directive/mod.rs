@@ -284,9 +284,9 @@ pub enum StepAction {
         /// The commit message, where one is given.
         message: Option<String>,
     },
-    /// Searches, loads or signs items.
+    /// Searches, loads, signs or migrates items.
     Item {
-        /// `search`, `load` or `sign`.
+        /// `search`, `load`, `sign` or `migrate`.
         verb: String,
         /// Attributes and parameters.
         params: Vec<Param>,
@@ -302,6 +302,9 @@ pub enum StepAction {
     Prose {
         /// The instruction, indentation kept.
         instruction: String,
+        /// Texts that go with it as they are written: templates and examples, in which no placeholder is filled in.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        quoted: Vec<String>,
     },
 }
 

@@ -54,6 +54,8 @@ pub(super) enum UseKind {
     Template,
     /// An expression.
     Expression,
+    /// The expression of a hook.
+    Hook,
     /// The list of a `foreach`.
     List,
 }

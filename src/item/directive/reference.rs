@@ -6,11 +6,14 @@ use super::Step;
 use super::reading::{Reading, Use, UseKind};
 use crate::item::code::Code;
 use crate::item::expr;
+use crate::item::finding::Severity;
 use crate::item::template::{Placeholder, Reference, Template};
-use crate::item::wording::{nearest, shown};
+use crate::item::wording::{did_you_mean, nearest, shown};
 
 /// More complaints of this kind help nobody.
 const MAX_COMPLAINTS: usize = 100;
+/// What the expression of a hook may speak of.
+const HOOK_NAMES: [&str; 7] = ["step", "phase", "error", "error.code", "error.message", "cost.steps", "cost.seconds"];
 /// How many names are compared to find the one that was meant.
 const MAX_CANDIDATES: usize = 1000;
 
@@ -35,6 +38,7 @@ pub(super) fn check(steps: &[Step], inputs: &[String], reading: &mut Reading<'_>
         match used.kind {
             UseKind::Template | UseKind::List => check_template(&used, &known, left, reading),
             UseKind::Expression => check_expression(&used, &known, left, reading),
+            UseKind::Hook => check_hook(&used, &known, left, reading),
         }
         left = left.saturating_sub(reading.findings.as_slice().len() - before);
         if left == 0 {
@@ -73,6 +77,35 @@ fn check_expression(used: &Use, known: &Known<'_>, left: usize, reading: &mut Re
             let offset = used.text.offset_at(error.offset);
             let finding = reading.report(Code::InvalidExpression, offset, &*used.path, error.message);
             finding.suggest(error.suggestion.unwrap_or_else(|| "write e.g. {step:collect.count} > 0".to_owned()));
+        }
+    }
+}
+
+/// Hooks of other programs speak of what piton does not know: they are warned about and have no effect.
+fn check_hook(used: &Use, known: &Known<'_>, left: usize, reading: &mut Reading<'_>) {
+    let expression = match expr::parse_hook(&used.text.value) {
+        Ok(expression) => expression,
+        Err(error) => {
+            let offset = used.text.offset_at(error.offset);
+            let message = format!("{}; the hook never runs", error.message);
+            reading
+                .report(Code::InvalidExpression, offset, &*used.path, message)
+                .with_severity(Severity::Warning)
+                .suggest(error.suggestion.unwrap_or_else(|| "write e.g. cost.steps > 10".to_owned()));
+            return;
+        }
+    };
+    report(expr::placeholders(&expression).into_iter(), used, known, left, reading);
+    for name in expr::names(&expression).into_iter().take(left) {
+        let written = name.path.join(".");
+        if !HOOK_NAMES.contains(&&*written) {
+            let message = format!("piton does not know `{}`: it is always null here", shown(&written));
+            let suggestion =
+                did_you_mean(nearest(&written, HOOK_NAMES), &format!("known are: {}", HOOK_NAMES.join(", ")));
+            reading
+                .report(Code::UnknownReference, used.text.offset_at(name.offset), &*used.path, message)
+                .with_severity(Severity::Warning)
+                .suggest(suggestion);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::item::wording::shown;
 
 const ATTRIBUTES: [&str; 9] =
     ["name", "when", "foreach", "as", "retry", "backoff", "timeout", "on_failure", "description"];
-const ELEMENTS: [&str; 15] = [
+const ELEMENTS: [&str; 16] = [
     "description",
     "action",
     "verification",
@@ -23,6 +23,7 @@ const ELEMENTS: [&str; 15] = [
     "search",
     "load",
     "sign",
+    "migrate",
     "tool_call",
     "checkpoint",
     "tool",
@@ -185,16 +186,15 @@ fn read_action(element: &Element, path: &str, reading: &mut Reading<'_>) -> (Str
         reading.uses(&described, UseKind::Template, join(path, "action"));
         instruction = described.value;
     }
-    for quoted in element.children().filter(|child| child.is_opaque()) {
-        instruction.push_str("\n\n");
-        instruction.push_str(reading.text.get(quoted.span.clone()).unwrap_or_default());
-    }
-    if instruction.trim().is_empty() {
+    let opaque = element.children().filter(|child| child.is_opaque());
+    let quoted: Vec<String> =
+        opaque.map(|child| reading.text.get(child.span.clone()).unwrap_or_default().to_owned()).collect();
+    if instruction.trim().is_empty() && quoted.is_empty() {
         reading.report(Code::AmbiguousStep, element.span.start, path, "the step does nothing").suggest(
             "add <action>…</action>, <execute item_type=\"tool\" item_id=\"…\"/> or <checkpoint operation=\"…\"/>",
         );
     }
-    (description, StepAction::Prose { instruction })
+    (description, StepAction::Prose { instruction, quoted })
 }
 
 /// Joins what is not blank, as paragraphs.
@@ -207,10 +207,15 @@ fn read_verification(element: &Element, path: &str, reading: &mut Reading<'_>) -
     let mut checks = Vec::new();
     for verification in element.children().filter(|child| child.name == "verification") {
         let path = join(path, "verification");
-        checks.extend(verification.own_text().lines().into_iter().map(|line| line.value));
+        for line in verification.own_text().lines() {
+            reading.uses(&line, UseKind::Template, &*path);
+            checks.push(line.value);
+        }
         for child in verification.children() {
             if child.name == "check" {
-                checks.push(reading.text(child, &path).trimmed().value);
+                let check = reading.text(child, &path).trimmed();
+                reading.uses(&check, UseKind::Template, &*path);
+                checks.push(check.value);
             } else {
                 reading.keep_unknown(child, &path, &["check"]);
             }

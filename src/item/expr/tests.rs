@@ -96,6 +96,17 @@ fn placeholders_keep_their_offsets_even_in_strings() {
     assert_eq!(found[2], (42..50, &Reference::RunId));
 }
 
+#[test]
+fn only_hooks_read_bare_names() {
+    assert_eq!(failure("error.code == 'X'"), (0, "`error.code` is not a value".to_owned()));
+    let expression = parse_hook("not error.code and step in ['a', phase]").unwrap();
+    let found: Vec<_> = names(&expression).into_iter().map(|it| (it.offset, it.path.join("."))).collect();
+    assert_eq!(found, [(4, "error.code".to_owned()), (19, "step".to_owned()), (33, "phase".to_owned())]);
+    for (text, offset) in [("error..code", 0), (".x", 0), ("a. == 1", 0), ("and", 0), ("1 == in", 5)] {
+        assert_eq!(parse_hook(text).unwrap_err().offset, offset, "{text}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 

@@ -11,10 +11,12 @@ mod plain;
 mod schema;
 mod survey;
 mod wording;
+mod words;
 
 pub use convert::{Unconvertible, convert};
 pub use file::load as load_file;
 pub use schema::{SchemaProblem, check_schema};
+pub use words::Declared;
 
 use std::sync::mpsc;
 use std::thread;
@@ -23,6 +25,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use survey::Survey;
+use wording::Words;
 
 /// The deepest nesting of a schema or value.
 const MAX_DEPTH: usize = 64;
@@ -48,6 +51,15 @@ pub struct ParamProblem {
 
 /// Checks parameters against their schema and returns them with defaults filled in.
 pub fn validate(schema: &Value, params: &Value) -> Result<Value, Vec<ParamProblem>> {
+    validate_as(schema, params, wording::PARAMETERS)
+}
+
+/// Checks the inputs of a directive against their schema and returns them with defaults filled in.
+pub fn validate_inputs(schema: &Value, inputs: &Value) -> Result<Value, Vec<ParamProblem>> {
+    validate_as(schema, inputs, wording::INPUTS)
+}
+
+fn validate_as(schema: &Value, params: &Value, words: Words) -> Result<Value, Vec<ParamProblem>> {
     let whole =
         |message: &str| vec![ParamProblem { pointer: String::new(), message: message.to_owned(), suggestion: None }];
     if !fits(params, MAX_DEPTH, &mut MAX_VALUES.clone()) {
@@ -58,14 +70,14 @@ pub fn validate(schema: &Value, params: &Value) -> Result<Value, Vec<ParamProble
         return Err(whole(&format!("the parameter schema cannot be used: {}", problem.message)));
     }
     if !survey.needs_bounds() {
-        return judge(schema, params);
+        return judge(schema, params, words);
     }
     let (schema, params) = (schema.clone(), params.clone());
-    bounded(Some(TIME_LIMIT), move || judge(&schema, &params))
+    bounded(Some(TIME_LIMIT), move || judge(&schema, &params, words))
         .unwrap_or_else(|| Err(whole("the parameters took too long to check against their schema")))
 }
 
-fn judge(schema: &Value, params: &Value) -> Result<Value, Vec<ParamProblem>> {
+fn judge(schema: &Value, params: &Value, words: Words) -> Result<Value, Vec<ParamProblem>> {
     let completed = defaults::fill(schema, params);
     // Compiling a schema takes longer than everything else of a call.
     if schema::is_plainly_valid(schema) && plain::accepts(schema, &completed, MAX_DEPTH) {
@@ -77,7 +89,7 @@ fn judge(schema: &Value, params: &Value) -> Result<Value, Vec<ParamProblem>> {
     })?;
     let problems: Vec<ParamProblem> = validator
         .iter_errors(&completed)
-        .flat_map(|error| wording::problems(&error, schema, wording::PARAMETERS))
+        .flat_map(|error| wording::problems(&error, schema, words))
         .take(MAX_PROBLEMS)
         .collect();
     if problems.is_empty() { Ok(completed) } else { Err(problems) }

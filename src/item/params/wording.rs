@@ -19,6 +19,8 @@ pub(super) struct Words {
 
 /// The words for what a call is given.
 pub(super) const PARAMETERS: Words = Words { whole: "the parameters", part: "parameter" };
+/// The words for what a directive is given.
+pub(super) const INPUTS: Words = Words { whole: "the inputs", part: "input" };
 /// The words for what came of a call.
 pub(super) const RESULT: Words = Words { whole: "the result", part: "field" };
 

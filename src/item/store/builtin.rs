@@ -11,6 +11,9 @@ use crate::item::signature::Integrity;
 use crate::item::source::SourceFile;
 use crate::item::tool::{self, Reading, Root, Surroundings};
 
+/// Where built-in items seem to lie.
+const BUILTIN: &str = "<builtin>";
+
 const TOOLS: [(&str, &str); 6] = [
     ("subprocess.yaml", include_str!("../builtin/tools/subprocess.yaml")),
     ("http_client.yaml", include_str!("../builtin/tools/http_client.yaml")),
@@ -20,7 +23,20 @@ const TOOLS: [(&str, &str); 6] = [
     ("docker_runtime.yaml", include_str!("../builtin/tools/docker_runtime.yaml")),
 ];
 
-const DIRECTIVES: [(&str, &str); 1] = [("git_checkpoint.md", include_str!("../builtin/directives/git_checkpoint.md"))];
+const DIRECTIVES: [(&str, &str); 3] = [
+    ("git_checkpoint.md", include_str!("../builtin/directives/git_checkpoint.md")),
+    ("migrate_script_to_tool.md", include_str!("../builtin/directives/migrate_script_to_tool.md")),
+    ("sign_items.md", include_str!("../builtin/directives/sign_items.md")),
+];
+
+/// The text of a built-in item, by the file name in angle brackets that it goes by.
+pub(crate) fn text(file: &Path) -> Option<&'static str> {
+    let inside = file.strip_prefix(BUILTIN).ok()?;
+    let named = |folder: &str, files: &[(&str, &'static str)]| {
+        files.iter().find(|(name, _)| Path::new(folder).join(name) == inside).map(|(_, text)| *text)
+    };
+    named("tools", &TOOLS).or_else(|| named("directives", &DIRECTIVES))
+}
 
 /// Reads the built-in items.
 pub(super) fn items() -> Vec<Item> {
@@ -60,7 +76,7 @@ fn item(id: crate::item::id::ItemId, category: String, file: PathBuf, content: C
 }
 
 fn source(folder: &str, name: &str, text: &str) -> (SourceFile, Findings) {
-    let path = Path::new("<builtin>").join(folder).join(name);
+    let path = Path::new(BUILTIN).join(folder).join(name);
     let findings = Findings::new(&path, Strength::Strict);
     (SourceFile { path, text: text.to_owned(), marked: false }, findings)
 }
@@ -68,6 +84,14 @@ fn source(folder: &str, name: &str, text: &str) -> (SourceFile, Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_builtin_item_has_its_text() {
+        for item in items() {
+            assert!(text(&item.file).is_some_and(|text| text.contains(item.id.as_str())), "{}", item.file.display());
+        }
+        assert_eq!(text(Path::new("<builtin>/tools/none.yaml")), None);
+    }
 
     #[test]
     fn every_builtin_item_loads_without_a_finding() {

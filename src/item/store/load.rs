@@ -316,24 +316,25 @@ fn shadows_primitive(tool: &LoadedTool, findings: &mut Findings) -> bool {
 }
 
 fn tool_integrity(source: &SourceFile, candidate: &Candidate, findings: &mut Findings) -> Integrity {
-    if let Some(folder) = &candidate.folder {
-        return signature::check_folder(folder, &candidate.path, &source.raw()).unwrap_or_else(|err| {
-            findings
-                .add(Code::UnreadableFile, Place::START, "", format!("cannot read every file of the tool: {err}"))
-                .suggest("check that they are there and their permissions");
-            Integrity::Unsigned
-        });
-    }
-    if candidate.path.extension().is_some_and(|ending| ending == "json") {
-        let mut detached = candidate.path.clone().into_os_string();
-        detached.push(".sig");
-        return match read_bytes(Path::new(&detached), MAX_DOCUMENT) {
-            Ok(stamp) => signature::check_detached(&String::from_utf8_lossy(&stamp), &source.raw()),
-            Err(Unread::Failed(err)) if err.kind() == std::io::ErrorKind::NotFound => Integrity::Unsigned,
-            Err(_) => Integrity::Invalid { reason: "the file of the stamp cannot be read", line: 1 },
-        };
-    }
-    signature::check(&source.raw())
+    let stamp = match signature::detached_file(&candidate.path).map(|file| read_bytes(&file, MAX_DOCUMENT)) {
+        None => None,
+        Some(Ok(stamp)) => Some(String::from_utf8_lossy(&stamp).into_owned()),
+        Some(Err(Unread::Failed(err))) if err.kind() == std::io::ErrorKind::NotFound => return Integrity::Unsigned,
+        Some(Err(_)) => return Integrity::Invalid { reason: "the file of the stamp cannot be read", line: 1 },
+    };
+    let raw = source.raw();
+    let checked = match (&candidate.folder, stamp) {
+        (None, None) => return signature::check(&raw),
+        (None, Some(stamp)) => return signature::check_detached(&stamp, &raw),
+        (Some(folder), None) => signature::check_folder(folder, &candidate.path, &raw),
+        (Some(folder), Some(stamp)) => signature::check_folder_detached(folder, &candidate.path, &stamp, &raw),
+    };
+    checked.unwrap_or_else(|err| {
+        findings
+            .add(Code::UnreadableFile, Place::START, "", format!("cannot read every file of the tool: {err}"))
+            .suggest("check that they are there and their permissions");
+        Integrity::Unsigned
+    })
 }
 
 /// The id a file's name suggests, so that a broken file is not reported as a missing one.

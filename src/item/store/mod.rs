@@ -26,6 +26,8 @@ use super::signature::Integrity;
 use super::tool::LoadedTool;
 use super::wording::nearest;
 
+pub(crate) use builtin::text as builtin_text;
+pub(crate) use load::PRIMITIVES;
 pub use walk::ItemKind;
 
 /// Where an item comes from; the first one that has an id wins.
@@ -136,7 +138,13 @@ impl Item {
         node.and_then(|node| node.find(field)).map_or(Place::START, |value| value.place)
     }
 
-    fn answers_to(&self, wanted: &ItemId) -> bool {
+    /// Whether it lies in `.ai/scripts/`, below the tools of its layer.
+    pub fn is_legacy(&self) -> bool {
+        self.legacy_root && self.named
+    }
+
+    /// Whether an id, with or without category, means this item.
+    pub fn answers_to(&self, wanted: &ItemId) -> bool {
         self.id == *wanted || wanted.category() == Some(self.category.as_str()) && wanted.name() == self.id.as_str()
     }
 }
@@ -331,12 +339,21 @@ impl ItemStore {
 
     /// Finds an item by `id` or `category/id`.
     pub fn find(&self, kind: ItemKind, id: &str) -> Result<&Item, LookupError> {
+        self.find_in(kind, id, &[Layer::Project, Layer::User, Layer::Builtin])
+    }
+
+    /// Finds an item by `id` or `category/id` in some of the layers.
+    pub fn find_in(&self, kind: ItemKind, id: &str, layers: &[Layer]) -> Result<&Item, LookupError> {
         let wanted: ItemId = id.parse().map_err(|reason| LookupError::Invalid { id: id.to_owned(), reason })?;
         let mut candidates = self.candidates(kind, &wanted);
+        candidates.retain(|item| layers.contains(&item.layer));
         candidates.sort_by_key(|item| (item.layer, item.legacy_root));
         let Some(first) = candidates.first() else { return Err(self.not_found(kind, wanted)) };
         // A file that should have been this item must not be replaced by another one without a word.
-        if let Some(broken) = self.find_broken(kind, &wanted).filter(|broken| broken.layer < first.layer) {
+        if let Some(broken) = self
+            .find_broken(kind, &wanted)
+            .filter(|broken| broken.layer < first.layer && layers.contains(&broken.layer))
+        {
             return Err(LookupError::Broken { kind, id: wanted, finding: Box::new(broken.finding.clone()) });
         }
         let rank = (first.layer, first.legacy_root);

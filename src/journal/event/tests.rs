@@ -35,6 +35,99 @@ fn snapshot() -> Snapshot {
 }
 
 /// One event of each type.
+pub(in crate::journal) fn every_sample() -> Vec<Event> {
+    let mut events = samples();
+    events.extend(later_samples());
+    events
+}
+
+/// One event of each type that the second format brought.
+pub(in crate::journal) fn later_samples() -> Vec<Event> {
+    let step = 2;
+    let of = |value: Value| value.as_object().unwrap().clone();
+    let error = Some(ErrorSummary { code: "TOOL_FAILED".to_owned(), message: "it did".to_owned(), suggestion: None });
+    let name = || "release/build[2]".to_owned();
+    let path = || RepoPath::from("elsewhere.txt");
+    let started = |step, kind: Value| Event::StepStarted {
+        step,
+        name: name(),
+        kind: serde_json::from_value(kind).unwrap(),
+        tool: Some("greet@1.0.0".to_owned()),
+        before: Some(Snapshot { announced: vec![path()], ..snapshot() }),
+        writes: Vec::new(),
+    };
+    let permission =
+        json!({"need": "<execute/>", "granted_by": "the person at the terminal", "enforcement": "declared_only"});
+    vec![
+        Event::DirectiveStarted {
+            name: String::new(),
+            directive: "release@1.0.0".to_owned(),
+            content: "00".repeat(32),
+            inputs: of(json!({"version": "1.2", "dry": false, "list": [1, {"b": 2, "a": null}]})),
+            hook: Some(HookPhase::Before),
+        },
+        Event::DirectiveFinished {
+            name: name(),
+            status: StepStatus::Failed,
+            outputs: of(json!({"notes": "text"})),
+            error: error.clone(),
+        },
+        Event::StepSkipped { name: name(), reason: "its condition does not hold".to_owned() },
+        Event::LoopStarted { name: name(), elements: vec![json!("one"), json!({"two": 2}), Value::Null] },
+        started(
+            step,
+            json!({"type": "tool", "chain": ["greet@1.0.0"], "parameters": {"who": "you", "often": 3},
+                "permissions": [permission], "isolation": "standard", "degraded": "no landlock"}),
+        ),
+        started(3, json!({"type": "item", "verb": "search", "parameters": {"query": "words"}})),
+        started(4, json!({"type": "prose", "instruction": "Write the notes"})),
+        started(5, json!({"type": "human", "gate": "decision"})),
+        Event::Answered { step, result: json!({"ok": true}), error: None, paths: Vec::new() },
+        Event::Answered { step, result: Value::Null, error: error.clone(), paths: Vec::new() },
+        Event::Resolved { name: name(), then: Resolution::Retry, error },
+        Event::Waiting {
+            step,
+            wait: Wait::Work {
+                instruction: "Write".to_owned(),
+                checks: vec!["it is there".to_owned()],
+                outside: vec![path()],
+            },
+        },
+        Event::Waiting { step, wait: Wait::Person { gate: "decision".to_owned(), question: "Really?".to_owned() } },
+        Event::Waiting { step, wait: Wait::Changes },
+        Event::Waiting { step, wait: Wait::Indeterminate { reason: "it was cut off".to_owned() } },
+        Event::BaseMoved { step, before: snapshot(), after: None, delta: None, runs: vec![RUN.parse().unwrap()] },
+        Event::RunResumed { with: "the answer".to_owned() },
+        Event::ToolDenied {
+            step,
+            denials: vec![Denial {
+                what: "run the tool `greet`".to_owned(),
+                directive: "release".to_owned(),
+                allow_with: Some("<execute/>".to_owned()),
+                denied_by: None,
+            }],
+        },
+        Event::ChangesFound {
+            step,
+            after: Snapshot { left_out: Vec::new(), ..snapshot() },
+            delta: Delta::default(),
+            outside: vec![path()],
+        },
+        Event::NoChanges { step, not_captured: vec![path()] },
+        Event::SnapshotsDropped { refs: vec!["refs/piton/local/x/1/before".to_owned()] },
+        Event::RunFinished(RunSummary {
+            run_id: RUN.parse().unwrap(),
+            directive: Some("release@1.0.0".to_owned()),
+            status: RunStatus::Succeeded,
+            steps: Vec::new(),
+            outputs: of(json!({"version": "1.2"})),
+            uncommitted: Vec::new(),
+            error: None,
+        }),
+    ]
+}
+
+/// One event of each type of the first format.
 pub(in crate::journal) fn samples() -> Vec<Event> {
     let run = RUN.parse().unwrap();
     let entry = Entry { mode: FileMode::Executable, id: id(5) };
@@ -58,6 +151,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             }),
         }],
         outputs: serde_json::Map::new(),
+        uncommitted: Vec::new(),
         error: Some(ErrorSummary { code: "STEP_FAILED".to_owned(), message: "it did".to_owned(), suggestion: None }),
     };
     let commit = Decision::Commit {
@@ -68,6 +162,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
         index: "08".repeat(20),
         delta: vec![Change { path: path.clone(), before: None, after: Some(entry), insertions: 1, deletions: 0 }],
         undoes: None,
+        parents: None,
     };
     vec![
         Event::RunStarted {
@@ -76,6 +171,8 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             mode: CheckpointMode::Auto,
             directive: None,
             root: "/work".to_owned(),
+            pinned: None,
+            beside: None,
         },
         Event::StepStarted {
             step,
@@ -129,20 +226,23 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             suggestion: Some("s".to_owned()),
         },
         Event::CheckpointSkipped { step, reason: "explicit".to_owned() },
-        Event::Recovered { step: Some(step), found: "f".to_owned(), did: "d".to_owned() },
-        Event::StepFinished { step, status: StepStatus::Failed },
+        Event::Recovered { step: Some(step), found: "f".to_owned(), did: "d".to_owned(), died: None },
+        Event::StepFinished { step, status: StepStatus::Failed, error: None },
         Event::RunFinished(summary),
     ]
 }
 
 #[test]
 fn every_event_reads_back_from_json() {
-    for event in samples() {
+    for event in every_sample() {
         let text = serde_json::to_string(&event).unwrap();
         assert!(!text.contains('\n'));
         assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "{text}");
     }
-    for decision in [Decision::RollBack { reason: "r".to_owned() }, Decision::Keep { reason: "r".to_owned() }] {
+    for decision in [
+        Decision::RollBack { reason: "r".to_owned(), status: Some(StepStatus::CutOff), error: None },
+        Decision::Keep { reason: "r".to_owned() },
+    ] {
         let text = serde_json::to_string(&decision).unwrap();
         assert_eq!(serde_json::from_str::<Decision>(&text).unwrap(), decision);
     }
@@ -152,6 +252,7 @@ fn every_event_reads_back_from_json() {
         StepKind::Redo { of, commit: None },
         StepKind::Restore { to: of },
         StepKind::Checkpoint { covers: vec![] },
+        StepKind::Finish { of: of.run, how: FinishHow::Squash, tip: Some(id(2)) },
     ] {
         let text = serde_json::to_string(&kind).unwrap();
         assert_eq!(serde_json::from_str::<StepKind>(&text).unwrap(), kind);

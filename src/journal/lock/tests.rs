@@ -52,6 +52,24 @@ fn whoever_died_is_told_to_the_next_one() {
 }
 
 #[test]
+fn a_lock_that_is_given_back_is_as_it_was_found() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(acquire(&folder, 1, 0).unwrap());
+    let path = folder.path().join("piton/lock");
+    let state = || (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().modified().unwrap());
+    let before = state();
+    let (lock, previous) = acquire(&folder, 2, 0).unwrap();
+    lock.give_back(previous.as_ref()).unwrap();
+    assert_eq!(state(), before);
+    let (lock, previous) = acquire(&folder, 3, 0).unwrap();
+    assert_eq!(previous, Some(holder(1)));
+    lock.release().unwrap();
+    let (lock, previous) = acquire(&folder, 4, 0).unwrap();
+    lock.give_back(previous.as_ref()).unwrap();
+    assert_eq!(acquire(&folder, 5, 0).unwrap().1, None);
+}
+
+#[test]
 fn a_shorter_name_replaces_a_longer_one() {
     let folder = tempfile::tempdir().unwrap();
     let long = Holder { host: "h".repeat(300), ..holder(1) };

@@ -233,3 +233,30 @@ fn what_is_no_glob_grants_nothing_and_denies_everything() {
         InvalidGlob { glob: "[".to_owned(), reason: "unclosed character class; missing ']'".to_owned() }
     );
 }
+
+#[test]
+fn work_without_a_tool_may_change_only_what_every_directive_grants() {
+    let (outer, inner) =
+        (grants("<write path=\"docs/**\"/>"), grants("<write path=\"**\"/><deny><write path=\"docs/old/**\"/></deny>"));
+    let callers = vec![Caller { name: "outer", grants: &outer }, Caller { name: "inner", grants: &inner }];
+    let rules = WriteRules::for_directives(&Authority::Directives(callers));
+    assert!(rules.allows(Path::new("docs/a.md")));
+    for path in ["src/a.rs", "docs/old/a.md", "docs/../a", ".git/config", "/docs/a.md"] {
+        assert!(!rules.allows(Path::new(path)), "{path}");
+    }
+    assert_eq!(
+        rules.hint(Path::new("src/a.rs")).as_deref(),
+        Some("add <write resource=\"filesystem\" path=\"src/a.rs\"/> to the <permissions> of `outer`")
+    );
+    assert_eq!(rules.globs(), ["docs/** (outer)", "** (inner)", "!docs/old/** (inner)"]);
+}
+
+#[test]
+fn work_without_a_tool_may_change_nothing_by_default() {
+    let none = WriteRules::for_directives(&Authority::Directives(Vec::new()));
+    let silent = WriteRules::for_directives(&Authority::Directives(vec![Caller { name: "d", grants: &[] }]));
+    for rules in [none, silent] {
+        assert!(!rules.allows(Path::new("a")));
+        assert!(!rules.allows(Path::new(".ai/directives/d.md")));
+    }
+}

@@ -14,7 +14,7 @@ use crate::exec::invocation::{Action, Invocation, Process};
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
 use crate::item::directive::Directive;
-use crate::item::finding::Severity;
+use crate::item::finding::{Finding, Severity};
 use crate::item::signature::Integrity;
 use crate::item::store::{ItemKind, ItemStore, Layer};
 use crate::item::tool::Isolation;
@@ -39,8 +39,6 @@ pub struct ToolRequest {
     pub parameters: Map<String, Value>,
     /// Parameters as they were typed, `name=value`.
     pub words: Vec<String>,
-    /// The directive whose permissions it is judged by; none for a person.
-    pub directive: Option<String>,
     /// Whether a change that the tool did not announce is a failure.
     pub strict: bool,
     /// Whether a lower isolation than the one asked for will do.
@@ -71,7 +69,12 @@ pub struct ToolPlan {
 }
 
 /// Resolves a call and judges it.
-pub fn plan(ctx: &Context, store: &ItemStore, request: &ToolRequest) -> Result<ToolPlan, RunError> {
+pub fn plan(
+    ctx: &Context,
+    store: &ItemStore,
+    request: &ToolRequest,
+    authority: &Authority<'_>,
+) -> Result<ToolPlan, RunError> {
     let item = store.find(ItemKind::Tool, &request.id)?;
     let mut call = Call { command: request.command.clone(), parameters: request.parameters.clone() };
     if let Some(tool) = item.as_tool() {
@@ -84,14 +87,9 @@ pub fn plan(ctx: &Context, store: &ItemStore, request: &ToolRequest) -> Result<T
         environment: ctx.environment.variables().clone(),
     };
     let invocation = lower(store, item, &call, &around)?;
-    let directive = request.directive.as_deref().map(|id| find_directive(store, id)).transpose()?;
-    let authority = match directive {
-        None => Authority::Person,
-        Some(found) => Authority::Directives(vec![Caller { name: found.name.as_str(), grants: &found.permissions }]),
-    };
     let unsigned = judge_signatures(ctx, &invocation)?;
-    let verdict = policy::judge(&authority, &invocation);
-    let writes = WriteRules::of(&authority, &invocation);
+    let verdict = policy::judge(authority, &invocation);
+    let writes = WriteRules::of(authority, &invocation);
     if verdict.denials.is_empty() {
         require(&invocation)?;
     }
@@ -108,12 +106,26 @@ pub fn plan(ctx: &Context, store: &ItemStore, request: &ToolRequest) -> Result<T
     })
 }
 
+/// On whose authority a call from the terminal is made: that of a directive, or of the person.
+pub fn authority_of<'s>(store: &'s ItemStore, directive: Option<&str>) -> Result<Authority<'s>, RunError> {
+    let Some(id) = directive else { return Ok(Authority::Person) };
+    let found = find_directive(store, id)?;
+    Ok(Authority::Directives(vec![Caller { name: found.name.as_str(), grants: &found.permissions }]))
+}
+
+/// Parameters as a journal holds them.
+pub fn told_parameters(parameters: &Map<String, Value>) -> Map<String, Value> {
+    parameters.iter().map(|(name, value)| (name.clone(), told(name, value))).collect()
+}
+
 /// A directive that limits a call. One with mistakes might have meant to deny more than it says.
 fn find_directive<'s>(store: &'s ItemStore, id: &str) -> Result<&'s Directive, RunError> {
     let item = store.find(ItemKind::Directive, id).map_err(RunError::NoDirective)?;
     let file = store.roots().display(&item.file);
-    let is_wrong = store.findings().any(|found| found.file == file && found.severity == Severity::Error);
-    item.as_directive().filter(|_| !is_wrong).ok_or_else(|| RunError::InvalidDirective(id.to_owned()))
+    let wrong = store.findings().filter(|found| found.file == file && found.severity == Severity::Error);
+    let findings: Vec<Finding> = wrong.cloned().collect();
+    let parsed = item.as_directive().filter(|_| findings.is_empty());
+    parsed.ok_or_else(|| RunError::InvalidDirective { id: id.to_owned(), findings })
 }
 
 impl ToolPlan {
@@ -123,12 +135,7 @@ impl ToolPlan {
         ToolCall {
             chain: chain.collect(),
             command: self.invocation.command.clone(),
-            parameters: self
-                .invocation
-                .parameters
-                .iter()
-                .map(|(name, value)| (name.clone(), told(name, value)))
-                .collect(),
+            parameters: told_parameters(&self.invocation.parameters),
             permissions: self.permissions.clone(),
             isolation: self.isolation.as_str().to_owned(),
             degraded: self.degraded.clone(),

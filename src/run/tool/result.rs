@@ -108,6 +108,8 @@ pub enum ToolStatus {
     Denied,
     /// It was interrupted.
     Cancelled,
+    /// Somebody has to decide about its changes.
+    Waiting,
 }
 
 impl ToolResult {
@@ -222,8 +224,9 @@ impl ToolResult {
 impl From<StepStatus> for ToolStatus {
     fn from(status: StepStatus) -> Self {
         match status {
-            StepStatus::Succeeded => Self::Success,
-            StepStatus::Failed => Self::Error,
+            StepStatus::Succeeded | StepStatus::Skipped => Self::Success,
+            StepStatus::Failed | StepStatus::CutOff => Self::Error,
+            StepStatus::Waiting => Self::Waiting,
             StepStatus::Denied => Self::Denied,
             StepStatus::Cancelled => Self::Cancelled,
         }

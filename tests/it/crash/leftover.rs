@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::scene::{Scene, WORK, was_killed};
 
 /// Waits for a file that a process is about to write, and reads it.
-pub(super) fn awaited(path: &Path) -> String {
+pub(crate) fn awaited(path: &Path) -> String {
     loop {
         match fs::read_to_string(path) {
             Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
@@ -19,7 +19,7 @@ pub(super) fn awaited(path: &Path) -> String {
 }
 
 /// Whether a process can still do something.
-pub(super) fn is_alive(pid: &str) -> bool {
+pub(crate) fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']) && !rest.is_empty())
 }

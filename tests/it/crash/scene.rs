@@ -14,29 +14,31 @@ use std::process::Output;
 use crate::harness::TestProject;
 
 /// What a step does here: edits, creates, deletes, swaps, and a line in a file that is partly staged.
-pub(super) const WORK: &str = "sed -i 's/^five/FIVE/' partly.txt dos.txt; echo new line >> edited.txt; mkdir -p new/deep; \
+pub(crate) const WORK: &str = "sed -i 's/^five/FIVE/' partly.txt dos.txt; echo new line >> edited.txt; mkdir -p new/deep; \
      echo fresh > new/deep/n.txt; rm gone.txt; chmod +x clean.txt; rm folder/inner.txt; rmdir folder; echo file > folder; \
      ln -sfn edited.txt link; mkdir hollow; rmdir void; chmod 600 private.txt; git add edited.txt";
 
 /// A dirty repository: modified, staged, partly staged, announced, untracked, deleted, ignored.
-pub(super) struct Scene {
-    pub(super) project: TestProject,
+pub(crate) struct Scene {
+    pub(crate) project: TestProject,
 }
 
 /// The files, what git says about them, and a file outside. Without saved outputs, which are named after the time.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Picture {
+pub(crate) struct Picture {
     files: BTreeMap<String, String>,
     git: String,
 }
 
 impl Scene {
-    pub(super) fn new() -> Self {
-        let project = TestProject::new().tool("work", "mutates_state: true", WORK).tool(
-            "broken",
-            "mutates_state: true",
-            &format!("{WORK}; exit 3"),
-        );
+    pub(crate) fn new() -> Self {
+        let broken = format!("{WORK}; exit 3");
+        let project = TestProject::new().tool("work", "mutates_state: true", WORK);
+        Self::of(project.tool("broken", "mutates_state: true", &broken))
+    }
+
+    /// The same with other items.
+    pub(crate) fn of(project: TestProject) -> Self {
         let numbers = "one\\ntwo\\nthree\\nfour\\nfive\\nsix\\nseven\\neight\\nnine\\nten\\n";
         project.bash(&format!(
             "printf '*.log\\n' > .gitignore; printf 'dos.txt text\\n' > .gitattributes; printf '{numbers}' > partly.txt; mkdir folder
@@ -54,19 +56,19 @@ impl Scene {
     }
 
     /// Keeps a copy of everything as it is now.
-    pub(super) fn save(&self) {
+    pub(crate) fn save(&self) {
         self.project.bash("rm -rf ../saved; cp -a . ../saved");
     }
 
     /// Makes everything as it was when it was saved.
-    pub(super) fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.project.bash("cd ..; rm -rf project; cp -a saved project; echo outside > home/outside.txt");
         // The copies are as young as this moment: so is the last sign of life of whoever wrote them.
         self.project.bash("if [ -e .git/piton/lock ]; then touch .git/piton/lock; fi");
     }
 
     /// What a user sees.
-    pub(super) fn picture(&self) -> Picture {
+    pub(crate) fn picture(&self) -> Picture {
         let root = self.project.root();
         let mut files = BTreeMap::new();
         let walk = walkdir::WalkDir::new(&root).min_depth(1).into_iter();
@@ -92,15 +94,15 @@ impl Scene {
     }
 
     fn ask_git(&self) -> String {
-        // With the files themselves these say everything that `git diff` and `git diff --cached` would.
-        const QUESTIONS: &str = "cat .git/HEAD; git log --format=%T; git ls-files --stage; git status --porcelain=v2";
+        // A stamp has the time of its making. With the files themselves these say everything that `git diff` and `git diff --cached` would.
+        const QUESTIONS: &str = "cat .git/HEAD; git log --format='%T %s' | sed '/by .stamp.$/s/^[0-9a-f]* //'; git ls-files --stage; git status --porcelain=v2";
         let answers = self.project.root().with_file_name("tmp").join("answers");
         self.project.bash(&format!("({QUESTIONS}) > '{}'", answers.display()));
         fs::read_to_string(&answers).expect("the answers of git")
     }
 
     /// Everything of git and piton that a recovery could change without anybody seeing it.
-    pub(super) fn hidden(&self) -> String {
+    pub(crate) fn hidden(&self) -> String {
         let refs = self.project.git(["for-each-ref"]);
         let runs = self.project.root().join(".git/piton/runs");
         let mut journals: Vec<(String, Vec<u8>)> = walkdir::WalkDir::new(runs)
@@ -113,13 +115,13 @@ impl Scene {
     }
 
     /// Runs piton with a place armed.
-    pub(super) fn armed(&self, arguments: &[&str], place: &str) -> Output {
+    pub(crate) fn armed(&self, arguments: &[&str], place: &str) -> Output {
         self.project.command(arguments).env("PITON_FAILPOINT", place).output().expect("piton starts")
     }
 
     /// What must hold whenever piton is not running: nothing is held, every object and journal is
     /// whole, and a second recovery has nothing to do.
-    pub(super) fn assert_sound(&self, told: &str, picture: &Picture) {
+    pub(crate) fn assert_sound(&self, told: &str, picture: &Picture) {
         let left = self.project.root().join(".git");
         let locks: Vec<String> = walkdir::WalkDir::new(&left)
             .into_iter()
@@ -163,13 +165,13 @@ impl Scene {
     }
 
     /// The user goes on working.
-    pub(super) fn assert_usable(&self) {
+    pub(crate) fn assert_usable(&self) {
         self.project.bash("echo probe > probe.txt; git add probe.txt; git commit -qm probe -- probe.txt");
     }
 }
 
 /// Whether a process was killed as an armed place kills.
-pub(super) fn was_killed(output: &Output) -> bool {
+pub(crate) fn was_killed(output: &Output) -> bool {
     output.status.signal() == Some(9)
 }
 

@@ -307,7 +307,7 @@ fn g102_a_hook_that_runs_piton_again_is_told_who_is_at_work() {
     let made = exec(&project, "echo a > a.txt");
     made.assert_end("0 committed -");
     let log = log(&project);
-    assert!(log.starts_with("error: another run is at work here"), "{log}");
+    assert!(log.starts_with("error: this command was started by a step of run"), "{log}");
     assert!(log.ends_with("exit 5\n"), "{log}");
     before.assert_only(&project, &["a.txt"]);
     project.assert_clean();

@@ -101,6 +101,7 @@ fn h24_the_journal_that_a_commit_names_holds_the_decision() {
     let named = project.git(["log", "-1", "--format=%(trailers:key=Piton-Journal,valueonly)"]);
     let decided = journal
         .lines()
+        .filter_map(|line| line.split('\t').next())
         .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
         .find(|line| line["event"]["type"] == "decided")
         .expect("a decision");

@@ -89,7 +89,7 @@ fn all_faults_in_text_are_reported_at_once() {
         codes(&findings),
         ["10:5 XML_SYNTAX", "11:3 XML_SYNTAX", "12:5 XML_SYNTAX", "13:3 XML_SYNTAX", "15:1 DUPLICATE_NAME"]
     );
-    let StepAction::Prose { instruction } = &directive.unwrap().steps[0].action else { panic!("prose") };
+    let StepAction::Prose { instruction, .. } = &directive.unwrap().steps[0].action else { panic!("prose") };
     assert_eq!(instruction, "run <cmd> now\na <b c\nDict<str, int>\nx </i> y");
 }
 
@@ -213,4 +213,35 @@ fn the_element_of_a_foreach_is_known_in_its_step_only() {
     );
     assert_eq!(codes(&findings), ["11:24 UNKNOWN_REFERENCE"]);
     assert_eq!(findings.as_slice()[0].suggestion.as_deref(), Some("did you mean `{input:files}`?"));
+}
+
+#[test]
+fn hooks_that_speak_of_what_piton_does_not_know_are_warned_about() {
+    let hook = |when: &str| {
+        let (directive, findings) = read_content(&format!(
+            "<hooks><hook><when>{when}</when><directive>other</directive></hook></hooks>\n\
+             <inputs><input name=\"a\" type=\"string\">x</input></inputs>\n\
+             <process><step name=\"a\"><action>x</action></step></process>"
+        ));
+        assert_eq!(directive.map(|it| it.hooks.len()), Some(1), "{when}");
+        let told = findings.as_slice().iter().filter(|it| it.code.as_str() != "MISSING_RECOMMENDED_FIELD");
+        told.map(|it| format!("{} {:?} {}", it.column, it.severity, it.message)).collect::<Vec<_>>()
+    };
+    for when in [
+        "step == 'a' and phase == \"before\"",
+        "error and error.code == 'X' and 'm' in error.message",
+        "cost.steps &gt; 10 or cost.seconds &gt; 1.5",
+        "{input:a} == 'x' and not {step:a.done}",
+    ] {
+        assert_eq!(hook(when), [] as [&str; 0], "{when}");
+    }
+    assert_eq!(
+        hook("cost.step &gt; 1 and limits.x"),
+        [
+            "20 Warning piton does not know `cost.step`: it is always null here",
+            "41 Warning piton does not know `limits.x`: it is always null here",
+        ]
+    );
+    assert_eq!(hook("cost.steps * 2"), ["31 Warning expected the end, `and` or `or`, found `*`; the hook never runs"]);
+    assert_eq!(hook("{input:b}"), ["20 Error there is no input `b`"]);
 }

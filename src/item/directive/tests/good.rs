@@ -43,7 +43,7 @@ fn comparisons_may_stand_unescaped_in_attributes() {
 fn markup_in_an_action_is_kept_as_text() {
     let (directive, findings) = read_process("<step name=\"a\"><action>Be <b>bold</b>.</action></step>");
     assert_eq!(codes(&findings), ["9:27 UNESCAPED_MARKUP"]);
-    let StepAction::Prose { instruction } = &directive.unwrap().steps[0].action else { panic!("prose") };
+    let StepAction::Prose { instruction, .. } = &directive.unwrap().steps[0].action else { panic!("prose") };
     assert_eq!(instruction, "Be <b>bold</b>.");
 }
 
@@ -105,7 +105,7 @@ fn the_mark_of_cdata_may_stand_in_cdata() {
     let (directive, findings) =
         read_process("<step name=\"a\"><action><![CDATA[Text after <![CDATA[ is kept.]]></action></step>");
     assert_eq!(codes(&findings), [""; 0]);
-    let StepAction::Prose { instruction } = &directive.unwrap().steps[0].action else { panic!("prose") };
+    let StepAction::Prose { instruction, .. } = &directive.unwrap().steps[0].action else { panic!("prose") };
     assert_eq!(instruction, "Text after <![CDATA[ is kept.");
 }
 
@@ -128,6 +128,16 @@ fn text_beside_an_executable_or_an_action_is_kept() {
     assert_eq!(codes(&findings), [""; 0]);
     let steps = directive.unwrap().steps;
     assert_eq!(steps[0].description, "Look first.");
-    let StepAction::Prose { instruction } = &steps[1].action else { panic!("prose") };
+    let StepAction::Prose { instruction, .. } = &steps[1].action else { panic!("prose") };
     assert_eq!(instruction, "Do it.\n\nThen rest.");
+}
+
+#[test]
+fn scripts_are_migrated_by_a_step() {
+    let (directive, findings) = read_process("<step name=\"a\"><migrate item_id=\"old\"/></step>");
+    assert_eq!(listing(&findings), "");
+    let action = serde_json::to_value(&directive.unwrap().steps[0].action).unwrap();
+    assert_eq!((&action["kind"], &action["verb"]), (&"item".into(), &"migrate".into()));
+    let (_, findings) = read_process("<step name=\"a\"><migrate/></step>");
+    assert!(listing(&findings).contains("MISSING_REQUIRED_FIELD process.step[0].migrate"), "{}", listing(&findings));
 }

@@ -221,7 +221,7 @@ proptest! {
             .steps
             .into_iter()
             .map(|step| match step.action {
-                StepAction::Prose { instruction } => (step.name, instruction),
+                StepAction::Prose { instruction, .. } => (step.name, instruction),
                 other => (step.name, format!("{other:?}")),
             })
             .collect();

@@ -1,0 +1,75 @@
+//! Why what happened cannot be read back, or cannot travel.
+
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::secret::SecretHit;
+use crate::journal::{JournalError, RunId};
+
+/// Everything that can stop an audit.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// The repository cannot be read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A journal, or the folder of the journals, cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The log of a run is not the beginning of its journal.
+    #[error("the log of run `{run}` is not its journal: they differ at entry {entry}")]
+    Diverged {
+        /// The run.
+        run: RunId,
+        /// The first entry that differs, from 1.
+        entry: usize,
+    },
+    /// What is to leave the repository holds what looks like a secret.
+    #[error("{}", secrets(.0))]
+    SecretFound(Vec<(RunId, SecretHit)>),
+    /// A run that was named cannot be pushed.
+    #[error("run `{run}` cannot be pushed: {reason}")]
+    StaysHere {
+        /// The run.
+        run: RunId,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+impl AuditError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Checkpoint(err) => err.code(),
+            Self::Journal(err) => err.code(),
+            Self::Diverged { .. } => "LOG_MISMATCH",
+            Self::SecretFound(_) => "SECRET_FOUND",
+            Self::StaysHere { .. } => "NOT_PUSHABLE",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Checkpoint(err) => err.hint(),
+            Self::Journal(err) => err.hint(),
+            Self::Diverged { run, .. } => Some(format!(
+                "`piton verify {run}` says which of them fits the commits; `git update-ref -d refs/piton/runs/{run}/log` \
+                 removes a log that was made up"
+            )),
+            Self::SecretFound(_) => Some(
+                "nothing was pushed; if it is no secret, allow it by its fingerprint with `checkpoint.secrets_allowed`"
+                    .to_owned(),
+            ),
+            Self::StaysHere { .. } => Some("`piton log` shows which runs there are and how they ended".to_owned()),
+        }
+    }
+}
+
+fn secrets(hits: &[(RunId, SecretHit)]) -> String {
+    let listed: Vec<String> = hits
+        .iter()
+        .take(5)
+        .map(|(run, hit)| format!("{} in line {} of the log of run `{run}` ({})", hit.rule, hit.line, hit.fingerprint))
+        .collect();
+    let more = if hits.len() > 5 { format!(" and {} more", hits.len() - 5) } else { String::new() };
+    format!("{}{more}", listed.join(", "))
+}

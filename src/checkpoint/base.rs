@@ -1,0 +1,46 @@
+//! Moving the state before a step over what others have recorded since.
+
+use super::checkpointer::Checkpointer;
+use super::delta::Change;
+use super::error::CheckpointError;
+use super::merge::{Merged, three_way};
+use super::object::ObjectId;
+use super::objects::Objects;
+use super::snapshot::{Head, Snapshot};
+use super::tree::{self, Edits};
+
+impl Checkpointer {
+    /// The state before a step as it would be if these changes and commits had been there.
+    ///
+    /// Where the step had changed the same file before them, its own lines stay out, if they can be told apart.
+    pub fn move_base(
+        &self,
+        before: &Snapshot,
+        changes: &[Change],
+        commits: &[ObjectId],
+    ) -> Result<Snapshot, CheckpointError> {
+        let repository = self.repository();
+        let now = repository.head()?;
+        let is_there = |commit: &&ObjectId| now.commit.is_some_and(|tip| repository.leads_to(tip, **commit));
+        let commit = commits.iter().rev().find(is_there).copied().or(before.head.commit);
+        let head = Head { commit, ..before.head.clone() };
+        let objects = Objects::of(&repository.git)?;
+        let edited = |base: ObjectId| -> Result<ObjectId, CheckpointError> {
+            let mut edits = Edits::new();
+            for change in changes {
+                let there = tree::find(&objects, base, &change.path)?;
+                let entry = match three_way(&objects, change.before, there, change.after)? {
+                    Merged::Clean(entry) => entry,
+                    Merged::Overlap => change.after,
+                };
+                edits.insert(change.path.clone(), entry);
+            }
+            tree::edit(&objects, base, &edits)
+        };
+        let tree = edited(before.tree)?;
+        let index_tree = if commits.is_empty() { before.index_tree } else { edited(before.index_tree)? };
+        let commit = self.snapshot_commit(&objects, &head, tree, index_tree)?;
+        objects.sync()?;
+        Ok(Snapshot { tree, index_tree, head, commit, ..before.clone() })
+    }
+}

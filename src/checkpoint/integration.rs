@@ -1,0 +1,226 @@
+//! Bringing the commits of another branch home: one tree for the branch, the index and the work tree.
+//!
+//! Merging happens in memory. What the user has not committed stays on top of it, three-way where it
+//! is in the same file; where that cannot be, the file is named and nothing is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use git2::{ErrorCode, MergeOptions};
+
+use super::attributes::{self, Conversion};
+use super::checkpointer::Checkpointer;
+use super::commit::CommitPlan;
+use super::delta::{Change, count_lines};
+use super::error::CheckpointError;
+use super::merge::{Merged, three_way};
+use super::object::{Entry, FileMode, ObjectId};
+use super::objects::Objects;
+use super::path::RepoPath;
+use super::repository::Repository;
+use super::reset::permissions;
+use super::restore::{Placement, Plan};
+use super::reversal::blocked;
+use super::snapshot::{Head, PermissionKind, Snapshot};
+use super::staging::{self, OnOverlap};
+use super::tree::{self, Edits};
+
+/// What came of merging two commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// The files of both.
+    Clean(ObjectId),
+    /// The files that both changed, in the same lines or in ways that exclude each other.
+    Conflicts(Vec<RepoPath>),
+}
+
+/// What is to be done for a branch to hold a tree.
+#[derive(Clone, Debug)]
+pub struct Integration {
+    /// What to write to the work tree.
+    pub plan: Plan,
+    /// What the commit holds.
+    pub commit: CommitPlan,
+    /// Files in which the user has work of their own, on disk or staged, that excludes this.
+    pub overlaps: Vec<RepoPath>,
+}
+
+impl Repository {
+    /// The newest commit that two others have in common.
+    pub fn merge_base(&self, one: ObjectId, other: ObjectId) -> Result<Option<ObjectId>, CheckpointError> {
+        match self.git.merge_base(one.into(), other.into()) {
+            Ok(id) => Ok(Some(id.into())),
+            Err(err) if err.code() == ErrorCode::NotFound => Ok(None),
+            Err(err) => Err(CheckpointError::git("read the history")(err)),
+        }
+    }
+
+    /// Merges two commits in memory.
+    pub fn merge(&self, ours: ObjectId, theirs: ObjectId) -> Result<Merge, CheckpointError> {
+        let merging = || CheckpointError::git("merge two commits");
+        let commit = |id: ObjectId| self.git.find_commit(id.into()).map_err(merging());
+        let mut options = MergeOptions::new();
+        options.find_renames(true);
+        let mut index = self.git.merge_commits(&commit(ours)?, &commit(theirs)?, Some(&options)).map_err(merging())?;
+        if index.has_conflicts() {
+            let mut paths = BTreeSet::new();
+            for conflict in index.conflicts().map_err(merging())? {
+                let conflict = conflict.map_err(merging())?;
+                let sides = [conflict.ancestor, conflict.our, conflict.their].into_iter().flatten();
+                paths.extend(sides.map(|entry| RepoPath::from_bytes(entry.path)));
+            }
+            return Ok(Merge::Conflicts(paths.into_iter().collect()));
+        }
+        let merged = ObjectId::from(index.write_tree_to(&self.git).map_err(merging())?);
+        let objects = Objects::of(&self.git)?;
+        let base = self.tree_of(Some(ours))?;
+        // Files that nobody changed keep their entries as they are, old spellings of modes included.
+        let edits: Edits = tree::differences(&objects, base, merged)?
+            .into_iter()
+            .filter(|(_, before, after)| before != after)
+            .map(|(path, _, after)| (path, after))
+            .collect();
+        let tree = tree::edit(&objects, base, &edits)?;
+        // Libgit2 wrote these by itself, and does not see to it that they are on disk.
+        for (path, entry) in &edits {
+            for id in tree::folders_to(&objects, tree, path)?.into_iter().chain(entry.map(|entry| entry.id)) {
+                objects.adopt(id);
+            }
+        }
+        objects.sync()?;
+        Ok(Merge::Clean(tree))
+    }
+
+    /// A branch of a remote that has a commit.
+    pub fn published_by(&self, commit: ObjectId) -> Result<Option<String>, CheckpointError> {
+        let reading = || CheckpointError::git("read the branches");
+        for found in self.git.references_glob("refs/remotes/*").map_err(reading())? {
+            let found = found.map_err(reading())?;
+            if let Ok(tip) = found.peel_to_commit()
+                && self.leads_to(tip.id().into(), commit)
+            {
+                let name = String::from_utf8_lossy(found.name_bytes()).into_owned();
+                return Ok(Some(name.strip_prefix("refs/remotes/").unwrap_or(&name).to_owned()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Checkpointer {
+    /// Works out how the branch, the index and the work tree get a tree, given what is there now.
+    pub fn plan_integration(
+        &mut self,
+        now: &Snapshot,
+        tree: ObjectId,
+        parents: Vec<ObjectId>,
+    ) -> Result<Integration, CheckpointError> {
+        self.refresh_index()?;
+        let objects = Objects::of(&self.repository.git)?;
+        let head_tree = self.repository.tree_of(now.head.commit)?;
+        let commit = self.plan_tree(&objects, now.head.clone(), tree, parents)?;
+        let (old_contents, new_contents) =
+            (self.on_disk(&objects, head_tree, &commit)?, self.on_disk(&objects, tree, &commit)?);
+        let mut overlaps = Vec::new();
+        let mut plan = Plan::default();
+        for Change { path, before, after, .. } in &commit.changes {
+            let is_link = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
+            let is_outside = now.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path));
+            match (is_link(before), is_link(after)) {
+                (false, false) if !is_outside => {}
+                // The files of another repository are its own.
+                (true, true | false) if after.is_none() || is_link(after) => {
+                    plan.repositories.push(path.clone());
+                    continue;
+                }
+                (false, true) if before.is_none() && !is_outside => {
+                    plan.repositories.push(path.clone());
+                    plan.folders_made.push((path.clone(), now.permissions.of(path, PermissionKind::Folder)));
+                    continue;
+                }
+                _ => {
+                    overlaps.push(path.clone());
+                    continue;
+                }
+            }
+            let current = tree::find(&objects, now.tree, path)?;
+            let clean = attributes::clean(&self.repository, &objects, self.conversion, path, current)?;
+            let (old, new) = (raw(&old_contents, path, *before), raw(&new_contents, path, *after));
+            let merged = match clean {
+                clean if clean == *before => Merged::Clean(new),
+                clean if clean == *after => Merged::Clean(current),
+                _ => three_way(&objects, old, current, new)?,
+            };
+            match merged {
+                Merged::Overlap => overlaps.push(path.clone()),
+                Merged::Clean(target) if target == current => {}
+                Merged::Clean(target) => {
+                    let permissions = target.map_or(0, |target| permissions(now, path, current, target));
+                    plan.files.push(Placement { path: path.clone(), expected: current, target, permissions });
+                }
+            }
+        }
+        objects.sync()?;
+        overlaps.extend(blocked(&objects, now, &plan)?);
+        overlaps.extend(plan.conflicts(&self.work_tree, self.executable())?);
+        match staging::of_commit(&objects, &self.index, &commit, head_tree, &|_, _| None, OnOverlap::Refuse) {
+            Ok(_) => {}
+            Err(CheckpointError::DirtyOverlap(staged)) => overlaps.extend(staged),
+            Err(err) => return Err(err),
+        }
+        overlaps.sort();
+        overlaps.dedup();
+        plan.remove_emptied_folders(&objects, tree)?;
+        Ok(Integration { plan, commit, overlaps })
+    }
+
+    /// The plan of a commit that gives the branch a tree, whose files the index follows.
+    pub fn plan_of_tree(
+        &self,
+        head: Head,
+        tree: ObjectId,
+        parents: Vec<ObjectId>,
+    ) -> Result<CommitPlan, CheckpointError> {
+        self.plan_tree(&Objects::of(&self.repository.git)?, head, tree, parents)
+    }
+
+    fn plan_tree(
+        &self,
+        objects: &Objects<'_>,
+        head: Head,
+        tree: ObjectId,
+        parents: Vec<ObjectId>,
+    ) -> Result<CommitPlan, CheckpointError> {
+        let mut changes = Vec::new();
+        let mut cleaned = BTreeMap::new();
+        for (path, before, after) in tree::differences(objects, self.repository.tree_of(head.commit)?, tree)? {
+            let (insertions, deletions) = count_lines(objects, before, after)?;
+            cleaned.insert(path.clone(), (before, after));
+            changes.push(Change { path, before, after, insertions, deletions });
+        }
+        Ok(CommitPlan { head, parents, adopted: Vec::new(), changes, tree, cleaned })
+    }
+
+    /// The files of a commit as they belong on disk, where that is not how git stores them.
+    fn on_disk(
+        &self,
+        objects: &Objects<'_>,
+        tree: ObjectId,
+        commit: &CommitPlan,
+    ) -> Result<BTreeMap<RepoPath, ObjectId>, CheckpointError> {
+        if self.conversion == Conversion::None {
+            return Ok(BTreeMap::new());
+        }
+        let mut files = Vec::new();
+        for change in &commit.changes {
+            if tree::find(objects, tree, &change.path)?.is_some_and(|entry| entry.mode.is_file()) {
+                files.push(change.path.clone());
+            }
+        }
+        self.converted(objects, tree, &files)
+    }
+}
+
+/// An entry with the content that belongs on disk.
+fn raw(contents: &BTreeMap<RepoPath, ObjectId>, path: &RepoPath, entry: Option<Entry>) -> Option<Entry> {
+    entry.map(|entry| Entry { id: contents.get(path).copied().unwrap_or(entry.id), ..entry })
+}

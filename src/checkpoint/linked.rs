@@ -1,0 +1,217 @@
+//! Linked worktrees: further work trees of the same repository, each on a branch of its own.
+//!
+//! Made and removed by the `git` program, without the user's hooks and never by force: what is in no
+//! commit is not removed with a worktree. [`LinkedWorktree`] is the type to read first.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use git2::{ErrorCode, Oid, WorktreeLockStatus};
+
+use super::commit::sync_ref;
+use super::error::CheckpointError;
+use super::files::read_if_there;
+use super::git_cli::{GitOutput, GitProgram};
+use super::object::{FileMode, ObjectId};
+use super::objects::Objects;
+use super::path::RepoPath;
+use super::repository::Repository;
+use super::tree;
+
+/// Writing the files of a large repository takes its time, with filters even more.
+const LIMIT: Duration = Duration::from_mins(30);
+
+/// The variables of the process.
+type Variables = BTreeMap<OsString, OsString>;
+
+/// A work tree beside the first one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkedWorktree {
+    /// Where its files are.
+    pub path: PathBuf,
+    /// Its data: index, HEAD, and piton's own folder.
+    pub git_dir: PathBuf,
+    /// The full name of its branch; none when HEAD is detached or cannot be read.
+    pub branch: Option<String>,
+    /// Whether its files are there.
+    pub exists: bool,
+    /// Whether somebody locked it (`git worktree lock`).
+    pub is_locked: bool,
+}
+
+/// What became of a worktree that was to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// It is gone.
+    Removed,
+    /// It holds work that is in no commit.
+    Uncommitted(Vec<RepoPath>),
+    /// Git does not let go of it.
+    Refused(String),
+}
+
+impl Repository {
+    /// The worktrees beside the first one.
+    pub fn linked_worktrees(&self) -> Result<Vec<LinkedWorktree>, CheckpointError> {
+        let reading = || CheckpointError::git("read the worktrees");
+        let mut found = Vec::new();
+        for name in self.git.worktrees().map_err(reading())?.iter().flatten().flatten() {
+            // Somebody may have removed it since.
+            let Ok(worktree) = self.git.find_worktree(name) else { continue };
+            let git_dir = self.git.commondir().join("worktrees").join(name);
+            let path = worktree.path();
+            found.push(LinkedWorktree {
+                path: std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()),
+                branch: checked_out(&git_dir)?,
+                git_dir,
+                exists: path.is_dir(),
+                is_locked: !matches!(worktree.is_locked(), Ok(WorktreeLockStatus::Unlocked)),
+            });
+        }
+        Ok(found)
+    }
+
+    /// Makes a worktree on a new branch at a commit. If that fails, neither is left behind.
+    pub fn add_worktree(
+        &self,
+        variables: &Variables,
+        path: &Path,
+        branch: &str,
+        commit: ObjectId,
+    ) -> Result<(), CheckpointError> {
+        if self.find_branch(branch)?.is_some() {
+            let reason = format!("there is a branch `{branch}` already");
+            return Err(CheckpointError::GitProgram { doing: "worktree add", reason });
+        }
+        let id = commit.to_string();
+        let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        let arguments: [&OsStr; 7] = [
+            "worktree".as_ref(),
+            "add".as_ref(),
+            "--no-track".as_ref(),
+            "-b".as_ref(),
+            short.as_ref(),
+            path.as_os_str(),
+            id.as_ref(),
+        ];
+        let output = run_git(variables, self.git_dir(), self.top(), "worktree add", &arguments)?;
+        if output.succeeded {
+            return sync_ref(self, branch);
+        }
+        // Git makes the branch first, and leaves it when the rest fails.
+        self.remove_branch(branch, commit)?;
+        Err(CheckpointError::GitProgram { doing: "worktree add", reason: output.reason })
+    }
+
+    /// Removes a worktree, unless that would lose something. Ignored files go with it.
+    pub fn remove_worktree(
+        &self,
+        variables: &Variables,
+        worktree: &LinkedWorktree,
+    ) -> Result<Removal, CheckpointError> {
+        if worktree.exists {
+            let uncommitted = self.uncommitted_in(variables, worktree)?;
+            if !uncommitted.is_empty() {
+                return Ok(Removal::Uncommitted(uncommitted));
+            }
+        }
+        let arguments: [&OsStr; 3] = ["worktree".as_ref(), "remove".as_ref(), worktree.path.as_os_str()];
+        let output = run_git(variables, self.git_dir(), self.top(), "worktree remove", &arguments)?;
+        Ok(if output.succeeded { Removal::Removed } else { Removal::Refused(output.reason) })
+    }
+
+    /// What a worktree holds that is in no commit: modified, staged, or neither tracked nor ignored.
+    pub fn uncommitted_in(
+        &self,
+        variables: &Variables,
+        worktree: &LinkedWorktree,
+    ) -> Result<Vec<RepoPath>, CheckpointError> {
+        let arguments =
+            ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=none"]
+                .map(OsStr::new);
+        let output = run_git(variables, &worktree.git_dir, &worktree.path, "status", &arguments)?;
+        if !output.succeeded {
+            return Err(CheckpointError::GitProgram { doing: "status", reason: output.reason });
+        }
+        let lines = output.stdout.split(|byte| *byte == 0).filter_map(|line| line.get(3..));
+        Ok(lines.filter(|path| !path.is_empty()).map(RepoPath::from_bytes).collect())
+    }
+
+    /// Whether the files of a commit include other repositories, which a new worktree does not get.
+    pub fn has_submodules(&self, commit: ObjectId) -> Result<bool, CheckpointError> {
+        let objects = Objects::of(&self.git)?;
+        let tree = self.tree_of(Some(commit))?;
+        let modules = tree::find(&objects, tree, &RepoPath::from_bytes(b".gitmodules".as_slice()))?;
+        Ok(modules.is_some_and(|entry| entry.mode != FileMode::Gitlink))
+    }
+
+    /// Where a branch is.
+    pub fn find_branch(&self, name: &str) -> Result<Option<ObjectId>, CheckpointError> {
+        match self.git.refname_to_id(name) {
+            Ok(id) => Ok(Some(id.into())),
+            Err(err) if err.code() == ErrorCode::NotFound => Ok(None),
+            Err(err) => Err(CheckpointError::git("read the branch")(err)),
+        }
+    }
+
+    /// Makes a branch; it does not matter when it is there already, at the same commit.
+    pub fn make_branch(&self, name: &str, commit: ObjectId) -> Result<(), CheckpointError> {
+        match self.find_branch(name)? {
+            Some(found) if found == commit => Ok(()),
+            Some(found) => Err(CheckpointError::HeadMoved { expected: None, found: Some(found) }),
+            None => {
+                let making = CheckpointError::git("make the branch");
+                self.git.reference(name, commit.into(), false, "piton: finish").map_err(making)?;
+                sync_ref(self, name)
+            }
+        }
+    }
+
+    /// Removes a branch that is still at a commit and that no worktree has checked out.
+    pub fn remove_branch(&self, name: &str, commit: ObjectId) -> Result<(), CheckpointError> {
+        let removing = || CheckpointError::git("remove the branch");
+        let is_used = self.linked_worktrees()?.iter().any(|worktree| worktree.branch.as_deref() == Some(name))
+            || checked_out(self.git.commondir())?.as_deref() == Some(name);
+        match self.git.find_reference(name) {
+            // Deleting compares once more with what was read.
+            Ok(mut found) if !is_used && found.target() == Some(Oid::from(commit)) => {
+                found.delete().map_err(removing())
+            }
+            Ok(_) => Ok(()),
+            Err(err) if err.code() == ErrorCode::NotFound => Ok(()),
+            Err(err) => Err(removing()(err)),
+        }
+    }
+}
+
+/// The branch that HEAD names. Read by hand: libgit2 does not open a worktree whose files are gone.
+fn checked_out(git_dir: &Path) -> Result<Option<String>, CheckpointError> {
+    let head = read_if_there(&git_dir.join("HEAD"))?.unwrap_or_default();
+    let name = head.strip_prefix(b"ref: ").map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned());
+    Ok(name)
+}
+
+/// Runs git in one of the worktrees.
+fn run_git(
+    variables: &Variables,
+    git_dir: &Path,
+    work_tree: &Path,
+    doing: &'static str,
+    arguments: &[&OsStr],
+) -> Result<GitOutput, CheckpointError> {
+    // Without hooks; with paths that any git understands; and untracked files count, whatever the user's
+    // settings say about showing them: `git worktree remove` asks `git status`.
+    let settings = [
+        "-c",
+        "core.hooksPath=/dev/null",
+        "-c",
+        "worktree.useRelativePaths=false",
+        "-c",
+        "status.showUntrackedFiles=normal",
+    ]
+    .map(OsStr::new);
+    let arguments = [settings.as_slice(), arguments].concat();
+    GitProgram::new(variables.clone(), git_dir, work_tree).run(doing, &arguments, &[], None, LIMIT)
+}

@@ -1,0 +1,334 @@
+//! Driving a run from the terminal until it is done or somebody else is needed.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use super::render;
+use super::show::dedented;
+use super::ui::{Format, Ui, elapsed};
+use crate::error::{Error, ExitStatus};
+use crate::exec::call::Progress as CallProgress;
+use crate::exec::supervisor::Stream;
+use crate::journal::event::{Event, Resolution, StepKind, Wait};
+use crate::journal::summary::{CheckpointStatus, ErrorSummary, RunStatus, RunSummary, StepStatus, StepSummary};
+use crate::run::directive::{Input, Progress, Run, Waiting};
+use crate::run::error::way_on;
+
+/// From here on somebody wonders how long it took, also when reading it later.
+const LONG: Duration = Duration::from_secs(10);
+
+/// A terminal in front of a run.
+pub(super) struct Driver<'u> {
+    ui: RefCell<&'u mut Ui>,
+    line: RefCell<StepLine>,
+    attempt: RefCell<Attempt>,
+    started: Instant,
+}
+
+/// What is known about the step that runs, for its line.
+#[derive(Default)]
+struct StepLine {
+    name: String,
+    started: Option<Instant>,
+    is_checkpoint: bool,
+    outcome: Option<String>,
+    /// What it changed, in numbers.
+    found: Option<String>,
+    /// Why that was left as it is.
+    kept: Option<String>,
+    notes: Vec<String>,
+}
+
+/// Which attempt a step that failed before is at.
+#[derive(Default)]
+struct Attempt {
+    name: String,
+    number: u32,
+}
+
+impl<'u> Driver<'u> {
+    pub(super) fn new(ui: &'u mut Ui) -> Self {
+        Self { ui: RefCell::new(ui), line: RefCell::default(), attempt: RefCell::default(), started: Instant::now() }
+    }
+
+    pub(super) fn warn(&self, text: &str) {
+        self.ui.borrow_mut().warning(text);
+    }
+
+    pub(super) fn note(&self, text: &str) {
+        self.ui.borrow_mut().note(text);
+    }
+
+    pub(super) fn hint(&self, text: &str) {
+        self.ui.borrow_mut().hint(text);
+    }
+
+    /// Shows an event: as JSON, or as the line of a step once it has ended.
+    pub(super) fn event(&self, event: &Event) {
+        let mut ui = self.ui.borrow_mut();
+        if ui.format() == Format::Json {
+            ui.json_now(event);
+            return;
+        }
+        let mut line = self.line.borrow_mut();
+        match event {
+            Event::StepStarted { name, kind, .. } => {
+                let name = self.attempt.borrow_mut().label(name);
+                ui.begin_live(&name);
+                let is_checkpoint = matches!(kind, StepKind::Checkpoint { .. });
+                *line = StepLine { name, started: Some(Instant::now()), is_checkpoint, ..StepLine::default() };
+            }
+            Event::Committed { commit, message, files_changed, insertions, deletions, notes, .. } => {
+                let stat = render::stat(*files_changed, *insertions, *deletions);
+                let summary = message.lines().next().unwrap_or_default();
+                line.outcome = Some(format!("{} {summary} ({stat})", commit.short()));
+                line.notes.extend(notes.iter().cloned());
+            }
+            Event::RolledBack { paths, .. } => {
+                line.outcome = Some(format!("rolled back {}", render::files(*paths)));
+                line.notes.extend(render::roll_back_notes(event));
+            }
+            Event::ChangesFound { delta, outside, .. } => {
+                let count = delta.changes.len() as u64;
+                line.found = (count > 0).then(|| render::stat(count, delta.insertions(), delta.deletions()));
+                line.notes.extend(render::found_notes(delta, outside));
+            }
+            Event::NoChanges { .. } if line.is_checkpoint => line.outcome = Some("nothing to commit".to_owned()),
+            Event::CheckpointFailed { .. } => line.outcome = Some("no checkpoint; the changes stay".to_owned()),
+            Event::CheckpointSkipped { reason, .. } => line.kept = Some(reason.clone()),
+            Event::Waiting { .. } | Event::RunFinished(_) => ui.end_live(),
+            Event::StepFinished { status, .. } => line.end(&mut ui, *status),
+            Event::StepSkipped { name, reason } => ui.note(&format!("- {name}  skipped: {reason}")),
+            Event::LoopStarted { name, elements } if elements.is_empty() => {
+                ui.note(&format!("- {name}  nothing to do: the list is empty"));
+            }
+            Event::Resolved { name, then, error } => self.resolved(&mut ui, name, *then, error.as_ref()),
+            Event::DirectiveStarted { name, directive, hook, .. } if !name.is_empty() => {
+                let why = if hook.is_some() { "hook" } else { "directive" };
+                let name = self.attempt.borrow_mut().label(name);
+                ui.note(&format!("> {name}  {why} {directive}"));
+            }
+            Event::Recovered { .. } => render::event(&mut ui, event),
+            _ => {}
+        }
+    }
+
+    fn resolved(&self, ui: &mut Ui, name: &str, then: Resolution, error: Option<&ErrorSummary>) {
+        let why = error.map(|error| error.message.as_str()).unwrap_or_default();
+        match then {
+            Resolution::Retry => {
+                let mut attempt = self.attempt.borrow_mut();
+                attempt.failed(name);
+                ui.note(&format!("  {why}; it is tried again"));
+                // There may be a pause before.
+                ui.begin_live(&attempt.label(name));
+            }
+            Resolution::GoOn => ui.note(&format!("  {why}; the run goes on")),
+            // The failure that ends a run is told at its end.
+            Resolution::Stop | Resolution::Abort => {}
+        }
+    }
+
+    /// Knows the step that a run is taken up in.
+    pub(super) fn begin(&self, name: String) {
+        *self.line.borrow_mut() = StepLine { name, ..StepLine::default() };
+    }
+
+    fn listen(&self, progress: CallProgress<'_>) {
+        let mut ui = self.ui.borrow_mut();
+        match progress {
+            CallProgress::Preparing(text) => {
+                ui.note(text);
+                ui.begin_live(text);
+            }
+            // What a tool prints is its result, for the steps after it.
+            CallProgress::Output(Stream::Stdout, _) => {}
+            CallProgress::Output(Stream::Stderr, bytes) => ui.relay_talk(bytes),
+        }
+    }
+}
+
+impl Attempt {
+    fn failed(&mut self, name: &str) {
+        self.number = if self.name == name { self.number + 1 } else { 2 };
+        name.clone_into(&mut self.name);
+    }
+
+    /// The name of a step, with the number of the attempt from the second on.
+    fn label(&mut self, name: &str) -> String {
+        let is_inside = name.strip_prefix(&*self.name).is_some_and(|rest| rest.starts_with('/'));
+        if self.name == name {
+            return format!("{name} (attempt {})", self.number);
+        }
+        if !is_inside {
+            *self = Self::default();
+        }
+        name.to_owned()
+    }
+}
+
+impl StepLine {
+    fn end(&mut self, ui: &mut Ui, status: StepStatus) {
+        ui.end_live();
+        let Self { name, started, outcome, found, kept, notes, .. } = std::mem::take(self);
+        let is_done = status == StepStatus::Succeeded;
+        let (left, why) = match (found, kept) {
+            (Some(stat), Some(_)) if is_done => (Some(format!("changed {stat}, not committed yet")), None),
+            (Some(stat), Some(why)) => (Some(format!("changed {stat}, kept")), Some(why)),
+            _ => (None, None),
+        };
+        let outcome = outcome.or(left).map(|text| format!("  {text}")).unwrap_or_default();
+        let took = started.map(|started| told_time(ui, started.elapsed())).unwrap_or_default();
+        let took = if took.is_empty() { took } else { format!("  {took}") };
+        let line = format!("{name}{outcome}{took}");
+        match status {
+            StepStatus::Succeeded => ui.success(&line),
+            StepStatus::CutOff => ui.note(&format!("- {line}  is run again")),
+            _ => ui.failure(&line),
+        }
+        for note in notes {
+            ui.note(&format!("  {note}"));
+        }
+        if let Some(why) = why {
+            ui.detail(&format!("  {why}"));
+        }
+    }
+}
+
+/// How long something took, where a person watches or may wonder.
+fn told_time(ui: &Ui, took: Duration) -> String {
+    if ui.is_live() || took >= LONG { elapsed(took) } else { String::new() }
+}
+
+/// Lets a run go on until it is done, or waits for what this terminal cannot give.
+pub(super) fn to_the_end(driver: &Driver<'_>, mut run: Run<'_, '_>, first: Input) -> Result<ExitStatus, Error> {
+    let mut input = first;
+    loop {
+        match run.advance(input, &mut |progress| driver.listen(progress)) {
+            Ok(Progress::Stepped) => input = Input::Go,
+            Ok(Progress::Done(summary)) => return driver.done(&summary),
+            Ok(Progress::Waiting(waiting)) => {
+                let Some(answer) = driver.ask(&run, &waiting)? else {
+                    let summary = run.pause()?;
+                    return Ok(driver.waits(&waiting, &summary));
+                };
+                input = answer;
+            }
+            Err(err) => {
+                let id = run.id();
+                let is_interrupted = err.is_interrupted();
+                let Some(summary) = run.suspend(&err)? else { return Err(err.into()) };
+                if is_interrupted {
+                    driver.done(&summary)?;
+                    return Ok(Error::from(err).exit_status());
+                }
+                // Its last line has said it.
+                if driver.ui.borrow().format() == Format::Json {
+                    return Ok(Error::from(err).exit_status());
+                }
+                // Whoever typed something wrong has changed nothing.
+                if !err.is_usage() {
+                    driver.hint(&format!("the run can be taken up again: `piton resume {id}`"));
+                }
+                return Err(err.into());
+            }
+        }
+    }
+}
+
+impl Driver<'_> {
+    /// Asks whoever sits at the terminal, if it is a question and somebody does.
+    fn ask(&self, run: &Run<'_, '_>, waiting: &Waiting) -> Result<Option<Input>, Error> {
+        if waiting.wait != Wait::Changes {
+            return Ok(None);
+        }
+        let Some(diff) = run.open_diff()? else { return Ok(None) };
+        self.ui.borrow_mut().decide(&waiting.name, &diff)
+    }
+
+    fn waits(&self, waiting: &Waiting, summary: &RunSummary) -> ExitStatus {
+        let mut ui = self.ui.borrow_mut();
+        if ui.format() == Format::Human {
+            show_waiting(&mut ui, waiting);
+        }
+        render::end(&mut ui, summary)
+    }
+
+    fn done(&self, summary: &RunSummary) -> Result<ExitStatus, Error> {
+        let mut ui = self.ui.borrow_mut();
+        if ui.format() == Format::Json {
+            return Ok(render::end(&mut ui, summary));
+        }
+        for (name, value) in &summary.outputs {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            ui.line(&format!("{name}: {text}"))?;
+        }
+        if !summary.uncommitted.is_empty() {
+            let paths = crate::checkpoint::path::listed(&summary.uncommitted);
+            ui.warning(&format!("changed and not committed: {paths}"));
+            ui.hint("`piton checkpoint` commits what steps have left, `piton undo` takes it back");
+        }
+        let line = told(summary, &told_time(&ui, self.started.elapsed()));
+        match summary.status {
+            RunStatus::Succeeded => ui.success(&line),
+            _ => ui.failure(&line),
+        }
+        Ok(render::end(&mut ui, summary))
+    }
+}
+
+/// Says what a run waits for and how it goes on.
+pub(super) fn show_waiting(ui: &mut Ui, waiting: &Waiting) {
+    let name = &waiting.name;
+    match &waiting.wait {
+        Wait::Work { instruction, checks, outside } => {
+            ui.note(&format!("step `{name}` waits for you:\n"));
+            for line in dedented(instruction).lines() {
+                ui.note(&format!("    {line}"));
+            }
+            if !checks.is_empty() {
+                ui.note("\n  afterwards this has to hold:");
+                for check in checks {
+                    ui.note(&format!("    - {}", check.trim()));
+                }
+            }
+            if !outside.is_empty() {
+                let paths = crate::checkpoint::path::listed(outside);
+                ui.warning(&format!("changed, although the directive does not allow it: {paths}"));
+                ui.hint("put them back, allow them with <write>, or name what belongs to the step with `--paths`");
+            }
+            ui.note("");
+        }
+        Wait::Person { gate, question } => {
+            ui.note(&format!("step `{name}` waits for a person ({gate}):\n"));
+            dedented(question).lines().for_each(|line| ui.note(&format!("    {line}")));
+            ui.note("");
+        }
+        Wait::Changes => {
+            ui.note(&format!("step `{name}` waits for a decision about its changes: `piton diff` shows them"));
+        }
+        Wait::Indeterminate { reason } => ui.warning(&format!("step `{name}`: {reason}")),
+        Wait::Unknown => ui.note(&format!("step `{name}` waits for something that a newer piton knows")),
+    }
+    ui.hint(&way_on(waiting));
+}
+
+/// "release succeeded: 3 steps, 2 commits, 4.2 s (run …)".
+fn told(summary: &RunSummary, took: &str) -> String {
+    let directive = summary.directive.as_deref().unwrap_or_default();
+    let name = directive.split('@').next().unwrap_or_default();
+    let status = match summary.status {
+        RunStatus::Succeeded => "succeeded",
+        RunStatus::Failed => "failed",
+        RunStatus::Denied => "was denied",
+        RunStatus::Waiting => "waits",
+        RunStatus::Cancelled => "was cancelled",
+    };
+    let is_commit = |status: CheckpointStatus| status == CheckpointStatus::Committed;
+    let made = |step: &&StepSummary| step.checkpoint.as_ref().is_some_and(|checkpoint| is_commit(checkpoint.status));
+    let commits = summary.steps.iter().filter(made).count();
+    let ran = summary.steps.iter().filter(|step| step.status != StepStatus::Skipped).count();
+    let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let took = if took.is_empty() { String::new() } else { format!(", {took}") };
+    format!("{name} {status}: {}, {}{took} (run {})", count(ran, "step"), count(commits, "commit"), summary.run_id)
+}

@@ -1,0 +1,45 @@
+//! `piton fetch`: runs that happened in other clones.
+
+use super::past;
+use super::ui::{Format, Ui};
+use crate::audit::travel;
+use crate::checkpoint::remote::Remote;
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::run::error::RunError;
+use crate::run::session::open_repository;
+
+/// Brings the logs of runs from another repository
+///
+/// `piton log` lists them, `piton show` tells of their steps, and `piton verify --all` checks them
+/// against the commits that are here. Nothing of them can be undone: their snapshots stay where they
+/// were run. Branches are not fetched: `git fetch` does that. A log that does not continue the one
+/// that is here is refused.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton fetch origin
+  piton verify --all
+  piton log --format json")]
+pub(super) struct FetchArguments {
+    /// A remote of git, or a URL.
+    #[arg(value_name = "REMOTE")]
+    remote: String,
+}
+
+pub(super) fn run(arguments: &FetchArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let repository = open_repository(ctx).map_err(RunError::from)?;
+    let address = past::remote_address(ctx, &arguments.remote);
+    let remote = Remote::open(&repository, ctx.environment.variables(), &address).map_err(RunError::from)?;
+    let done = travel::fetch(&repository, &remote).map_err(RunError::from)?;
+    if ui.format() == Format::Json {
+        ui.json(&done)?;
+    } else if done.fetched.is_empty() && done.attestations == 0 {
+        ui.success(&format!("everything is up to date with `{}`: {}", done.remote, past::runs(done.up_to_date)));
+    } else {
+        let what = past::travellers(done.fetched.len(), done.attestations);
+        ui.success(&format!("fetched {what} from `{}`", done.remote));
+        ui.hint("`piton verify --all` checks them");
+    }
+    Ok(ExitStatus::Success)
+}

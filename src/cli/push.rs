@@ -1,0 +1,83 @@
+//! `piton push`: runs on their way to another repository.
+
+use super::past;
+use super::ui::{Format, Ui};
+use crate::audit::reference;
+use crate::audit::trail;
+use crate::audit::travel::{self, OnSecret, Pushed};
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::remote::Remote;
+use crate::checkpoint::secret::Scanner;
+use crate::config::SecretPolicy;
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::journal;
+use crate::run::error::RunError;
+use crate::run::session::open_repository;
+
+/// Sends the logs of runs to another repository
+///
+/// A log is a run's journal without what is private: `refs/piton/runs/RUN/log` names the steps, tools,
+/// permissions, changed files and commits, and shows hashes in the place of parameters, inputs and
+/// outputs. Command lines, paths of this machine and snapshots stay here. Branches are not pushed:
+/// `git push` does that. Logs are only ever continued, never replaced. What looks like a secret stops
+/// the push.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton push origin              Every run that has ended
+  piton push origin 01k9x2bf     One run
+  piton push origin --format json
+
+Then, in a clone:
+  piton fetch origin
+  piton verify --all")]
+pub(super) struct PushArguments {
+    /// A remote of git, or a URL.
+    #[arg(value_name = "REMOTE")]
+    remote: String,
+    /// Runs, or the beginnings of their names; all of them when none is named.
+    #[arg(value_name = "RUN")]
+    runs: Vec<String>,
+}
+
+pub(super) fn run(arguments: &PushArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let repository = open_repository(ctx).map_err(RunError::from)?;
+    let mut known = journal::list(&repository.runs_folder()).map_err(RunError::from)?;
+    known.extend(trail::foreign(&repository, &known).map_err(RunError::from)?.into_iter().map(|(run, _)| run));
+    let runs = arguments.runs.iter().map(|name| reference::find_run(&known, name)).collect::<Result<Vec<_>, _>>();
+    let runs = runs.map_err(RunError::from)?;
+    let allowed = ctx.config.secrets_allowed();
+    let scanner = Scanner::allowing(allowed.iter().map(String::as_str)).map_err(|invalid| {
+        RunError::from(CheckpointError::InvalidAllowance { entry: invalid.entry, reason: invalid.reason })
+    })?;
+    let on_secret = match ctx.config.secrets() {
+        SecretPolicy::Block => OnSecret::Refuse,
+        SecretPolicy::Warn => OnSecret::Tell,
+    };
+    let address = past::remote_address(ctx, &arguments.remote);
+    let remote = Remote::open(&repository, ctx.environment.variables(), &address).map_err(RunError::from)?;
+    let done = travel::push(&repository, &remote, &runs, &scanner, on_secret).map_err(RunError::from)?;
+    for (run, hit) in &done.secrets {
+        ui.warning(&format!("{} in line {} of the log of run `{run}` ({})", hit.rule, hit.line, hit.fingerprint));
+    }
+    match ui.format() {
+        Format::Json => ui.json(&done)?,
+        _ => show(ui, &done),
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn show(ui: &mut Ui, done: &Pushed) {
+    let mut reasons: Vec<&str> = done.withheld.values().copied().collect();
+    reasons.sort_unstable();
+    for some in reasons.chunk_by(|one, other| one == other) {
+        let reason = some.first().copied().unwrap_or_default();
+        ui.note(&format!("note: {} not pushed: {reason}", past::runs(some.len())));
+    }
+    if done.pushed.is_empty() && done.attestations == 0 {
+        ui.success(&format!("everything is up to date at `{}`: {}", done.remote, past::runs(done.up_to_date)));
+        return;
+    }
+    ui.success(&format!("pushed {} to `{}`", past::travellers(done.pushed.len(), done.attestations), done.remote));
+}

@@ -1,0 +1,246 @@
+//! `piton resume`, `approve`, `reject`, `cancel` and `status`: going on with a run that waits.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::drive::{self, Driver};
+use super::overview;
+use super::ui::{Format, Ui};
+use super::undo::repo_paths;
+use super::{past, render};
+use crate::audit::reference;
+use crate::config::AgentCommand;
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::journal::RunId;
+use crate::journal::event::{Event, Wait};
+use crate::journal::summary::RunStatus;
+use crate::run::directive::{self, Input, Run, Waiting};
+use crate::run::error::RunError;
+
+/// Goes on with a run that waits, or that was cut off
+///
+/// If a step in words waits, it counts as done: what has changed meanwhile becomes its checkpoint. A
+/// step that was cut off by a crash was put back and is run again; nothing that was finished is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton resume                              The run that waits here
+  piton resume 01k9x2bf --result '{\"count\": 3}'
+  piton resume 01k9x2bf --failed 'the API is gone'
+  piton resume --paths docs                 Only what changed below docs/ belongs to the step
+  piton resume --retry                      Run a step again whose end nobody knows")]
+pub(super) struct ResumeArguments {
+    /// The run, or the beginning of its name; the one that waits here, by default.
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// What the step returns, as JSON.
+    #[arg(long, value_name = "JSON", conflicts_with = "failed")]
+    result: Option<String>,
+    /// That the step could not be done, and why.
+    #[arg(long, value_name = "WHY")]
+    failed: Option<String>,
+    /// The files and folders that belong to the step; whatever else has changed is yours.
+    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with = "failed")]
+    paths: Vec<OsString>,
+    /// Runs a step again that was cut off and could not be put back.
+    #[arg(long, conflicts_with_all = ["failed", "result", "paths"])]
+    retry: bool,
+    /// The program that does the next steps in words.
+    #[arg(long, value_name = "COMMAND")]
+    agent_cmd: Option<String>,
+    /// How many seconds to wait for another run in this worktree.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    lock_timeout: u64,
+}
+
+/// Says yes to what a run asks: a question, or the changes of a step
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton approve                             The run that waits here
+  piton approve 01k9x2bf -m 'docs: notes'   Keep the changes under this message
+  piton approve --answer 'use the new API'")]
+pub(super) struct ApproveArguments {
+    /// The run, or the beginning of its name; the one that waits here, by default.
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// The message of the commit, instead of a generated one.
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+    /// What you have to say, for the steps that follow.
+    #[arg(long, value_name = "TEXT")]
+    answer: Option<String>,
+}
+
+/// Says no to what a run asks: a question, or the changes of a step, which are put back
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton reject                              The run that waits here
+  piton reject 01k9x2bf --reason 'breaks the API'")]
+pub(super) struct RejectArguments {
+    /// The run, or the beginning of its name; the one that waits here, by default.
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// Why.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Ends a run that waits, for good; what its steps have done stays
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton cancel                              The run that waits here
+  piton cancel 01k9x2bf")]
+pub(super) struct CancelArguments {
+    /// The run, or the beginning of its name; the one that waits here, by default.
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+}
+
+/// Shows how far a run is and what it waits for
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton status                              The run that waits here
+  piton status 01k9x2bf --format json")]
+pub(super) struct StatusArguments {
+    /// The run, or the beginning of its name; the one that waits here, by default.
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+}
+
+pub(super) fn resume(arguments: &ResumeArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let input = match (&arguments.result, &arguments.failed) {
+        _ if arguments.retry => Input::Retry,
+        (_, Some(why)) => Input::Failed(why.clone()),
+        (result, None) => {
+            let result = result.as_deref().map(read_json).transpose()?;
+            Input::Done { result, paths: repo_paths(ctx, &arguments.paths)? }
+        }
+    };
+    let agent = arguments.agent_cmd.as_deref().map(|text| AgentCommand::from_folder(text, &ctx.cwd));
+    let (run, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
+    let wait = Duration::from_secs(arguments.lock_timeout);
+    go_on(*run, input, agent.as_deref(), wait, ctx, ui)
+}
+
+pub(super) fn approve(arguments: &ApproveArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let (run, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
+    let input = Input::Approve { message: arguments.message.clone(), answer: arguments.answer.clone() };
+    go_on(*run, input, None, Duration::ZERO, ctx, ui)
+}
+
+pub(super) fn reject(arguments: &RejectArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let (run, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
+    go_on(*run, Input::Reject(arguments.reason.clone()), None, Duration::ZERO, ctx, ui)
+}
+
+pub(super) fn cancel(arguments: &CancelArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let (id, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
+    let id = *id;
+    directive::cancel(ctx, id, &mut |event| {
+        if ui.format() == Format::Json || matches!(event, Event::Recovered { .. }) {
+            render::event(ui, event);
+        }
+    })?;
+    if ui.format() == Format::Human {
+        ui.success(&format!("run {id} was cancelled"));
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// What `piton resume` says without any option.
+const UNSAID: Input = Input::Done { result: None, paths: Vec::new() };
+
+fn go_on(
+    run: RunId,
+    input: Input,
+    agent: Option<&str>,
+    wait: Duration,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let driver = Driver::new(ui);
+    let mut show = |event: &_| driver.event(event);
+    let run = Run::resume(ctx, run, agent, wait, &mut show)?;
+    let waiting = run.waiting();
+    let nobody_knows = waiting.as_ref().is_some_and(|it| matches!(it.wait, Wait::Indeterminate { .. }));
+    if let Some(waiting) = waiting {
+        driver.begin(waiting.name);
+    }
+    // That a step is done is said with a result where nobody can know it.
+    let input = if nobody_knows && input == UNSAID { Input::Go } else { input };
+    drive::to_the_end(&driver, run, input)
+}
+
+pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    if arguments.run.is_none() && directive::unfinished(ctx)?.is_none() {
+        if ui.format() == Format::Json {
+            ui.json(&Value::Null)?;
+        } else {
+            ui.line("no run waits here")?;
+        }
+        return Ok(ExitStatus::Success);
+    }
+    let (id, _) = find(arguments.run.as_deref(), ctx, ui)?;
+    let past = past::load(ctx, ui)?;
+    let Some(record) = past.history.run(id) else {
+        return Err(RunError::from(crate::journal::JournalError::NoRun(id)).into());
+    };
+    let open = record.steps.last().filter(|step| step.status.is_none());
+    let waiting = open.and_then(|step| {
+        let wait = step.wait.clone()?;
+        Some(Waiting { run: id, step: step.id.step, name: step.name.clone(), wait })
+    });
+    if ui.format() == Format::Json {
+        let wait = waiting.as_ref().map(
+            |it| json!({"step": it.step, "name": it.name, "wait": it.wait, "next": crate::run::error::way_on(it)}),
+        );
+        let steps: Vec<Value> = record
+            .steps
+            .iter()
+            .map(|step| json!({"step": step.id.step, "name": step.name, "status": step.status}))
+            .collect();
+        ui.json(&json!({
+            "run_id": id, "directive": record.directive, "status": record.status(), "waiting": wait, "steps": steps,
+        }))?;
+        return Ok(ExitStatus::Success);
+    }
+    let label = record.directive.clone().unwrap_or_else(|| record.name.clone());
+    ui.line(&format!("{label}  run {id}  {}", past::run_status(record)))?;
+    overview::steps(ui, &past, record)?;
+    match (&waiting, record.status()) {
+        (Some(waiting), _) => drive::show_waiting(ui, waiting),
+        (None, None | Some(RunStatus::Waiting)) => {
+            ui.hint(&format!("`piton resume {id}` goes on, `piton cancel {id}` ends it"));
+        }
+        _ => {}
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// The run that is named, or the one that is not finished here, and the project that it runs in.
+fn find(name: Option<&str>, ctx: &Context, ui: &mut Ui) -> Result<(RunId, Context), Error> {
+    let Some(name) = name else {
+        let waiting = directive::unfinished(ctx)?.ok_or(RunError::NothingWaits)?;
+        return Ok((waiting.run, ctx.moved_to(&ctx.cwd)?));
+    };
+    let past = past::load(ctx, ui)?;
+    let runs: Vec<RunId> = past.history.runs.iter().map(|run| run.id).collect();
+    let id = reference::find_run(&runs, name).map_err(RunError::from)?;
+    let root = past.history.run(id).map(|run| run.root.clone()).unwrap_or_default();
+    // A run in a worktree of its own is taken up there, wherever it is named.
+    let is_elsewhere = root != past.root(ctx) && std::path::Path::new(&root).is_dir();
+    let inside = ctx.root.strip_prefix(past.root(ctx)).unwrap_or(std::path::Path::new(""));
+    let folder = if is_elsewhere { std::path::Path::new(&root).join(inside) } else { ctx.cwd.clone() };
+    Ok((id, ctx.moved_to(&folder)?))
+}
+
+fn read_json(text: &str) -> Result<Value, Error> {
+    serde_json::from_str(text).map_err(|err| Error::InvalidJson { text: text.to_owned(), reason: err.to_string() })
+}

@@ -1,0 +1,99 @@
+//! Values from the words of a command line, each converted to the type that is declared for it.
+
+use serde_json::{Map, Value};
+
+use super::{ParamProblem, convert};
+use crate::item::directive::Directive;
+use crate::item::tool::ToolManifest;
+use crate::item::wording::{did_you_mean, nearest, shown};
+
+/// What an item declares about the values it is given.
+pub struct Declared<'d> {
+    noun: &'static str,
+    /// Names and types.
+    names: Vec<(&'d str, &'d str)>,
+    /// Names that every item of the kind takes, with their types.
+    common: &'static [(&'static str, &'static str)],
+    schema: &'d Value,
+}
+
+impl<'d> Declared<'d> {
+    /// What a tool declares.
+    pub fn of_tool(manifest: &'d ToolManifest) -> Self {
+        let names = manifest.parameters.iter().map(|it| (it.name.as_str(), it.kind.as_str())).collect();
+        Self { noun: "parameter", names, common: &[("timeout", "number")], schema: &manifest.input_schema }
+    }
+
+    /// What a directive declares.
+    pub fn of_directive(directive: &'d Directive) -> Self {
+        let schema = &directive.input_schema;
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let mut names: Vec<(&str, &str)> = directive.inputs.iter().map(|it| (&*it.name, &*it.kind)).collect();
+        for (name, property) in properties.into_iter().flatten() {
+            if names.iter().all(|(known, _)| known != name) {
+                names.push((name, property.get("type").and_then(Value::as_str).unwrap_or("string")));
+            }
+        }
+        Self { noun: "input", names, common: &[], schema }
+    }
+
+    /// Reads `name=value` words; each value is converted to the type that is declared.
+    pub fn from_words<W: AsRef<str>>(&self, words: &[W]) -> Result<Map<String, Value>, Vec<ParamProblem>> {
+        let noun = self.noun;
+        let mut values = Map::new();
+        let mut problems = Vec::new();
+        for word in words.iter().map(AsRef::as_ref) {
+            let Some((name, text)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+                problems.push(problem(word, format!("`{}` is not `name=value`", shown(word)), None));
+                continue;
+            };
+            if values.contains_key(name) {
+                problems.push(problem(name, format!("{noun} `{}` is given twice", shown(name)), None));
+                continue;
+            }
+            let declared = self.names.iter().chain(self.common).find(|(known, _)| *known == name);
+            let kind = declared.map_or_else(
+                || {
+                    problems.extend(self.unknown(name));
+                    "string"
+                },
+                |(_, kind)| kind,
+            );
+            match convert(text, kind) {
+                Ok(value) => {
+                    values.insert(name.to_owned(), value);
+                }
+                Err(err) => {
+                    let message = format!("{noun} `{}`: `{}` is not {}", shown(name), shown(&err.text), err.expected);
+                    problems.push(problem(name, message, None));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(values) } else { Err(problems) }
+    }
+
+    /// What is wrong with a value that is not declared; nothing when the item takes any.
+    pub fn unknown(&self, name: &str) -> Option<ParamProblem> {
+        const OPEN: [&str; 8] =
+            ["patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "not"];
+        let takes_any = match self.schema.get("additionalProperties") {
+            Some(Value::Bool(takes)) => *takes,
+            Some(_) => true,
+            // An item that declares nothing at all has just not said what it takes.
+            None => self.names.is_empty() || OPEN.iter().any(|key| self.schema.get(key).is_some()),
+        };
+        if takes_any || self.names.iter().any(|(known, _)| *known == name) {
+            return None;
+        }
+        let known = self.names.iter().map(|(name, _)| *name);
+        let names: Vec<String> = known.clone().map(|name| format!("`{}`", shown(name))).collect();
+        let otherwise =
+            if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", names.join(", ")) };
+        let suggestion = did_you_mean(nearest(name, known), &otherwise);
+        Some(problem(name, format!("unknown {} `{}`", self.noun, shown(name)), Some(suggestion)))
+    }
+}
+
+fn problem(name: &str, message: String, suggestion: Option<String>) -> ParamProblem {
+    ParamProblem { pointer: format!("/{}", name.replace('~', "~0").replace('/', "~1")), message, suggestion }
+}

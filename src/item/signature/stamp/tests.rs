@@ -1,0 +1,153 @@
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::item::signature::{Integrity, check, check_detached, check_folder, check_folder_detached};
+
+const TIME: &str = "2026-01-28T12:00:00Z";
+const LATER: &str = "2026-02-03T04:05:06Z";
+const ENDINGS: [&str; 8] = ["py", "sh", "js", "lua", "md", "yaml", "css", "el"];
+
+fn stamped(ending: &str, raw: &str, time: &str) -> String {
+    stamp_file(Path::new(&format!("item.{ending}")), raw, time).unwrap().content
+}
+
+fn is_valid(text: &str) -> bool {
+    matches!(check(text), Integrity::Valid { .. })
+}
+
+#[test]
+fn the_stamp_is_a_comment_of_the_language_on_the_first_line() {
+    let first = |ending: &str| stamped(ending, "x\n", TIME).lines().next().unwrap().replace(&hash_of("x\n"), "H");
+    assert_eq!(first("py"), "# kiwi-mcp:validated:2026-01-28T12:00:00Z:H");
+    assert_eq!(first("js"), "// kiwi-mcp:validated:2026-01-28T12:00:00Z:H");
+    assert_eq!(first("lua"), "-- kiwi-mcp:validated:2026-01-28T12:00:00Z:H");
+    assert_eq!(first("md"), "<!-- kiwi-mcp:validated:2026-01-28T12:00:00Z:H -->");
+}
+
+#[test]
+fn shebangs_marks_and_line_ends_stay_where_they_are() {
+    assert_eq!(stamped("sh", "#!/bin/sh\necho\n", TIME).lines().next(), Some("#!/bin/sh"));
+    assert!(stamped("py", "\u{feff}x = 1\n", TIME).starts_with("\u{feff}# kiwi-mcp"));
+    assert_eq!(stamped("py", "x = 1\r\ny = 2\r\n", TIME).matches("\r\n").count(), 3);
+    // Nothing could follow a shebang that does not end.
+    let text = stamped("sh", "#!/bin/sh", TIME);
+    assert!(text.starts_with("#!/bin/sh\n# kiwi-mcp") && is_valid(&text), "{text}");
+    let text = stamped("sh", "#!/bin/sh\r", TIME);
+    assert!(text.starts_with("#!/bin/sh\r\n# kiwi-mcp") && text.ends_with("\r\n") && is_valid(&text), "{text:?}");
+}
+
+#[test]
+fn an_older_stamp_is_replaced_whoever_wrote_it() {
+    let plain = stamped("md", "# Title\n", TIME);
+    for old in [
+        "<!-- kiwi-mcp:validated:2025-01-01T00:00:00Z:0123456789ab -->\n".to_owned(),
+        "<!-- rye:signed:2026-01-01T00:00:00Z:aa:bb:cc -->\r\n".to_owned(),
+        format!("<!-- kiwi-mcp:validated:{LATER}:{} -->\n", "0".repeat(64)),
+        "<!-- rye:signed:a -->\n<!-- kiwi-mcp:validated:b -->\n".to_owned(),
+    ] {
+        assert_eq!(stamped("md", &format!("{old}# Title\n"), TIME), plain, "{old}");
+    }
+    // One that slipped down counts as no stamp, and must not stay as content either.
+    let slipped = stamped("md", "<!-- a path -->\n<!-- kiwi-mcp:validated:b -->\n# Title\n", TIME);
+    assert_eq!(slipped, stamped("md", "<!-- a path -->\n# Title\n", TIME));
+}
+
+#[test]
+fn what_no_comment_can_precede_is_refused() {
+    let message = |name: &str, text: &str| stamp_file(Path::new(name), text, TIME).unwrap_err().to_string();
+    assert_eq!(message("a.php", "<?php\n"), "a `.php` file has no place for a stamp");
+    assert_eq!(message("a.what", "x"), "a `.what` file has no place for a stamp");
+    assert_eq!(message("a", "x"), "a file without an ending has no place for a stamp");
+    assert!(is_valid(&stamp_file(Path::new("a"), "#!/usr/bin/env thing\n", TIME).unwrap().content));
+}
+
+#[test]
+fn json_is_stamped_beside_the_file() {
+    let stamp = stamp_file(Path::new("a/t.json"), "{}\n", TIME).unwrap();
+    assert_eq!(stamp.file, Path::new("a/t.json.sig"));
+    assert!(matches!(check_detached(&stamp.content, "{}\n"), Integrity::Valid { .. }));
+    assert!(matches!(check_detached(&stamp.content, "{} \n"), Integrity::Mismatch { .. }));
+}
+
+#[test]
+fn the_stamp_of_a_folder_covers_every_file_in_either_form() {
+    for name in ["tool.yaml", "tool.json"] {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = folder.path().join(name);
+        fs::write(&manifest, "{}\n").unwrap();
+        fs::write(folder.path().join("main.py"), "x = 1\n").unwrap();
+        let stamp = |time: &str| {
+            let raw = fs::read_to_string(&manifest).unwrap();
+            stamp_folder(folder.path(), &manifest, &raw, time).unwrap()
+        };
+        let checked = || {
+            let raw = fs::read_to_string(&manifest).unwrap();
+            match detached_file(&manifest) {
+                None => check_folder(folder.path(), &manifest, &raw).unwrap(),
+                Some(file) => {
+                    check_folder_detached(folder.path(), &manifest, &fs::read_to_string(file).unwrap(), &raw).unwrap()
+                }
+            }
+        };
+        let first = stamp(TIME);
+        fs::write(&first.file, &first.content).unwrap();
+        assert!(matches!(checked(), Integrity::Valid { time, .. } if time == TIME), "{name}");
+        let second = stamp(LATER);
+        assert_eq!(second.content, first.content.replace(TIME, LATER), "{name}");
+        fs::write(folder.path().join("main.py"), "x = 2\n").unwrap();
+        assert!(matches!(checked(), Integrity::Mismatch { .. }), "{name}");
+        fs::write(folder.path().join("main.py"), "x = 1\n").unwrap();
+        fs::write(folder.path().join("more.py"), "").unwrap();
+        assert!(matches!(checked(), Integrity::Mismatch { .. }), "{name}");
+    }
+}
+
+fn hash_of(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}
+
+/// Text out of what stamps, and what stands around them, are made of.
+fn pieces() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "# kiwi-mcp:validated:2026-01-28T12:00:00Z:0123456789ab",
+        "<!-- rye:signed:a:b -->",
+        "kiwi-mcp:validated:",
+        "#!/bin/sh",
+        "\n",
+        "\r\n",
+        "\r",
+        "\u{feff}",
+        "ü",
+        "-->",
+        "x = 1",
+        "---",
+    ]);
+    prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    #[test]
+    fn what_was_stamped_is_valid_until_it_changes(
+        raw in pieces(),
+        ending in prop::sample::select(ENDINGS.to_vec()),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let text = stamped(ending, &raw, TIME);
+        prop_assert!(is_valid(&text), "{:?}", text);
+        // Stamping again changes the time, and only in the stamp.
+        let hash = &stamp_file(Path::new(&format!("item.{ending}")), &raw, TIME).unwrap().hash;
+        let later = text.replacen(&format!("{TIME}:{hash}"), &format!("{LATER}:{hash}"), 1);
+        prop_assert_eq!(stamped(ending, &text, LATER), later);
+        let places: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+        let at = places[at.index(places.len())];
+        let longer = format!("{}y{}", &text[..at], &text[at..]);
+        prop_assert!(!is_valid(&longer), "{:?}", longer);
+        // Everything but stamps is still there.
+        let ended = |text: &str| unstamped(text).trim_end_matches(['\r', '\n']).to_owned();
+        prop_assert_eq!(ended(&text), ended(&raw));
+    }
+}

@@ -1,0 +1,300 @@
+//! What of an event stays at home.
+//!
+//! A line of a journal has a public part, which the chain covers and which may travel, and a private
+//! one behind a tab, which never leaves the repository: command lines, values of parameters, texts that
+//! values were filled into, words of people, names of files that no step touched. The public part shows a salted hash where a value was, so that its
+//! owner can prove it later, and the hash of the whole private part, so that a change of it is found.
+//! [`seal`] takes the private parts out of an event, [`unseal`] puts them back.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::event::{Decision, Event};
+
+/// Random digits without which nobody can guess what a hash stands for. One for each run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Salt(String);
+
+/// The part of a line behind the tab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Private {
+    pub(super) salt: Salt,
+    /// Values by the place in the event that they belong to.
+    pub(super) private: Map<String, Value>,
+}
+
+/// A place in an event, and what a reader of the public part finds there.
+#[derive(Clone, Copy)]
+enum Part {
+    /// Nothing.
+    Absent(&'static str),
+    /// The hash of the value.
+    Hashed(&'static str),
+    /// The names, or the number of elements, with the hash of each value.
+    Each(&'static str),
+    /// That a person said something, where the error beside it is one that a person has put into words.
+    Said(&'static str),
+}
+
+use Part::{Absent, Each, Hashed, Said};
+
+/// The codes of errors whose messages people write.
+const SAID: [&str; 2] = ["STEP_FAILED", "REJECTED"];
+/// What stands for such a message.
+const SAID_BY_A_PERSON: &str = "said by a person";
+
+const NOTHING: &[Part] = &[];
+const RUN_STARTED: &[Part] = &[Absent("/command"), Absent("/root")];
+const TOOL_STARTED: &[Part] = &[Absent("/pid"), Absent("/started"), Absent("/boot")];
+const STEP_STARTED: &[Part] = &[
+    Each("/kind/parameters"),
+    Absent("/kind/argv"),
+    Absent("/kind/instruction"),
+    Absent("/before/left_out"),
+    Absent("/before/empty_folders"),
+    Absent("/before/announced"),
+    Absent("/before/permissions/exceptions"),
+];
+const BASE_MOVED: &[Part] = &[
+    Absent("/before/left_out"),
+    Absent("/before/empty_folders"),
+    Absent("/before/announced"),
+    Absent("/before/permissions/exceptions"),
+    Absent("/delta/not_captured"),
+    Absent("/after/left_out"),
+    Absent("/after/empty_folders"),
+    Absent("/after/announced"),
+    Absent("/after/permissions/exceptions"),
+];
+const CHANGES_FOUND: &[Part] = &[
+    Absent("/outside"),
+    Absent("/delta/not_captured"),
+    Absent("/after/left_out"),
+    Absent("/after/empty_folders"),
+    Absent("/after/announced"),
+    Absent("/after/permissions/exceptions"),
+];
+const NO_CHANGES: &[Part] = &[Absent("/not_captured")];
+const WAITING: &[Part] =
+    &[Absent("/wait/instruction"), Absent("/wait/checks"), Absent("/wait/question"), Absent("/wait/outside")];
+const DIRECTIVE_STARTED: &[Part] = &[Each("/inputs")];
+const DIRECTIVE_FINISHED: &[Part] = &[Each("/outputs"), Said("/error/message")];
+const LOOP_STARTED: &[Part] = &[Each("/elements")];
+const ANSWERED: &[Part] = &[Hashed("/result"), Absent("/paths"), Said("/error/message")];
+const FAILED: &[Part] = &[Said("/error/message")];
+const DECIDED: &[Part] = &[Said("/decision/error/message")];
+
+/// The private places of an event that is about to be written.
+fn parts(event: &Event) -> &'static [Part] {
+    match event {
+        Event::RunStarted { .. } => RUN_STARTED,
+        Event::DirectiveStarted { .. } => DIRECTIVE_STARTED,
+        // It names every step of the run.
+        Event::RunFinished(summary)
+            if summary.outputs.is_empty()
+                && summary.error.as_ref().is_none_or(|error| !SAID.contains(&error.code.as_str())) =>
+        {
+            NOTHING
+        }
+        Event::DirectiveFinished { .. } | Event::RunFinished(_) => DIRECTIVE_FINISHED,
+        Event::LoopStarted { .. } => LOOP_STARTED,
+        Event::Answered { .. } => ANSWERED,
+        Event::Waiting { .. } => WAITING,
+        Event::BaseMoved { .. } => BASE_MOVED,
+        Event::StepStarted { .. } => STEP_STARTED,
+        Event::ToolStarted { .. } => TOOL_STARTED,
+        // The one event that may be long, and seldom has anything to hide.
+        Event::ChangesFound { after, delta, outside, .. }
+            if outside.is_empty()
+                && delta.not_captured.is_empty()
+                && after.left_out.is_empty()
+                && after.empty_folders.is_empty()
+                && after.announced.is_empty()
+                && after.permissions.exceptions.is_empty() =>
+        {
+            NOTHING
+        }
+        Event::ChangesFound { .. } => CHANGES_FOUND,
+        Event::NoChanges { .. } => NO_CHANGES,
+        Event::Resolved { error: Some(_), .. } | Event::StepFinished { error: Some(_), .. } => FAILED,
+        Event::Decided { decision: Decision::RollBack { error: Some(_), .. }, .. } => DECIDED,
+        Event::StepSkipped { .. }
+        | Event::Resolved { .. }
+        | Event::RunResumed { .. }
+        | Event::ToolFinished { .. }
+        | Event::ToolDenied { .. }
+        | Event::Decided { .. }
+        | Event::Committed { .. }
+        | Event::RolledBack { .. }
+        | Event::CheckpointFailed { .. }
+        | Event::CheckpointSkipped { .. }
+        | Event::Recovered { .. }
+        | Event::SnapshotsDropped { .. }
+        | Event::StepFinished { .. }
+        | Event::Unknown => NOTHING,
+    }
+}
+
+/// The private places of an event that was read, by its type.
+fn parts_of(kind: &str) -> &'static [Part] {
+    match kind {
+        "run_started" => RUN_STARTED,
+        "directive_started" => DIRECTIVE_STARTED,
+        "directive_finished" | "run_finished" => DIRECTIVE_FINISHED,
+        "loop_started" => LOOP_STARTED,
+        "answered" => ANSWERED,
+        "waiting" => WAITING,
+        "base_moved" => BASE_MOVED,
+        "step_started" => STEP_STARTED,
+        "tool_started" => TOOL_STARTED,
+        "changes_found" => CHANGES_FOUND,
+        "no_changes" => NO_CHANGES,
+        "resolved" | "step_finished" => FAILED,
+        "decided" => DECIDED,
+        _ => NOTHING,
+    }
+}
+
+impl Part {
+    fn pointer(self) -> &'static str {
+        match self {
+            Absent(pointer) | Hashed(pointer) | Each(pointer) | Said(pointer) => pointer,
+        }
+    }
+
+    /// Whether it is private in this event.
+    fn applies(self, event: &Value) -> bool {
+        let Said(pointer) = self else { return true };
+        let error = event.pointer(pointer.trim_end_matches("/message"));
+        let code = error.and_then(|error| error.get("code")).and_then(Value::as_str);
+        code.is_some_and(|code| SAID.contains(&code))
+    }
+}
+
+impl Salt {
+    /// Makes a salt of random bits.
+    pub fn new(bits: u128) -> Self {
+        Self(format!("{bits:032x}"))
+    }
+
+    /// What stands for a value where it is not shown: `{"sha256": "…"}`, the hash of the salt and of
+    /// the value as JSON without spaces and with sorted names.
+    pub fn hash(&self, value: &Value) -> Value {
+        let mut text = self.0.clone();
+        canonical(value, &mut text);
+        let mut digits = String::with_capacity(64);
+        for byte in Sha256::digest(text.as_bytes()) {
+            let _ = write!(digits, "{byte:02x}");
+        }
+        json!({ "sha256": digits })
+    }
+}
+
+/// The public part of an event and the values that were taken out of it; none when all of it is public.
+pub(super) fn seal(event: &Event, salt: &Salt) -> serde_json::Result<Option<(Value, Private)>> {
+    let parts = parts(event);
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    let mut public = serde_json::to_value(event)?;
+    let mut private = Map::new();
+    for part in parts {
+        if !part.applies(&public) {
+            continue;
+        }
+        let pointer = part.pointer();
+        let Some(place) = public.pointer_mut(pointer).filter(|found| !says_nothing(found)) else { continue };
+        let shown = match part {
+            Absent(_) => Value::Null,
+            Hashed(_) => salt.hash(place),
+            Each(_) => each(place, salt),
+            Said(_) => Value::from(SAID_BY_A_PERSON),
+        };
+        let value = std::mem::replace(place, shown);
+        if let Absent(_) = part {
+            remove(&mut public, pointer);
+        }
+        private.insert(pointer.to_owned(), value);
+    }
+    Ok((!private.is_empty()).then(|| (public, Private { salt: salt.clone(), private })))
+}
+
+/// Puts private values back where they were. Only places that may be private are written to: what the
+/// public part says cannot be said otherwise at home.
+pub(super) fn unseal(public: &mut Value, private: Map<String, Value>) -> Result<(), String> {
+    let kind = public.get("type").and_then(Value::as_str).unwrap_or_default();
+    let known = parts_of(kind);
+    for (pointer, value) in private {
+        // A newer piton may hide more; what it is about is not understood here anyway.
+        if !known.iter().any(|part| part.pointer() == pointer && part.applies(public)) {
+            continue;
+        }
+        let (parent, name) = pointer.rsplit_once('/').unwrap_or_default();
+        match public.pointer_mut(parent) {
+            Some(Value::Object(parent)) => drop(parent.insert(name.to_owned(), value)),
+            _ => return Err(format!("there is no place for the private `{pointer}`")),
+        }
+    }
+    Ok(())
+}
+
+/// Whether hiding a value would hide nothing.
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn each(value: &Value, salt: &Salt) -> Value {
+    match value {
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), salt.hash(value))).collect(),
+        Value::Array(elements) => elements.iter().map(|value| salt.hash(value)).collect(),
+        value => salt.hash(value),
+    }
+}
+
+fn remove(value: &mut Value, pointer: &str) {
+    let (parent, name) = pointer.rsplit_once('/').unwrap_or_default();
+    if let Some(parent) = value.pointer_mut(parent).and_then(Value::as_object_mut) {
+        parent.shift_remove(name);
+    }
+}
+
+/// Writes JSON without spaces, the names of objects in order.
+fn canonical(value: &Value, text: &mut String) {
+    match value {
+        Value::Array(elements) => {
+            text.push('[');
+            for (at, element) in elements.iter().enumerate() {
+                text.push_str(if at == 0 { "" } else { "," });
+                canonical(element, text);
+            }
+            text.push(']');
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            text.push('{');
+            for (at, (name, value)) in fields.into_iter().enumerate() {
+                text.push_str(if at == 0 { "" } else { "," });
+                let _ = write!(text, "{}:", Value::String(name.clone()));
+                canonical(value, text);
+            }
+            text.push('}');
+        }
+        plain => {
+            let _ = write!(text, "{plain}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

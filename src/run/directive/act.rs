@@ -1,0 +1,279 @@
+//! Doing a step: calling a tool, entering a directive, committing, asking a person.
+
+use serde_json::{Map, Value};
+
+use super::course::authority;
+use super::{Progress, Run, told};
+use crate::checkpoint::attribution::Ownership;
+use crate::exec::supervisor::Supervisor;
+use crate::item::directive::{OnFailure, Param, StepAction};
+use crate::item::finding::Strength;
+use crate::item::store::ItemStore;
+use crate::item::template::Template;
+use crate::journal::event::{Event, StepKind, ToolCall, Wait};
+use crate::journal::summary::{ErrorSummary, StepStatus};
+use crate::policy::WriteRules;
+use crate::run::error::RunError;
+use crate::run::items;
+use crate::run::settle::{Declared, Fate, Rules, Verdict, Violation, Wording};
+use crate::run::tool::{self, Listener, ToolPlan, ToolRequest, ToolStep};
+use crate::run::values::{self, ValueError};
+
+impl Run<'_, '_> {
+    /// Does the step whose turn it is.
+    pub(super) fn act(&mut self, listener: &mut Listener<'_>) -> Result<Progress, RunError> {
+        let Some(step) = self.step() else { return Ok(Progress::Stepped) };
+        let name = self.position();
+        if !matches!(step.action, StepAction::Item { .. } | StepAction::Directive { .. }) {
+            self.items = None;
+        }
+        match &step.action {
+            StepAction::Tool { item_id, command, params } => {
+                self.act_tool(&name, item_id, command.as_deref(), params, listener)?;
+            }
+            StepAction::Directive { item_id, params } => {
+                if let Err(err) = self.act_directive(&name, item_id, params) {
+                    self.fail_unbegun(&name, StepKind::Directive { id: item_id.clone() }, &err)?;
+                }
+            }
+            StepAction::Checkpoint { operation, message } => {
+                self.act_checkpoint(&name, operation, message.as_deref())?;
+            }
+            StepAction::Item { verb, params } => self.act_item(&name, verb, params)?,
+            StepAction::Human { gate, question } => self.ask_person(&name, gate, question)?,
+            StepAction::Prose { instruction, quoted } => {
+                self.act_prose(&name, instruction, quoted, &step, listener)?;
+            }
+        }
+        Ok(match self.waiting() {
+            Some(waiting) => Progress::Waiting(Box::new(waiting)),
+            None => Progress::Stepped,
+        })
+    }
+
+    fn act_tool(
+        &mut self,
+        name: &str,
+        id: &str,
+        command: Option<&str>,
+        params: &[Param],
+        listener: &mut Listener<'_>,
+    ) -> Result<(), RunError> {
+        let supervisor = Supervisor::start(&self.session.ctx.program);
+        let plan = match self.plan_tool(id, command, params) {
+            Ok(plan) => plan,
+            Err(err) => {
+                let call = ToolCall::unresolved(id, command);
+                return self.fail_unbegun(name, StepKind::Tool(call), &err);
+            }
+        };
+        let message = self.pinned.options.message.clone();
+        let fate = Some(self.fate());
+        let step = ToolStep { name, plan: &plan, message: message.as_deref(), fate };
+        match self.session.call_tool(step, supervisor.map_err(RunError::from)?, listener) {
+            Ok(_) => Ok(()),
+            // Nothing of it has happened yet, e.g. its packages could not be installed.
+            Err(err) if self.session.open_step.is_none() && !err.is_interrupted() && !err.ends_run() => {
+                self.fail_unbegun(name, StepKind::Tool(ToolCall::unresolved(id, command)), &err)
+            }
+            Err(err) => Err(err),
+        }
+    }
+
+    /// What a call will do, with the values of this moment.
+    pub(super) fn plan_tool(
+        &mut self,
+        id: &str,
+        command: Option<&str>,
+        params: &[Param],
+    ) -> Result<ToolPlan, RunError> {
+        let id = self.with_scope(None, |scope| values::fill_text(id, scope))?;
+        self.pinned.check_tool(&self.store, &id)?;
+        self.keep_pinned()?;
+        let (parameters, words) = self.with_scope(None, |scope| split(params, scope))?;
+        let request = ToolRequest {
+            id,
+            command: command.map(str::to_owned),
+            parameters,
+            words,
+            strict: self.pinned.options.strict,
+            allow_degraded: self.pinned.options.allow_degraded,
+        };
+        let callers = self.callers();
+        let mut plan = tool::plan(self.session.ctx, &self.store, &request, &authority(&callers))?;
+        if let Some(left) = self.time_left() {
+            plan.invocation.timeout = plan.invocation.timeout.min(left);
+        }
+        Ok(plan)
+    }
+
+    /// What is wanted for the changes of the step whose turn it is.
+    pub(super) fn fate(&self) -> Fate {
+        let policy = self.policy_for_changes();
+        let mode = self.session.mode;
+        let of_mode = Fate::of_tool(mode);
+        let success = match of_mode.success {
+            Verdict::Commit if self.pinned.options.ask => Verdict::Ask,
+            Verdict::Keep(_) => Verdict::Keep("explicit mode: a checkpoint step commits it"),
+            other => other,
+        };
+        let failure = match policy {
+            // Another attempt begins where this one began.
+            _ if self.may_retry() => Verdict::RollBack("the step failed and is tried again"),
+            Some(OnFailure::Rollback) => Verdict::RollBack("the step failed, and `on_failure` says `rollback`"),
+            Some(OnFailure::Keep) => Verdict::Keep("the step failed, and `on_failure` says `keep`"),
+            Some(OnFailure::Continue) => Verdict::Keep("the step failed, and `on_failure` says `continue`"),
+            Some(OnFailure::Abort) | None => of_mode.failure,
+        };
+        Fate { success, failure }
+    }
+
+    fn act_directive(&mut self, name: &str, id: &str, params: &[Param]) -> Result<(), RunError> {
+        let id = self.with_scope(None, |scope| values::fill_text(id, scope))?;
+        let (inputs, words) = self.with_scope(None, |scope| split(params, scope))?;
+        self.enter(name.to_owned(), &id, inputs, &words, None)
+    }
+
+    fn act_checkpoint(&mut self, name: &str, operation: &str, message: Option<&str>) -> Result<(), RunError> {
+        let filled = self.with_scope(None, |scope| {
+            let message = message.map(|text| values::fill_text(text, scope)).transpose()?;
+            Ok((values::fill_text(operation, scope)?, message))
+        });
+        let (operation, message) = match filled {
+            Ok(filled) => filled,
+            Err(err) => return self.fail_unbegun(name, StepKind::Checkpoint { covers: Vec::new() }, &err.into()),
+        };
+        let message = message.or_else(|| self.pinned.options.message.clone());
+        let pending = self.session.state.as_ref().map(|state| state.pending.clone()).unwrap_or_default();
+        let verdict = if self.pinned.options.ask { Verdict::Ask } else { Verdict::Commit };
+        let (operation, given) = (Some(operation.as_str()), message.as_deref());
+        let wording = Wording { name, operation, given, ..Wording::default() };
+        self.session.commit_pending(wording, &pending, verdict)
+    }
+
+    fn act_item(&mut self, name: &str, verb: &str, params: &[Param]) -> Result<(), RunError> {
+        let parameters = self.with_scope(None, |scope| {
+            let filled = |param: &Param| values::fill(&param.value, scope).map_err(|err| err.near(param.place));
+            params.iter().map(|param| Ok((param.name.clone(), filled(param)?))).collect()
+        });
+        let told_parameters = |parameters: &Map<String, Value>| tool::told_parameters(parameters);
+        let parameters: Map<String, Value> = match parameters {
+            Ok(parameters) => parameters,
+            Err(err) => {
+                let kind = StepKind::Item { verb: verb.to_owned(), parameters: Map::new() };
+                return self.fail_unbegun(name, kind, &err.into());
+            }
+        };
+        let kind = StepKind::Item { verb: verb.to_owned(), parameters: told_parameters(&parameters) };
+        // An earlier step of this run may have made the item.
+        let store = self.items.take().unwrap_or_else(|| ItemStore::open(self.session.ctx.roots(), Strength::Lenient));
+        let effect = match items::carry_out(self.session.ctx, &store, verb, &parameters) {
+            Ok(effect) => effect,
+            Err(err) => return self.fail_unbegun(name, kind, &err.into()),
+        };
+        self.items = effect.writes.is_empty().then_some(store);
+        let callers = self.callers();
+        let rules = WriteRules::for_directives(&authority(&callers));
+        // What is outside of the project nobody can put back, and no directive can grant.
+        let may_write = |write: &&items::Write| write.home == items::Home::Project && rules.allows(&write.path);
+        if let Some(write) = effect.writes.iter().find(|write| !may_write(write)) {
+            let suggestion = match write.home {
+                items::Home::Project => rules.hint(&write.path),
+                items::Home::User => Some("only a person may write into `~/.ai`, not a directive".to_owned()),
+            };
+            let message = format!("the step would change `{}`, which it may not", write.path.display());
+            let error = ErrorSummary { code: "WRITE_DENIED".to_owned(), message, suggestion };
+            return self.session.refuse_step(name, kind, &error);
+        }
+        let number = self.session.next_step();
+        let before = self.session.start_step(number, name, kind, &[])?;
+        let applied = items::apply(self.session.ctx, &effect.writes);
+        let (result, error) = match applied {
+            Ok(()) => (effect.result, None),
+            Err(err) => (Value::Null, Some(told(&err.into()))),
+        };
+        self.session.record(&Event::Answered { step: number, result, error: error.clone(), paths: Vec::new() })?;
+        let prefix = self.session.prefix();
+        let is_written = |path: &std::path::Path| {
+            let inside = path.strip_prefix(&prefix).ok();
+            inside.is_some_and(|inside| effect.writes.iter().any(|write| write.path == inside))
+        };
+        let fate = self.fate();
+        let settlement = match &before {
+            None => self.session.skip_checkpoint(number)?,
+            Some(before) => {
+                let given = self.pinned.options.message.clone();
+                let wording = Wording { name, given: given.as_deref(), ..Wording::default() };
+                let rules = Rules {
+                    own: Ownership { has: &|path| is_written(path.as_path()), index: false },
+                    may_change: &|_| true,
+                    way_out: &|_| String::new(),
+                    declared: Declared::Anything,
+                    violation: Violation::RollBack,
+                };
+                let verdict = if error.is_none() { fate.success } else { fate.failure };
+                self.session.settle(number, wording, before, verdict, rules)?
+            }
+        };
+        if settlement.asked {
+            return Ok(());
+        }
+        let error = settlement.error.or(error);
+        let status = if error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
+        self.session.finish_step(number, name, status, None, settlement.checkpoint, error.as_ref())
+    }
+
+    fn ask_person(&mut self, name: &str, gate: &str, question: &str) -> Result<(), RunError> {
+        let kind = StepKind::Human { gate: gate.to_owned() };
+        let question = match self.with_scope(None, |scope| values::fill_text(question, scope)) {
+            Ok(question) => question,
+            Err(err) => return self.fail_unbegun(name, kind, &err.into()),
+        };
+        let number = self.session.next_step();
+        // Only where the person is to do something are their changes the step's.
+        if gate == HUMAN_ACTION {
+            self.session.start_step(number, name, kind, &[])?;
+        } else {
+            self.session.open(number, name, kind, None, &[])?;
+        }
+        let wait = Wait::Person { gate: gate.to_owned(), question };
+        self.session.record(&Event::Waiting { step: number, wait })?;
+        Ok(())
+    }
+
+    /// Writes down a step that failed before anything of it had happened.
+    pub(super) fn fail_unbegun(&mut self, name: &str, kind: StepKind, err: &RunError) -> Result<(), RunError> {
+        let number = self.session.next_step();
+        self.session.open(number, name, kind, None, &[])?;
+        let error = match err {
+            RunError::Value(err) => self.placed(&self.in_step(), err.clone()),
+            err => told(err),
+        };
+        let status = if err.is_denied() { StepStatus::Denied } else { StepStatus::Failed };
+        self.session.finish_step(number, name, status, None, None, Some(&error))
+    }
+}
+
+/// The gate at which a person does something.
+pub(super) const HUMAN_ACTION: &str = "human-action";
+
+/// Parameters that have a type already, and words that get the one that is declared.
+pub(super) fn split(
+    params: &[Param],
+    scope: &values::Scope<'_>,
+) -> Result<(Map<String, Value>, Vec<String>), ValueError> {
+    let mut typed = Map::new();
+    let mut words = Vec::new();
+    for param in params {
+        let value = values::fill(&param.value, scope).map_err(|err| err.near(param.place))?;
+        let keeps_type = Template::parse(&param.value)
+            .is_ok_and(|template| template.single().is_some_and(|placeholder| values::has_type(placeholder, scope)));
+        match value {
+            Value::String(text) if !keeps_type => words.push(format!("{}={text}", param.name)),
+            value => {
+                typed.insert(param.name.clone(), value);
+            }
+        }
+    }
+    Ok((typed, words))
+}

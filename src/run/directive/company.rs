@@ -1,0 +1,82 @@
+//! What was run beside a waiting step counts once: as what it is, and not as the step's.
+
+use super::Run;
+use crate::audit::history::{History, RunRecord, StepRecord};
+use crate::checkpoint::checkpointer::Checkpointer;
+use crate::checkpoint::delta::{Change, Delta};
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::snapshot::Snapshot;
+use crate::journal::event::{Event, StepKind};
+use crate::run::error::RunError;
+use crate::run::session::ref_of;
+use crate::run::undo::combine;
+
+impl Run<'_, '_> {
+    /// Moves the state before a waiting step over what was run beside it.
+    pub(super) fn move_base(&mut self) -> Result<(), RunError> {
+        let Some(open) = self.state().and_then(|state| state.open.clone()) else { return Ok(()) };
+        let (Some(before), Some(checkpointer)) = (open.before, self.session.checkpointer.as_ref()) else {
+            return Ok(());
+        };
+        let (history, _) = History::load(&self.session.folders().runs)?;
+        let mut beside: Vec<&RunRecord> = history.runs.iter().filter(|run| run.beside == Some(open.id)).collect();
+        beside.reverse();
+        beside.retain(|run| !open.beside.contains(&run.id));
+        if beside.is_empty() {
+            return Ok(());
+        }
+        let steps = || beside.iter().flat_map(|run| &run.steps).filter(|step| step.took_effect());
+        // A checkpoint commits what is there and changes no file.
+        let is_written = |step: &&StepRecord| !matches!(step.kind, StepKind::Checkpoint { .. });
+        let changes: Vec<Change> = combine(steps().filter(is_written).filter_map(|it| it.delta.as_ref())).changes;
+        let commits: Vec<_> = steps().filter_map(StepRecord::commit).collect();
+        let moved = checkpointer.move_base(&before, &changes, &commits)?;
+        // What was found is the difference of both: they move together.
+        let (mut after, mut delta) = (None, None);
+        if let Some(found) = &open.after {
+            let found = checkpointer.move_base(found, &changes, &commits)?;
+            // A checkpoint commits what earlier steps did, and has no difference of its own.
+            if !matches!(open.kind, StepKind::Checkpoint { .. }) {
+                checkpointer.pin(&ref_of(open.id.run, open.id.step, "after"), &found)?;
+                delta = moved_delta(checkpointer, &moved, &found, open.delta)?;
+            }
+            after = Some(found);
+        }
+        checkpointer.pin(&ref_of(open.id.run, open.id.step, "before"), &moved)?;
+        let runs = beside.iter().map(|run| run.id).collect();
+        self.session.record(&Event::BaseMoved { step: open.id.step, before: moved, after, delta, runs })?;
+        Ok(())
+    }
+
+    /// Forgets changes of earlier steps that were committed or undone while the run waited.
+    pub(super) fn forget_settled(&mut self) -> Result<(), RunError> {
+        let Some(repository) =
+            self.session.checkpointer.as_ref().map(crate::checkpoint::checkpointer::Checkpointer::repository)
+        else {
+            return Ok(());
+        };
+        if self.state().is_none_or(|state| state.pending.is_empty()) {
+            return Ok(());
+        }
+        let root = repository.top().to_string_lossy().into_owned();
+        let (history, _) = History::load(&repository.runs_folder())?;
+        let left: Vec<_> = history.pending(&root).into_iter().map(|step| step.id).collect();
+        if let Some(state) = &mut self.session.state {
+            state.pending.retain(|(step, _)| left.contains(step));
+        }
+        Ok(())
+    }
+}
+
+/// What a step did, between states that have moved. Only files and what is staged can have moved.
+fn moved_delta(
+    checkpointer: &Checkpointer,
+    before: &Snapshot,
+    after: &Snapshot,
+    delta: Option<Delta>,
+) -> Result<Option<Delta>, CheckpointError> {
+    let Some(delta) = delta else { return Ok(None) };
+    let Delta { mut changes, index, .. } = checkpointer.delta(before, after)?;
+    changes.retain(|change| !delta.not_captured.contains(&change.path));
+    Ok(Some(Delta { changes, index, ..delta }))
+}

@@ -1,0 +1,416 @@
+//! Where the run of a directive stands: a pure fold of its events.
+//!
+//! Nothing is evaluated here. The events carry what was decided, so that a run that is taken up again
+//! after a wait or a crash stands exactly where its journal says, whatever the world looks like by then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::audit::history::{Outcome, StepRecord};
+use crate::checkpoint::delta::Delta;
+use crate::checkpoint::path::RepoPath;
+use crate::item::directive::{Directive, OnFailure, Step};
+use crate::journal::event::{Event, HookPhase, Resolution, StepKind};
+use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
+use crate::journal::{Digest, RunId, StepId};
+use crate::run::undo::combine;
+
+/// Where a run stands.
+#[derive(Debug)]
+pub(in crate::run) struct RunState {
+    run: RunId,
+    /// The directives that may be entered, by the hash of their text.
+    known: BTreeMap<String, Known>,
+    /// The directives that have begun and not ended, the outermost first.
+    pub(in crate::run) frames: Vec<Frame>,
+    /// The step that has begun and not ended.
+    pub(in crate::run) open: Option<StepRecord>,
+    /// What steps of this run left on disk and no checkpoint holds yet.
+    pub(in crate::run) pending: Vec<(StepId, Delta)>,
+    /// Why the whole run ends, whatever its directives say.
+    pub(in crate::run) aborted: Option<Ended>,
+    /// What has been done so far.
+    pub(in crate::run) cost: Cost,
+    started: Timestamp,
+    waited: f64,
+    waiting_since: Option<Timestamp>,
+}
+
+/// A directive that may be entered.
+#[derive(Clone, Debug)]
+struct Known {
+    directive: Arc<Directive>,
+    /// The steps whose results its texts refer to. Those of others are not kept: a loop may have thousands.
+    referred: Arc<BTreeSet<String>>,
+}
+
+/// What a run, or a part of it, has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::run) struct Cost {
+    pub(in crate::run) steps: u32,
+    pub(in crate::run) tool_calls: u32,
+    /// Directives inside that of the run, hooks as well.
+    pub(in crate::run) spawns: u32,
+    /// Without the time that it waited for somebody.
+    pub(in crate::run) seconds: f64,
+}
+
+/// A directive that has begun.
+#[derive(Debug)]
+pub(in crate::run) struct Frame {
+    pub(in crate::run) directive: Arc<Directive>,
+    referred: Arc<BTreeSet<String>>,
+    /// The step that runs it; empty for the outermost.
+    pub(in crate::run) name: String,
+    /// Why it runs, if it is a hook.
+    pub(in crate::run) hook: Option<HookPhase>,
+    pub(in crate::run) inputs: Map<String, Value>,
+    /// What its steps returned; null where nothing refers to it.
+    pub(in crate::run) results: Map<String, Value>,
+    /// The step whose turn it is.
+    pub(in crate::run) at: usize,
+    pub(in crate::run) looped: Option<Loop>,
+    /// How often this step was tried and failed.
+    pub(in crate::run) attempts: u32,
+    /// A failure about which nothing is decided yet.
+    pub(in crate::run) failure: Option<Ended>,
+    /// Why it ends without its remaining steps.
+    pub(in crate::run) stopped: Option<Ended>,
+    /// The step that succeeded last, by the name its directive gives it, until the hooks after it were looked at.
+    pub(in crate::run) just_done: Option<String>,
+    /// Whether a hook has run for the moment that this step has reached.
+    pub(in crate::run) hooked: bool,
+    /// What the run had done when it began.
+    pub(in crate::run) since: Cost,
+}
+
+/// A step that runs once for each element of a list.
+#[derive(Debug)]
+pub(in crate::run) struct Loop {
+    pub(in crate::run) elements: Vec<Value>,
+    results: Vec<Value>,
+}
+
+/// How a step or directive ended that did not succeed.
+#[derive(Clone, Debug)]
+pub(in crate::run) struct Ended {
+    pub(in crate::run) name: String,
+    pub(in crate::run) status: StepStatus,
+    pub(in crate::run) error: Option<ErrorSummary>,
+    /// Whether no policy and no further attempt can help: there is no checkpoint where one was promised.
+    pub(in crate::run) is_final: bool,
+}
+
+impl RunState {
+    pub(in crate::run) fn new(run: RunId) -> Self {
+        Self {
+            run,
+            known: BTreeMap::new(),
+            frames: Vec::new(),
+            open: None,
+            pending: Vec::new(),
+            aborted: None,
+            cost: Cost::default(),
+            started: run.started(),
+            waited: 0.0,
+            waiting_since: None,
+        }
+    }
+
+    /// Makes a directive known, before it is entered.
+    pub(in crate::run) fn know(&mut self, content: String, directive: Arc<Directive>) {
+        let referred = Arc::new(referred_steps(&directive));
+        self.known.insert(content, Known { directive, referred });
+    }
+
+    pub(in crate::run) fn knows(&self, content: &str) -> bool {
+        self.known.contains_key(content)
+    }
+
+    /// What has been done, with the time that has passed, waits left out.
+    pub(in crate::run) fn cost_at(&self, now: Timestamp) -> Cost {
+        let end = self.waiting_since.unwrap_or(now);
+        let seconds = (seconds_between(self.started, end) - self.waited).max(0.0);
+        Cost { seconds, ..self.cost }
+    }
+
+    /// Files that steps changed and no checkpoint holds.
+    pub(in crate::run) fn uncommitted(&self) -> Vec<RepoPath> {
+        combine(self.pending.iter().map(|(_, delta)| delta)).changes.into_iter().map(|change| change.path).collect()
+    }
+
+    /// The step whose turn it is, with the frame it belongs to.
+    pub(in crate::run) fn turn(&self) -> Option<(&Frame, &Step)> {
+        let frame = self.frames.last()?;
+        Some((frame, frame.step()?))
+    }
+
+    /// Takes an event in. `previous` is the journal's head before it.
+    pub(in crate::run) fn apply(&mut self, at: Timestamp, previous: Digest, event: &Event) {
+        match event {
+            Event::RunStarted { .. } => self.started = at,
+            Event::DirectiveStarted { name, content, inputs, hook, .. } => self.enter(at, name, content, inputs, *hook),
+            Event::DirectiveFinished { status, outputs, error, .. } => self.leave(*status, outputs, error.as_ref()),
+            Event::StepSkipped { .. } => self.on_top(|frame| frame.advance(Value::Null)),
+            Event::LoopStarted { elements, .. } => self.on_top(|frame| frame.begin_loop(elements.clone())),
+            Event::StepStarted { step, name, kind, tool, before, .. } => {
+                self.cost.steps += 1;
+                self.cost.tool_calls += u32::from(matches!(kind, StepKind::Tool(_)));
+                self.on_top(Frame::forget_done);
+                let id = StepId { run: self.run, step: *step };
+                self.open = Some(StepRecord::begun(id, name, kind, tool.as_deref(), before.as_ref(), at));
+            }
+            Event::StepFinished { status, error, .. } => self.end_step(*status, error.as_ref()),
+            Event::Resolved { name, then, error } => self.resolve(name, *then, error.as_ref()),
+            // Nothing was done between a death and the recovery.
+            Event::Recovered { died: Some(died), .. } => {
+                self.waiting_since.get_or_insert(at.min(*died));
+            }
+            Event::RunFinished(summary) if summary.status == RunStatus::Waiting => {
+                self.waiting_since.get_or_insert(at);
+            }
+            Event::RunResumed { .. } => {
+                if let Some(since) = self.waiting_since.take() {
+                    self.waited += seconds_between(since, at);
+                }
+            }
+            event => {
+                if let Some(open) = self.open.as_mut().filter(|open| event.step() == Some(open.id.step)) {
+                    open.take(event, previous);
+                }
+            }
+        }
+    }
+
+    fn on_top(&mut self, act: impl FnOnce(&mut Frame)) {
+        if let Some(frame) = self.frames.last_mut() {
+            act(frame);
+        }
+    }
+
+    fn enter(
+        &mut self,
+        at: Timestamp,
+        name: &str,
+        content: &str,
+        inputs: &Map<String, Value>,
+        hook: Option<HookPhase>,
+    ) {
+        let Some(known) = self.known.get(content).cloned() else { return };
+        if hook != Some(HookPhase::After) {
+            self.on_top(Frame::forget_done);
+        }
+        self.cost.spawns += u32::from(!self.frames.is_empty());
+        let since = self.cost_at(at);
+        self.frames.push(Frame::new(known, name.to_owned(), inputs.clone(), hook, since));
+    }
+
+    fn leave(&mut self, status: StepStatus, outputs: &Map<String, Value>, error: Option<&ErrorSummary>) {
+        let Some(left) = self.frames.pop() else { return };
+        let Some(caller) = self.frames.last_mut() else { return };
+        let ended = Ended { name: left.name.clone(), status, error: error.cloned(), is_final: false };
+        match left.hook {
+            None => caller.end(ended, Value::Object(outputs.clone())),
+            Some(HookPhase::Error) => caller.hooked = true,
+            Some(phase) => {
+                caller.hooked = phase == HookPhase::Before;
+                caller.just_done = None;
+                if status != StepStatus::Succeeded {
+                    caller.stopped = Some(ended);
+                }
+            }
+        }
+    }
+
+    fn end_step(&mut self, status: StepStatus, why: Option<&ErrorSummary>) {
+        let Some(open) = self.open.take() else { return };
+        // It is run again: nothing of it counts.
+        if status == StepStatus::CutOff {
+            self.cost.steps = self.cost.steps.saturating_sub(1);
+            let is_call = matches!(open.kind, StepKind::Tool(_));
+            self.cost.tool_calls = self.cost.tool_calls.saturating_sub(u32::from(is_call));
+            return;
+        }
+        match (&open.kind, &open.outcome) {
+            (StepKind::Checkpoint { covers }, Outcome::Committed { .. }) => {
+                self.pending.retain(|(step, _)| !covers.contains(step));
+            }
+            (StepKind::Checkpoint { .. }, _) => {}
+            (_, Outcome::Kept { .. } | Outcome::Failed { .. }) => {
+                let delta = open.delta.filter(|delta| !delta.changes.is_empty());
+                self.pending.extend(delta.map(|delta| (open.id, delta)));
+            }
+            _ => {}
+        }
+        let (result, error) = match &open.kind {
+            StepKind::Checkpoint { .. } => (made(&open.outcome), None),
+            _ => open.answer.unwrap_or_default(),
+        };
+        let error = why.cloned().or(error);
+        let is_final = matches!(open.outcome, Outcome::Failed { .. });
+        self.on_top(|frame| frame.end(Ended { name: open.name, status, error, is_final }, result));
+    }
+
+    fn resolve(&mut self, name: &str, then: Resolution, error: Option<&ErrorSummary>) {
+        let Some(frame) = self.frames.last_mut() else { return };
+        let failure = frame.failure.take();
+        let status = match error.map(|error| error.code.as_str()) {
+            Some("INTERRUPTED") => StepStatus::Cancelled,
+            Some("PERMISSION_DENIED") => StepStatus::Denied,
+            _ => StepStatus::Failed,
+        };
+        let mut ended = failure.unwrap_or_else(|| Ended { name: name.to_owned(), status, error: None, is_final: true });
+        if error.is_some() {
+            ended.error = error.cloned();
+        }
+        match then {
+            Resolution::Retry => {
+                frame.attempts += 1;
+                frame.hooked = false;
+            }
+            Resolution::GoOn => {
+                let error = ended.error.as_ref();
+                let told = error.map(|error| json!({"code": error.code, "message": error.message}));
+                frame.advance(json!({"error": told}));
+            }
+            Resolution::Stop => frame.stopped = Some(ended),
+            Resolution::Abort => self.aborted = Some(ended),
+        }
+    }
+}
+
+impl Frame {
+    fn new(known: Known, name: String, inputs: Map<String, Value>, hook: Option<HookPhase>, since: Cost) -> Self {
+        Self {
+            directive: known.directive,
+            referred: known.referred,
+            name,
+            hook,
+            inputs,
+            results: Map::new(),
+            at: 0,
+            looped: None,
+            attempts: 0,
+            failure: None,
+            stopped: None,
+            just_done: None,
+            hooked: false,
+            since,
+        }
+    }
+
+    /// The step whose turn it is.
+    pub(in crate::run) fn step(&self) -> Option<&Step> {
+        self.directive.steps.get(self.at)
+    }
+
+    /// What the step, or its directive, says about its failure.
+    pub(in crate::run) fn policy(&self) -> Option<OnFailure> {
+        self.step().and_then(|step| step.on_failure).or(self.directive.git_checkpoint.on_failure)
+    }
+
+    /// The element whose turn it is, with the name that it has in the step.
+    pub(in crate::run) fn element(&self) -> Option<(&str, &Value)> {
+        let looped = self.looped.as_ref()?;
+        let name = self.step().and_then(|step| step.element.as_deref()).unwrap_or("item");
+        Some((name, looped.elements.get(looped.results.len())?))
+    }
+
+    /// The full name of the step whose turn it is, e.g. `release/build[2]`.
+    pub(in crate::run) fn position(&self) -> String {
+        let step = self.step().map(|step| step.name.as_str()).unwrap_or_default();
+        let element = self.looped.as_ref().map(|looped| format!("[{}]", looped.results.len())).unwrap_or_default();
+        self.below(&format!("{step}{element}"))
+    }
+
+    /// The full name of something in this directive.
+    pub(in crate::run) fn below(&self, name: &str) -> String {
+        if self.name.is_empty() { name.to_owned() } else { format!("{}/{name}", self.name) }
+    }
+
+    fn begin_loop(&mut self, elements: Vec<Value>) {
+        let is_empty = elements.is_empty();
+        self.just_done = None;
+        self.looped = Some(Loop { elements, results: Vec::new() });
+        if is_empty {
+            self.end_loop();
+        }
+    }
+
+    fn end(&mut self, ended: Ended, result: Value) {
+        if ended.status == StepStatus::Succeeded {
+            let name = self.step().map(|step| step.name.clone());
+            self.advance(result);
+            self.just_done = name;
+        } else {
+            self.hooked = false;
+            self.failure = Some(ended);
+        }
+    }
+
+    /// Goes on with the next element, or the next step.
+    fn advance(&mut self, result: Value) {
+        self.attempts = 0;
+        self.hooked = false;
+        self.just_done = None;
+        let is_referred = self.step().is_some_and(|step| self.referred.contains(&step.name));
+        let result = if is_referred { result } else { Value::Null };
+        let Some(looped) = &mut self.looped else {
+            self.keep(result);
+            return;
+        };
+        looped.results.push(result);
+        if looped.results.len() >= looped.elements.len() {
+            self.end_loop();
+        }
+    }
+
+    fn end_loop(&mut self) {
+        let results = self.looped.take().map(|looped| looped.results).unwrap_or_default();
+        self.keep(Value::Array(results));
+    }
+
+    fn keep(&mut self, result: Value) {
+        if let Some(step) = self.directive.steps.get(self.at) {
+            self.results.insert(step.name.clone(), result);
+        }
+        self.at += 1;
+    }
+
+    fn forget_done(&mut self) {
+        self.just_done = None;
+    }
+}
+
+/// The steps that any text of a directive refers to.
+fn referred_steps(directive: &Directive) -> BTreeSet<String> {
+    // As JSON all its texts are there, and nothing that a name consists of is written in another way.
+    let text = serde_json::to_string(directive).unwrap_or_default();
+    let names = text.split("{step:").skip(1).filter_map(|rest| rest.split(['.', '}', '"']).next());
+    names.map(str::to_owned).collect()
+}
+
+/// What a checkpoint returns.
+fn made(outcome: &Outcome) -> Value {
+    match outcome {
+        Outcome::Committed { commit, message, files_changed, insertions, deletions } => json!({
+            "commit_sha": commit,
+            "commit_message": message,
+            "files_changed": files_changed,
+            "insertions": insertions,
+            "deletions": deletions,
+        }),
+        Outcome::NoChanges => json!({"status": "no_changes"}),
+        _ => Value::Null,
+    }
+}
+
+fn seconds_between(one: Timestamp, other: Timestamp) -> f64 {
+    other.duration_since(one).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests;

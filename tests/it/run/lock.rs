@@ -1,0 +1,184 @@
+//! One run at a time in a worktree, and as many as there are worktrees.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use super::crash::middle::{paused, pausing};
+use super::{assert_sound, assert_unharmed, call, directive, dirty, project, subjects};
+use crate::harness::{Ran, TestProject};
+
+const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
+
+fn started(project: &TestProject, arguments: &[&str]) -> Child {
+    let mut command = project.command(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts")
+}
+
+fn ended(project: &TestProject, piton: Child) -> Ran {
+    project.ran(piton.wait_with_output().expect("piton ends"))
+}
+
+/// A directive whose only step waits until there is a file `go` in the home.
+fn slow() -> TestProject {
+    let project = project();
+    let home = project.home();
+    let home = home.display();
+    let script =
+        format!("echo $$ >> '{home}/ready'; while [ ! -e '{home}/go' ]; do sleep 0.01; done; echo slow >> out.txt");
+    directive("slow", AUTO, &call("slow", "slow", "", ""))(project.tool("slow", "", &script)).committed()
+}
+
+fn await_ready(project: &TestProject, count: usize) {
+    let path = project.home().join("ready");
+    while fs::read_to_string(&path).unwrap_or_default().lines().count() < count {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+fn go(project: &TestProject) {
+    fs::write(project.home().join("go"), "").expect("a file");
+}
+
+#[test]
+fn a_second_run_is_refused_and_told_who_is_at_work() {
+    let project = slow();
+    dirty(&project);
+    let first = started(&project, &["run", "slow"]);
+    let pid = first.id();
+    await_ready(&project, 1);
+    let run = project.piton(["status", "--format", "json"]).json()["run_id"].as_str().expect("a run").to_owned();
+    for words in [vec!["run", "slow"], vec!["resume"], vec!["resume", &run], vec!["cancel"], vec!["exec", "--", "true"]]
+    {
+        let ran = project.piton(&words);
+        assert_eq!(ran.code(), Some(5), "{words:?} {ran}");
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+        for word in [run.as_str(), &pid.to_string(), host.trim(), "--lock-timeout"] {
+            assert!(ran.stderr().contains(word), "{words:?} {word}: {ran}");
+        }
+    }
+    let patient = started(&project, &["run", "slow", "--lock-timeout", "60"]);
+    go(&project);
+    for piton in [first, patient] {
+        let ran = ended(&project, piton);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+    }
+    assert_eq!(project.read("out.txt"), "first\nslow\nslow\n");
+    assert_unharmed(&project);
+}
+
+#[test]
+fn of_two_that_take_a_run_up_at_once_one_wins() {
+    let project = slow();
+    dirty(&project);
+    let mut first = started(&project, &["run", "slow"]);
+    await_ready(&project, 1);
+    first.kill().expect("a process to kill");
+    first.wait().expect("piton ends");
+    let both = [started(&project, &["resume"]), started(&project, &["resume"])];
+    await_ready(&project, 2);
+    go(&project);
+    let ran = both.map(|piton| ended(&project, piton));
+    let mut codes: Vec<Option<i32>> = ran.iter().map(Ran::code).collect();
+    codes.sort_unstable();
+    assert!(codes == [Some(0), Some(5)] || codes == [Some(0), Some(2)], "{} {}", ran[0], ran[1]);
+    assert_eq!(project.read("out.txt"), "first\nslow\n");
+    assert_eq!(subjects(&project).len(), 1);
+    assert_unharmed(&project);
+}
+
+#[test]
+fn two_runs_in_worktrees_of_their_own_finish_and_come_home() {
+    let project = project();
+    let home = project.home();
+    let script = format!(
+        "echo $$ >> '{0}/ready'; while [ \"$(wc -l < '{0}/ready')\" -lt 2 ]; do sleep 0.01; done; echo x > \"$PITON_PARAM_TEXT.txt\"",
+        home.display()
+    );
+    let text = "parameters:\n  - {name: text, type: string, required: true}\n";
+    let project = project.tool("meet", text, &script);
+    let project = directive("apart", AUTO, &call("apart", "meet", "", "{input:who}"))(project).committed();
+    dirty(&project);
+    let both = ["one", "two"].map(|who| {
+        let who = format!("who={who}");
+        started(&project, &["run", "apart", "--worktree", "--input", &who, "--format", "json"])
+    });
+    for piton in both {
+        let ran = ended(&project, piton);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        let run = super::summary(&ran)["run_id"].as_str().expect("a run").to_owned();
+        assert_unharmed(&project);
+        let ran = project.piton(["finish", &run, "--keep"]);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+    }
+    assert_eq!([project.read("one.txt"), project.read("two.txt")], ["x\n", "x\n"]);
+    assert_eq!(project.git(["worktree", "list"]).lines().count(), 1);
+    assert_unharmed(&project);
+}
+
+#[test]
+fn two_runs_that_change_the_same_lines_are_told_apart_and_nothing_is_lost() {
+    let project = directive("apart", AUTO, &call("apart", "add", "", "{input:who}"))(project()).committed();
+    dirty(&project);
+    let runs = ["one", "two"].map(|who| {
+        let who = format!("who={who}");
+        let ran = project.piton(["run", "apart", "--worktree", "--input", &who, "--format", "json"]);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        super::summary(&ran)["run_id"].as_str().expect("a run").to_owned()
+    });
+    let ran = project.piton(["finish", &runs[0], "--keep"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    let ran = project.piton(["finish", &runs[1], "--keep"]);
+    assert_ne!(ran.code(), Some(0), "{ran}");
+    assert!(ran.stderr().contains("`out.txt`") && ran.stderr().contains("(apart)"), "{ran}");
+    for run in &runs {
+        // Steps have the shortest name that tells their run from all others.
+        let is_named = (8..run.len()).any(|length| ran.stderr().contains(&format!("`{}/1`", &run[..length])));
+        assert!(is_named, "{run}: {ran}");
+    }
+    assert_eq!(project.read("out.txt"), "first\none\n");
+    assert_eq!(project.git(["show", &format!("piton/{}:out.txt", runs[1])]), "first\ntwo\n");
+    assert_unharmed(&project);
+}
+
+#[test]
+fn a_run_in_a_worktree_of_its_own_is_taken_up_from_anywhere_after_a_death() {
+    let project = project();
+    let script = format!("echo half > half.txt; {}; echo whole > half.txt", pausing(&project));
+    let project = project.tool("slow", "", &script);
+    let all = format!("{}{}", call("a", "add", "", "a"), call("slow", "slow", "", ""));
+    let project = directive("apart", AUTO, &all)(project).committed();
+    dirty(&project);
+    let mut piton = started(&project, &["run", "apart", "--worktree"]);
+    paused(&project);
+    piton.kill().expect("a process to kill");
+    piton.wait().expect("piton ends");
+    assert_unharmed(&project);
+    let log = project.piton(["log", "--format", "json"]).stdout();
+    let first: serde_json::Value = serde_json::from_str(log.lines().next().expect("a run")).expect("JSON");
+    let run = first["id"].as_str().expect("a run").to_owned();
+    let ran = project.piton(["resume", &run]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    let ran = project.piton(["finish", &run, "--keep"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!(project.read("half.txt"), "whole\n");
+    assert_eq!(subjects(&project).len(), 2);
+    assert_unharmed(&project);
+    assert_sound(&project);
+}
+
+#[test]
+fn a_worktree_whose_run_died_before_it_began_is_taken_back_unless_somebody_works_there() {
+    let project = project().committed();
+    dirty(&project);
+    let [empty, used, ahead] = [1, 2, 3].map(|number| crate::worktree::linked(&project, number));
+    fs::write(used.join("work.txt"), "work\n").expect("a file");
+    project.bash(&format!("cd '{}'; echo x > x.txt; git add x.txt; git commit -qm x", ahead.display()));
+    let seen = project.piton(["gc", "--dry-run"]);
+    assert!(seen.stdout().contains(&*empty.to_string_lossy()) && empty.exists(), "{seen}");
+    let ran = project.piton(["gc"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert!(ran.stderr().contains("1 worktree"), "{ran}");
+    assert!(!empty.exists() && used.join("work.txt").exists() && ahead.join("x.txt").exists());
+    assert_eq!(project.git(["branch", "--list", "piton/*"]).lines().count(), 2);
+    assert_unharmed(&project);
+}
