@@ -9,7 +9,7 @@ use super::step::{skipped, summary};
 use super::undo::combine;
 use crate::checkpoint::attribution::{Attributed, Ownership};
 use crate::checkpoint::checkpointer::Checkpointer;
-use crate::checkpoint::commit::CommitPlan;
+use crate::checkpoint::commit::{CommitPlan, PreparedCommit};
 use crate::checkpoint::delta::Delta;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::message::{self, MessageParts, Trailers};
@@ -447,19 +447,7 @@ impl Session<'_, '_> {
         let text = checkpointer.edit_message(&plan, text, &self.run.to_string(), self.ctx.now())?;
         let prepared = checkpointer.prepare_commit(&plan, &text, self.ctx.now())?;
         failpoint("commit-prepared");
-        self.record(&Event::Decided {
-            step,
-            decision: Decision::Commit {
-                target: prepared.target.clone(),
-                old: prepared.old,
-                new: prepared.new,
-                tree: plan.tree,
-                index: prepared.index.clone(),
-                delta: plan.changes.clone(),
-                undoes: wording.undoes,
-                parents: None,
-            },
-        })?;
+        self.record(&Event::Decided { step, decision: decided(&prepared, &plan, wording.undoes, None) })?;
         failpoint("commit-decided");
         let commit = prepared.new;
         prepared.move_branch()?;
@@ -561,6 +549,25 @@ impl Settlement {
             kept: false,
             asked: false,
         }
+    }
+}
+
+/// That a prepared commit is to be made.
+pub(super) fn decided(
+    prepared: &PreparedCommit<'_>,
+    plan: &CommitPlan,
+    undoes: Option<ObjectId>,
+    parents: Option<Vec<ObjectId>>,
+) -> Decision {
+    Decision::Commit {
+        target: prepared.target.clone(),
+        old: prepared.old,
+        new: prepared.new,
+        tree: plan.tree,
+        index: prepared.index.clone(),
+        delta: plan.changes.clone(),
+        undoes,
+        parents,
     }
 }
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::error::{RunError, with_causes};
 use super::session::{Observer, RunRequest, Session, open_checkpointer, ref_of};
-use super::settle::{Reversal, Settlement, explain};
+use super::settle::{Reversal, Settlement, decided, explain};
 use super::step::{StepEnd, summary};
 use crate::audit::history::History;
 use crate::audit::verification::steps_ref;
@@ -32,7 +32,7 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::failpoint::failpoint;
 use crate::journal::RunId;
-use crate::journal::event::{Decision, Event, FinishHow, StepKind};
+use crate::journal::event::{Event, FinishHow, StepKind};
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, RunSummary, StepStatus};
 use judgement::{Judgement, Way, judge};
 
@@ -353,19 +353,8 @@ impl Session<'_, '_> {
         };
         failpoint("finish-prepared");
         let is_ours = theirs.is_none();
-        self.record(&Event::Decided {
-            step,
-            decision: Decision::Commit {
-                target: prepared.target.clone(),
-                old: prepared.old,
-                new: prepared.new,
-                tree: plan.tree,
-                index: prepared.index.clone(),
-                delta: plan.changes.clone(),
-                undoes: None,
-                parents: is_ours.then(|| plan.parents.clone()),
-            },
-        })?;
+        let parents = is_ours.then(|| plan.parents.clone());
+        self.record(&Event::Decided { step, decision: decided(&prepared, plan, None, parents) })?;
         failpoint("finish-decided");
         let commit = prepared.new;
         prepared.move_branch()?;
