@@ -122,7 +122,7 @@ fn run_apart(request: DirectiveRequest, ctx: &Context, ui: &mut Ui) -> Result<Ex
         }
     };
     apart.notes.iter().for_each(|note| driver.note(note));
-    driver.note(&format!("works in `{}` on the branch `{}`", apart.path.display(), worktree::branch_of(id)));
+    driver.note(&format!("works in `{}` on the branch `piton/{id}`", apart.path.display()));
     let status = drive::to_the_end(&driver, run, Input::Go)?;
     if status != ExitStatus::Waiting {
         driver.hint(&format!(
