@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use piton::exec::invocation::{Python, Text};
 use serde_json::json;
 
 use super::Bench;
+use crate::crash::leftover::is_alive;
 
 /// Waits for something that another thread or process does; a generous limit tells a hang.
 fn until(what: &str, is_so: impl Fn() -> bool) {
@@ -30,7 +31,7 @@ fn slow() -> Bench {
     let script = format!(
         "#!/bin/bash\nreal=$(PATH=${{PATH#*:}} command -v python3)\n\
          if [ \"$3\" = venv ] && [ -e '{0}/slow' ]; then\n\
-         mkdir -p \"${{@: -1}}/bin\"; cp \"$real\" \"${{@: -1}}/bin/python\"; echo $$ > '{0}/begun'; sleep 1000\nfi\n\
+         mkdir -p \"${{@: -1}}/bin\"; cp \"$real\" \"${{@: -1}}/bin/python\"; echo $$ > '{0}/id'; mv '{0}/id' '{0}/begun'; sleep 1000\nfi\n\
          exec \"$real\" \"$@\"\n",
         top.display()
     );
@@ -63,10 +64,6 @@ fn cancelled_when(bench: &Bench, what: &str, is_so: impl Fn() -> bool) -> CallEr
     })
 }
 
-fn is_alive(pid: &str) -> bool {
-    Path::new("/proc").join(pid.trim()).join("cmdline").exists()
-}
-
 #[test]
 fn an_installation_that_is_interrupted_leaves_nothing_that_is_used() {
     let mut bench = slow();
@@ -74,7 +71,8 @@ fn an_installation_that_is_interrupted_leaves_nothing_that_is_used() {
     let err = cancelled_when(&bench, "the installation has begun", || begun.exists());
     assert_eq!(err.code(), "INTERRUPTED");
     assert_eq!(environments(&bench), Vec::<PathBuf>::new());
-    assert!(!is_alive(&fs::read_to_string(&begun).expect("an id")));
+    let id = fs::read_to_string(&begun).expect("an id");
+    assert!(!is_alive(id.trim()), "{id}");
     fs::remove_file(bench.top.path().join("slow")).expect("removed");
     assert_eq!(bench.value(), json!(true));
 }
