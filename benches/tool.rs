@@ -191,6 +191,7 @@ fn machine(ctx: &Context) -> call::Machine {
         environment: ctx.environment.variables().clone(),
         run: "bench".to_owned(),
         patience: call::Patience::default(),
+        files: call::Files::Any,
     }
 }
 

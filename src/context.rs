@@ -107,6 +107,17 @@ impl Context {
         Self::new(root, found_by, cwd, environment)
     }
 
+    /// The same for what needs no project: where there can be none, only the user's settings count.
+    pub fn anywhere(environment: Environment, folder: Option<&Path>) -> Result<Self, ContextError> {
+        match Self::discover(environment.clone(), folder) {
+            Err(ContextError::RootIsSystem | ContextError::RootIsHome(_) | ContextError::InsideGitData(_)) => {
+                let cwd = environment.enter(folder)?;
+                Ok(Self { cwd, ..Self::at(environment, Path::new("/"))? })
+            }
+            found => found,
+        }
+    }
+
     /// Takes a folder as the project without looking around.
     pub fn at(environment: Environment, root: &Path) -> Result<Self, ContextError> {
         let root = environment.enter(Some(root))?;
@@ -163,6 +174,13 @@ impl Context {
         let cache = self.environment.find("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = cache.or_else(|| self.home.as_ref().map(|home| home.join(".cache")));
         cache.unwrap_or_else(|| self.environment.temporary_folder()).join("piton")
+    }
+
+    /// Where the user keeps what piton is to know about them, such as whom they trust; none without a home.
+    pub fn settings_folder(&self) -> Option<PathBuf> {
+        let settings = self.environment.find("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let settings = settings.or_else(|| self.home.as_ref().map(|home| home.join(".config")))?;
+        Some(settings.join("piton"))
     }
 
     /// The folder with the project's items.
@@ -230,7 +248,8 @@ impl Environment {
         home.is_absolute().then(|| fs::canonicalize(home).unwrap_or_else(|_| home.to_path_buf()))
     }
 
-    fn enter(&self, folder: Option<&Path>) -> Result<PathBuf, ContextError> {
+    /// The folder to work in: that of the process, or another one as seen from there.
+    pub fn enter(&self, folder: Option<&Path>) -> Result<PathBuf, ContextError> {
         let target = match (&self.cwd, folder) {
             (None, None) => return Err(ContextError::NoWorkingFolder),
             (None, Some(folder)) if folder.is_relative() => return Err(ContextError::NoWorkingFolder),

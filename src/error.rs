@@ -11,6 +11,7 @@ use crate::context::ContextError;
 use crate::item::finding::Finding;
 use crate::item::store::LookupError;
 use crate::item::tool::Origin;
+use crate::item::wording::shown;
 use crate::run::error::RunError;
 
 /// Everything that can stop a command.
@@ -29,6 +30,16 @@ pub enum Error {
         name: String,
         /// What was probably meant.
         similar: Option<&'static str>,
+    },
+    /// Help was asked for about something that there is no page of.
+    #[error("there is neither a topic nor a command `{}`", shown(.name))]
+    UnknownTopic {
+        /// What was asked for.
+        name: String,
+        /// What was probably meant.
+        similar: Option<String>,
+        /// Everything that there is a page of at this place.
+        known: Vec<String>,
     },
     /// The format asked for is not one that the command has.
     #[error("`{command}` cannot be written as `{format}`")]
@@ -89,6 +100,15 @@ pub enum Error {
     /// A roll back that is not the blunt one.
     #[error("`rollback` takes everything back at once, and only with `--hard`")]
     OnlyHard,
+    /// Items were looked for where piton does not look.
+    #[error("piton has no registry of items")]
+    NoRegistry,
+    /// A flag about checkpoints where there can be none.
+    #[error("`{0}` is about what is written into the project")]
+    NothingToCheckpoint(&'static str),
+    /// Nobody said what to sign.
+    #[error("nothing is named that could be signed")]
+    NothingToSign,
     /// A run could not be begun, ended or undone.
     #[error(transparent)]
     Run(Box<RunError>),
@@ -123,7 +143,14 @@ impl Error {
             Self::Context(err) => err.code(),
             Self::Settings(_) => "INVALID_SETTINGS",
             Self::UnknownSetting { .. } => "UNKNOWN_SETTING",
-            Self::UnknownFormat { .. } | Self::InvalidDate(_) | Self::InvalidJson { .. } | Self::OnlyHard => "USAGE",
+            Self::UnknownTopic { .. } => "UNKNOWN_TOPIC",
+            Self::UnknownFormat { .. }
+            | Self::InvalidDate(_)
+            | Self::InvalidJson { .. }
+            | Self::OnlyHard
+            | Self::NoRegistry
+            | Self::NothingToCheckpoint(_)
+            | Self::NothingToSign => "USAGE",
             Self::FilesInTheWay(_) => "FILES_IN_THE_WAY",
             Self::Lookup(err) => err.code(),
             Self::Read { .. } => "CANNOT_READ",
@@ -141,16 +168,29 @@ impl Error {
             Self::Settings(_) => Some("`piton config` shows which settings apply".to_owned()),
             Self::UnknownSetting { similar: Some(name), .. } => Some(format!("did you mean `{name}`?")),
             Self::UnknownSetting { similar: None, .. } => Some("list the settings with `piton config`".to_owned()),
+            Self::UnknownTopic { similar, known, .. } => {
+                let meant = similar.as_ref().map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
+                let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+                Some(format!("{meant}There is help on {}", known.join(", ")))
+            }
             Self::UnknownFormat { offered, .. } => Some(format!("choose {offered}")),
             Self::FilesInTheWay(_) => Some(
                 "nothing was written, because nothing is ever overwritten: move away what is there, or keep it"
                     .to_owned(),
             ),
             Self::InvalidDate(_) => Some("write `2026-01-02`, `2026-01-02T03:04`, `2h` or `\"3 days\"`".to_owned()),
+            Self::NothingToCheckpoint(flag) => Some(format!("leave `{flag}` out: no checkpoint covers anything else")),
+            Self::NoRegistry => {
+                Some("`--source local` is the project and `~/.ai/`; `all` adds what is built in".to_owned())
+            }
             Self::InvalidJson { .. } => Some(r#"write e.g. '{"count": 3}', in quotes for the shell"#.to_owned()),
             Self::OnlyHard => Some(
                 "`piton undo` takes one step back and keeps everything else; `piton rollback --hard REF` moves the \
                  branch and discards what is not committed"
+                    .to_owned(),
+            ),
+            Self::NothingToSign => Some(
+                "name items, e.g. `piton sign greet` or `piton sign 'ops/*'`, or take all of them with `--all`"
                     .to_owned(),
             ),
             Self::Lookup(err) => err.hint(),
@@ -200,15 +240,38 @@ impl Error {
             Self::Context(_)
             | Self::Settings(_)
             | Self::UnknownSetting { .. }
+            | Self::UnknownTopic { .. }
             | Self::UnknownFormat { .. }
             | Self::InvalidDate(_)
             | Self::InvalidJson { .. }
             | Self::OnlyHard
+            | Self::NoRegistry
+            | Self::NothingToCheckpoint(_)
+            | Self::NothingToSign
             | Self::FilesInTheWay(_)
             | Self::Lookup(_)
             | Self::Read { .. }
             | Self::InvalidFile { .. }
             | Self::NotAnItem(_) => ExitStatus::Invalid,
+        }
+    }
+}
+
+impl ExitStatus {
+    /// Every exit code, the smallest first.
+    pub const ALL: [Self; 7] =
+        [Self::Success, Self::Failure, Self::Invalid, Self::Denied, Self::Waiting, Self::Unsafe, Self::Interrupted];
+
+    /// What it means, in one line.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Success => "done",
+            Self::Failure => "the run, check or verification failed",
+            Self::Invalid => "wrong usage, an invalid file, or something that was not found",
+            Self::Denied => "denied by a permission or by the policy on signatures",
+            Self::Waiting => "waiting for an agent, a person or a decision",
+            Self::Unsafe => "the repository or machine cannot be served safely",
+            Self::Interrupted => "interrupted",
         }
     }
 }

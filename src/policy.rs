@@ -2,8 +2,9 @@
 //!
 //! Directives grant, tools only say what they need. [`judge`] decides on the resolved
 //! [`Invocation`], before anything runs; [`WriteRules`] decide about the files that a step changed.
-//! Deny by default: what is doubtful is not allowed, and a `<deny>` wins over everything. Pure: no I/O.
+//! [`author`] knows whose signatures count. Deny by default: what is doubtful is not allowed, and a `<deny>` wins over everything. Pure: no I/O.
 
+pub mod author;
 mod denial;
 mod glob;
 mod line;

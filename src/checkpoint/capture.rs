@@ -74,10 +74,19 @@ impl Checkpointer {
         if !delta.changes.iter().any(|change| change.path.file_name() == IGNORE_FILE) {
             return Ok(Vec::new());
         }
+        let added = delta.changes.iter().filter(|change| change.kind() == ChangeKind::Added);
+        self.ignored_among(added.map(|change| &change.path))
+    }
+
+    /// The paths that git ignores by now and does not track: snapshots leave them out.
+    pub fn ignored_among<'p>(
+        &self,
+        paths: impl IntoIterator<Item = &'p RepoPath>,
+    ) -> Result<Vec<RepoPath>, CheckpointError> {
         let mut ignored = Vec::new();
-        for change in delta.changes.iter().filter(|change| change.kind() == ChangeKind::Added) {
+        for path in paths {
             let mut files = Vec::new();
-            let mut folder = change.path.parent();
+            let mut folder = path.parent();
             loop {
                 if let Some(bytes) = self.work_tree.read_if_file(&folder.join(IGNORE_FILE))? {
                     files.push((folder.clone(), bytes));
@@ -88,9 +97,9 @@ impl Checkpointer {
                 folder = folder.parent();
             }
             let rules = self.shared_rules()?.with_files(files, UnknownFolder::NoRules);
-            let tracked = self.index.find(change.path.as_bytes()).is_some();
-            if !tracked && rules.is_ignored(&change.path, Kind::File) {
-                ignored.push(change.path.clone());
+            let tracked = self.index.find(path.as_bytes()).is_some();
+            if !tracked && rules.is_ignored(path, Kind::File) {
+                ignored.push(path.clone());
             }
         }
         Ok(ignored)

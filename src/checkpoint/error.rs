@@ -31,6 +31,9 @@ pub enum CheckpointError {
     /// The index holds conflicts.
     #[error("the index holds conflicts: {}", listed(.0))]
     Unmerged(Vec<RepoPath>),
+    /// A file would be replaced or moved that no snapshot holds.
+    #[error("git ignores `{}`: no checkpoint could bring it back", .0.display())]
+    Ignored(PathBuf),
     /// The repository uses something that is not served yet.
     #[error("the repository uses {feature}, which piton cannot serve yet")]
     Unsupported {
@@ -263,6 +266,7 @@ impl CheckpointError {
             Self::ForeignOwner(_) => "FOREIGN_OWNER",
             Self::InProgress(_) => "OPERATION_IN_PROGRESS",
             Self::Unmerged(_) => "UNMERGED_INDEX",
+            Self::Ignored(_) => "IGNORED_BY_GIT",
             Self::Unsupported { .. } => "UNSUPPORTED_REPOSITORY",
             Self::NoIdentity => "NO_IDENTITY",
             Self::InvalidDate { .. } => "INVALID_DATE",
@@ -304,6 +308,9 @@ impl CheckpointError {
                 path.display()
             ),
             Self::InProgress(operation) => operation.way_out().to_owned(),
+            Self::Ignored(_) => {
+                "take it out of `.gitignore`, or go without checkpoints: `--checkpoint disabled`".to_owned()
+            }
             Self::Unmerged(_) => "resolve them and `git add` the files; `git status` lists them".to_owned(),
             Self::Unsupported { found, .. } => {
                 format!("it was found in {found}; `--checkpoint disabled` goes on without checkpoints")
@@ -380,6 +387,7 @@ impl CheckpointError {
                 | Self::ForeignOwner(_)
                 | Self::InProgress(_)
                 | Self::Unmerged(_)
+                | Self::Ignored(_)
                 | Self::Unsupported { .. }
                 | Self::NoIdentity
                 | Self::InvalidDate { .. }

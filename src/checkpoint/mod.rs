@@ -11,6 +11,7 @@ mod base;
 mod capture;
 pub mod checkpointer;
 pub mod commit;
+mod condition;
 pub mod delta;
 pub mod diff;
 pub mod error;

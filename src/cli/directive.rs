@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::tool::{author_of, told_signature, with_author};
 use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
@@ -11,6 +12,7 @@ use crate::item::directive::{Directive, Step, StepAction};
 use crate::item::finding::{Strength, serialize_path};
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
+use crate::run::author::Authorship;
 
 /// Looks at directives.
 #[derive(Debug, clap::Args)]
@@ -59,20 +61,32 @@ pub(super) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, E
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let item = store.find(ItemKind::Directive, id)?;
     let Some(directive) = item.as_directive() else { return Ok(ExitStatus::Success) };
+    let author = author_of(item, ctx, ui);
     if ui.format() == Format::Json {
-        ui.json(&Shown { directive, source: item.layer, path: &item.file, signature: &item.integrity })?;
+        let shown = Shown { directive, source: item.layer, path: &item.file, signature: &item.integrity };
+        ui.json(&with_author(&shown, author.as_ref())?)?;
     } else {
-        human(directive, item, ctx, ui)?;
+        human(directive, item, author.as_ref(), ctx, ui)?;
     }
     Ok(ExitStatus::Success)
 }
 
-fn human(directive: &Directive, item: &Item, ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
+fn human(
+    directive: &Directive,
+    item: &Item,
+    author: Option<&Authorship>,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<(), Error> {
     ui.line(&format!("{} {} (directive, {})", directive.name, directive.version, item.layer))?;
     if !directive.description.is_empty() {
         ui.line(&directive.description)?;
     }
     ui.line(&format!("{}", ctx.shown_path(&item.file).display()))?;
+    // Most have neither, and nobody asked.
+    if item.integrity != Integrity::Unsigned {
+        ui.line(&format!("signature: {}", told_signature(&item.integrity, author)))?;
+    }
     if !directive.inputs.is_empty() {
         ui.line("\nInputs")?;
     }

@@ -1,8 +1,12 @@
 //! `piton gc`: dropping snapshots that nobody needs.
 
+use std::borrow::Cow;
+use std::path::PathBuf;
+
 use serde_json::json;
 
 use super::ui::{Format, Ui};
+use super::validate::plural;
 use crate::audit::retention::Limits;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
@@ -18,7 +22,7 @@ use crate::run::worktree;
 /// to tell of every run. The space comes back when git collects its garbage (`git gc`).
 ///
 /// Virtual environments that no Python tool used for 30 days are removed as well; they are made again
-/// when one is needed. So are worktrees of runs that died before they began, if there is nothing in them.
+/// when one is needed. So are the indexes of searches, also those of projects that are gone, and worktrees of runs that died before they began, if there is nothing in them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,17 +43,18 @@ pub(super) struct GcArguments {
 pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let limits = Limits { days: arguments.keep_days, runs: arguments.keep_runs };
     let done = if arguments.dry_run { gc::preview(ctx, limits)? } else { gc::collect(ctx, limits, &mut |_| {})? };
-    let environments = if arguments.dry_run { gc::old_environments(ctx) } else { gc::drop_environments(ctx) };
+    let leftovers = if arguments.dry_run { gc::leftovers(ctx) } else { gc::drop_leftovers(ctx) };
+    let [environments, indexes] = [&leftovers.environments, &leftovers.indexes].map(|paths| texts(paths));
     let worktrees = if arguments.dry_run { worktree::abandoned(ctx)? } else { worktree::drop_abandoned(ctx)? };
     let worktrees: Vec<_> = worktrees.iter().map(|worktree| worktree.path.to_string_lossy()).collect();
     if ui.format() == Format::Json {
-        let environments: Vec<_> = environments.iter().map(|folder| folder.to_string_lossy()).collect();
         ui.json(&json!({
             "dry_run": arguments.dry_run,
             "dropped": done.drop,
             "kept": done.kept,
             "runs": done.runs,
             "environments": environments,
+            "indexes": indexes,
             "worktrees": worktrees,
         }))?;
         return Ok(ExitStatus::Success);
@@ -58,11 +63,8 @@ pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result
         for pin in &done.drop {
             ui.line(&pin.name)?;
         }
-        for folder in &environments {
-            ui.line(&folder.to_string_lossy())?;
-        }
-        for folder in &worktrees {
-            ui.line(folder)?;
+        for path in environments.iter().chain(&indexes).chain(&worktrees) {
+            ui.line(path)?;
         }
     }
     let verb = if arguments.dry_run { "would drop" } else { "dropped" };
@@ -71,6 +73,10 @@ pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result
     if !environments.is_empty() {
         ui.success(&format!("{verb} {} virtual environments that no tool used for 30 days", environments.len()));
     }
+    if !indexes.is_empty() {
+        let count = plural(indexes.len(), "index", "indexes");
+        ui.success(&format!("{verb} {count} that no search used for 30 days or whose project is gone"));
+    }
     if !worktrees.is_empty() {
         ui.success(&format!("{verb} {} worktrees of runs that never began", worktrees.len()));
     }
@@ -78,4 +84,8 @@ pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result
         ui.hint("`git gc` gives the space back");
     }
     Ok(ExitStatus::Success)
+}
+
+fn texts(paths: &[PathBuf]) -> Vec<Cow<'_, str>> {
+    paths.iter().map(|path| path.to_string_lossy()).collect()
 }

@@ -4,30 +4,42 @@
 //! return an [`Error`] or the [`ExitStatus`] of a check that was done and failed.
 
 mod checkpoint;
+mod completions;
 mod config;
 mod diagnostic;
 mod diff;
 mod directive;
+mod doctor;
 mod drive;
 mod exec;
 mod fetch;
 mod finish;
 mod gc;
+mod help;
 mod init;
+mod items;
+mod load;
 mod log;
+mod man;
+mod migrate;
+mod new;
 mod overview;
 mod past;
 mod plan;
 mod push;
 mod quickstart;
 mod recover;
+mod reference;
 mod render;
 mod resume;
 mod rollback;
 mod run;
 mod sarif;
+mod search;
 mod show;
+mod sign;
 mod tool;
+mod trust;
 mod ui;
 mod undo;
 mod validate;
@@ -50,17 +62,23 @@ use crate::failpoint;
 /// Runs directives and tools in a git repository with a safety rope.
 #[derive(Debug, Parser)]
 #[command(name = "piton", version, arg_required_else_help = true, subcommand_required = true)]
+#[command(disable_help_subcommand = true)]
 #[command(after_help = "\
 Examples:
   piton quickstart            See an example project in a temporary folder
   piton init                  Make `.ai/` with a working example
+  piton new tool count_words  Make a tool that runs as it is; also directives and knowledge
+  piton search deploy         Find tools, directives and knowledge by words
   piton validate              Check every item of the project
   piton run hello             Run a directive, with a checkpoint after each step
   piton tool run greet        Call a tool; `tool show greet` says how piton understands it
   piton exec -- make fmt      Run a command; what it changes becomes a commit
   piton log                   See what was run; `show`, `diff` and `verify` say more
   piton undo                  Take the newest step back
+  piton sign --check          See what stamps and signatures of items are worth
   piton config                Show every setting and where it comes from
+  piton doctor                Find out what works on this machine
+  piton help overview         Read about piton; `help` has more topics
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 denied, 4 waiting,
 5 cannot be served safely, 130 interrupted")]
@@ -114,11 +132,22 @@ enum Command {
     Push(push::PushArguments),
     Fetch(fetch::FetchArguments),
     Gc(gc::GcArguments),
+    Search(search::SearchArguments),
+    Load(load::LoadArguments),
+    New(new::NewArguments),
     Validate(validate::ValidateArguments),
+    Sign(sign::SignArguments),
+    Trust(trust::TrustArguments),
+    Migrate(migrate::MigrateArguments),
     Tool(tool::ToolArguments),
     Directive(directive::DirectiveArguments),
     Config(config::ConfigArguments),
+    Doctor(doctor::DoctorArguments),
     Quickstart(quickstart::QuickstartArguments),
+    Completions(completions::CompletionsArguments),
+    Man(man::ManArguments),
+    Reference(reference::ReferenceArguments),
+    Help(help::HelpArguments),
 }
 
 impl Command {
@@ -146,12 +175,28 @@ impl Command {
             Self::Push(_) => "push",
             Self::Fetch(_) => "fetch",
             Self::Gc(_) => "gc",
+            Self::Load(_) => "load",
+            Self::Search(_) => "search",
             Self::Validate(_) => "validate",
+            Self::New(_) => "new",
+            Self::Migrate(_) => "migrate",
             Self::Tool(_) => "tool",
             Self::Directive(_) => "directive",
+            Self::Sign(_) => "sign",
+            Self::Trust(_) => "trust",
             Self::Config(_) => "config",
+            Self::Doctor(_) => "doctor",
             Self::Quickstart(_) => "quickstart",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
+            Self::Reference(_) => "reference",
+            Self::Help(_) => "help",
         }
+    }
+
+    /// Whether it is about the program itself, and works anywhere.
+    fn is_about_piton(&self) -> bool {
+        matches!(self, Self::Doctor(_) | Self::Completions(_) | Self::Man(_) | Self::Reference(_) | Self::Help(_))
     }
 
     /// Whether it stops on settings that are not valid; the others report them in their result.
@@ -181,7 +226,11 @@ pub fn main() -> ExitCode {
     }
     let environment = Environment::of_process();
     failpoint::arm(environment.find("PITON_FAILPOINT"));
-    let arguments = match Arguments::try_parse_from(&words) {
+    if let Some(shell) = environment.find(completions::VARIABLE) {
+        return completions::answer(&shell.to_string_lossy(), words, &environment).into();
+    }
+    let parsed = Arguments::try_parse_from(&words);
+    let arguments = match parsed.or_else(|err| help::asked_below(&words, err)) {
         Ok(arguments) => arguments,
         Err(err) => return report_usage(&err, &words, &environment).into(),
     };
@@ -222,9 +271,14 @@ fn report(err: &Error, command: &Command, ui: &mut Ui) -> std::io::Result<()> {
 fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let global = &arguments.global;
     require_format(&arguments.command, global.format)?;
+    if arguments.command.is_about_piton() {
+        return about_piton(&arguments.command, &environment, global, ui);
+    }
     let mut ctx = match &arguments.command {
         // It makes a project of its own: where it is started does not matter.
         Command::Quickstart(_) => quickstart::make_project(environment)?,
+        // Whom to trust is no matter of a project.
+        Command::Trust(_) => Context::anywhere(environment, global.folder.as_deref())?,
         _ => Context::discover(environment, global.folder.as_deref())?,
     };
     if let Some(color) = global.color {
@@ -267,11 +321,43 @@ fn dispatch(command: &Command, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus,
         Command::Push(command) => push::run(command, ctx, ui),
         Command::Fetch(command) => fetch::run(command, ctx, ui),
         Command::Gc(command) => gc::run(command, ctx, ui),
+        Command::Load(command) => load::run(command, ctx, ui),
+        Command::Search(command) => search::run(command, ctx, ui),
         Command::Validate(command) => validate::run(command, ctx, ui),
+        Command::Migrate(command) => migrate::run(command, ctx, ui),
+        Command::New(command) => new::run(command, ctx, ui),
         Command::Tool(command) => tool::run(command, ctx, ui),
         Command::Directive(command) => directive::run(command, ctx, ui),
+        Command::Sign(command) => sign::run(command, ctx, ui),
+        Command::Trust(command) => trust::run(command, ctx, ui),
         Command::Config(command) => config::run(command, ctx, ui),
         Command::Quickstart(_) => quickstart::run(ctx, ui),
+        Command::Doctor(command) => doctor::run(command, &ctx.environment, Ok(ctx.clone()), ui),
+        Command::Completions(command) => completions::run(command, ui),
+        Command::Man(command) => man::run(command, &ctx.cwd, ui),
+        Command::Reference(command) => reference::run(command, &ctx.cwd, ui),
+        Command::Help(command) => help::run(command, ui),
+    }
+}
+
+/// Runs a command that is about the program itself, which has to work without a project and with broken settings.
+fn about_piton(
+    command: &Command,
+    environment: &Environment,
+    global: &GlobalArguments,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let folder = environment.enter(global.folder.as_deref());
+    let found = Context::discover(environment.clone(), global.folder.as_deref());
+    let color = global.color.or_else(|| found.as_ref().ok().map(|ctx| ctx.config.color()));
+    ui.set_color(color.unwrap_or(ColorSetting::Auto), environment);
+    match command {
+        Command::Man(command) => man::run(command, &folder?, ui),
+        Command::Reference(command) => reference::run(command, &folder?, ui),
+        Command::Doctor(command) => doctor::run(command, environment, found, ui),
+        Command::Completions(command) => completions::run(command, ui),
+        Command::Help(command) => help::run(command, ui),
+        other => dispatch(other, &found?, ui),
     }
 }
 

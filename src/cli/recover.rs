@@ -11,6 +11,9 @@ use crate::run::recovery;
 /// Every command that changes something does this first; this one does nothing else. A step that was
 /// running is rolled back, a decision that was written down is carried out.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton recover               After a crash, before you go on by hand")]
 pub(super) struct RecoverArguments {}
 
 pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {

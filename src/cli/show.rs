@@ -15,8 +15,9 @@ use crate::checkpoint::path::listed;
 use crate::checkpoint::reading::Pin;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
+use crate::item::wording::shown;
 use crate::journal::RunId;
-use crate::journal::event::{StepKind, ToolCall, Wait};
+use crate::journal::event::{SignedBy, StepKind, ToolCall, Wait};
 use crate::policy::Permission;
 use crate::run::error::RunError;
 
@@ -160,6 +161,10 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     if let StepKind::Tool(call) = &step.kind {
         let degraded = call.degraded.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         fact("isolation", &format!("{}{degraded}", call.isolation))?;
+        let signed = |by: &SignedBy| format!("{}  by {} ({})", by.file.display(), shown(&by.name), by.fingerprint);
+        if !call.authors.is_empty() {
+            fact("signed", &call.authors.iter().map(signed).collect::<Vec<_>>().join("\n"))?;
+        }
     }
     words(&mut fact, run.source, step)?;
     if let Some(code) = step.exit_code {

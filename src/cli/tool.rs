@@ -11,6 +11,7 @@ use crate::error::{Error, ExitStatus};
 use crate::run::tool::ToolResult;
 
 pub(super) use run::read_values;
+pub(super) use show::{author_of, told_signature, with_author};
 
 /// Shows tools and calls them.
 #[derive(Debug, clap::Args)]

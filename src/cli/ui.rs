@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::item::finding::{Finding, Severity};
 use crate::item::tool::Origin;
 use crate::run::directive::Input;
+use crate::run::doctor::{Terminal, TerminalKind};
 use live::{Cursor, LiveLine};
 
 pub(super) use live::elapsed;
@@ -149,9 +150,28 @@ impl Ui {
         }
     }
 
+    /// The terminal in words, for whoever asks what works.
+    pub(super) fn described(&self, environment: &Environment) -> Terminal {
+        let kind = if io::stdout().is_terminal() { TerminalKind::Terminal } else { TerminalKind::Pipe };
+        let is_colored = self.out.get_ref().current_choice() != anstream::ColorChoice::Never;
+        let colours = match (is_colored, environment.find("NO_COLOR")) {
+            (true, _) => "colours are on",
+            (false, Some(_)) => "colours are off by `NO_COLOR`",
+            (false, None) => "colours are off",
+        };
+        Terminal { kind, colours: colours.to_owned() }
+    }
+
     /// The format that was asked for.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// How many columns the terminal has that data goes to; none where it goes elsewhere.
+    pub(super) fn width() -> Option<usize> {
+        let stdout = io::stdout();
+        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok())??;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
     }
 
     /// Prints a value as one line of JSON.

@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
 use crate::journal::StepId;
+use crate::journal::event::Event;
 use crate::run::error::RunError;
 use crate::run::recovery;
 use crate::run::session::{RunRequest, open_repository};
@@ -37,6 +38,9 @@ pub(super) struct UndoArguments {
 
 /// Takes the newest undo back
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton redo                  The step that was undone last counts again")]
 pub(super) struct RedoArguments {}
 
 /// Brings the files that later steps changed back to how they were after a step
@@ -88,8 +92,18 @@ fn reverse(
         Direction::Redo => "redo",
     };
     let request = request(name, &[]);
-    let summary = undo::undo(ctx, history, direction, step, &request, &mut |event| render::event(ui, event))?;
-    Ok(render::end(ui, &summary))
+    let summary = undo::undo(ctx, history, direction, step, &request, &mut |event| match (ui.format(), event) {
+        // There was no commit to take back; what was done is said below.
+        (Format::Human, Event::CheckpointSkipped { .. }) => {}
+        _ => render::event(ui, event),
+    })?;
+    let status = render::end(ui, &summary);
+    if let (Format::Human, ExitStatus::Success, Some(step)) = (ui.format(), status, summary.steps.first())
+        && let Some(changed) = step.checkpoint.as_ref().filter(|it| it.commit_sha.is_none() && it.files_changed > 0)
+    {
+        ui.success(&format!("{} ({})", step.name, render::files(changed.files_changed)));
+    }
+    Ok(status)
 }
 
 pub(super) fn run_restore(arguments: &RestoreArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {

@@ -4,6 +4,7 @@
 //! an accessor on [`Config`](super::Config).
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use crate::item::wording::nearest;
 use serde::{Serialize, Serializer};
@@ -18,6 +19,8 @@ pub enum Key {
     ValidateStrict,
     /// What an item needs before it may be used.
     SignatureRequire,
+    /// Whose signatures count.
+    SignatureAllowedSigners,
     /// When changes are checkpointed.
     CheckpointMode,
     /// The largest file that a checkpoint holds.
@@ -97,6 +100,8 @@ pub enum Value {
     List(Vec<String>),
     /// Of `signature.require`.
     Signature(SignatureRequirement),
+    /// Of `signature.allowed_signers`; none where nobody has given one.
+    File(Option<PathBuf>),
     /// A command line; none where nobody has given one.
     Command(Option<AgentCommand>),
     /// Of `ui.color`.
@@ -136,9 +141,10 @@ struct Row {
 
 impl Key {
     /// Every key, in the order of the documentation.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::ValidateStrict,
         Self::SignatureRequire,
+        Self::SignatureAllowedSigners,
         Self::CheckpointMode,
         Self::CheckpointMaxFileSize,
         Self::CheckpointMaxTotalSize,
@@ -173,6 +179,14 @@ impl Key {
                 values: Values::Words(&["none", "integrity", "author"]),
                 default: Value::Signature(SignatureRequirement::None),
                 protection: Protection::OnlyTighten,
+            },
+            Self::SignatureAllowedSigners => Row {
+                name: "signature.allowed_signers",
+                variable: "PITON_SIGNATURE_ALLOWED_SIGNERS",
+                summary: "the file of those whose signatures count; one of piton's own unless this is set",
+                values: Values::Described("an absolute path, or one that begins with `~/`"),
+                default: Value::File(None),
+                protection: Protection::NotByProject,
             },
             Self::CheckpointMode => Row {
                 name: "checkpoint.mode",
@@ -314,6 +328,11 @@ impl Key {
                 _ => None,
             },
             Self::SignatureRequire => SignatureRequirement::parse(text).map(Value::Signature),
+            Self::SignatureAllowedSigners if text.is_empty() => Some(Value::File(None)),
+            Self::SignatureAllowedSigners => {
+                let is_fixed = text.starts_with("~/") || text.starts_with('/');
+                is_fixed.then(|| Value::File(Some(PathBuf::from(text))))
+            }
             Self::CheckpointMode => CheckpointMode::parse(text).map(Value::Mode),
             Self::CheckpointMaxFileSize | Self::CheckpointMaxTotalSize => parse_size(text).map(Value::Size),
             Self::CheckpointHooks => HookPolicy::parse(text).map(Value::Hooks),
@@ -347,13 +366,22 @@ impl Key {
         self.row().protection != Protection::NotByProject
     }
 
+    /// Where it may be set, in words.
+    pub fn setters(self) -> &'static str {
+        match self.row().protection {
+            Protection::Open => "by you and by the project",
+            Protection::OnlyTighten => "by you; a project may tighten it, never loosen it",
+            Protection::NotByProject => "by you only; a project may not set it",
+        }
+    }
+
     /// Whether the value is a list.
     pub(super) fn is_list(self) -> bool {
         matches!(self.default(), Value::List(_))
     }
 
     /// The values in the words of a message: "`auto`, `always` or `never`".
-    pub(super) fn expected(self) -> String {
+    pub fn expected(self) -> String {
         if let Values::Described(text) = self.row().values {
             return text.to_owned();
         }
@@ -376,6 +404,7 @@ impl fmt::Display for Value {
             Self::Secrets(policy) => formatter.write_str(policy.as_str()),
             Self::List(texts) => formatter.write_str(&texts.join(",")),
             Self::Signature(requirement) => formatter.write_str(requirement.as_str()),
+            Self::File(file) => write!(formatter, "{}", file.as_deref().unwrap_or(Path::new("")).display()),
             Self::Command(command) => formatter.write_str(command.as_ref().map_or("", AgentCommand::text)),
             Self::Color(color) => formatter.write_str(color.as_str()),
         }
@@ -388,7 +417,7 @@ impl Serialize for Value {
             Self::Bool(value) => serializer.serialize_bool(*value),
             Self::Size(bytes) => serializer.serialize_u64(*bytes),
             Self::List(texts) => texts.serialize(serializer),
-            Self::Command(None) => serializer.serialize_none(),
+            Self::File(None) | Self::Command(None) => serializer.serialize_none(),
             other => serializer.collect_str(other),
         }
     }

@@ -189,6 +189,14 @@ impl Config {
         }
     }
 
+    /// `signature.allowed_signers`, where somebody has set it; it may begin with `~/`.
+    pub fn allowed_signers(&self) -> Option<PathBuf> {
+        match self.get(Key::SignatureAllowedSigners).value {
+            Value::File(file) => file,
+            _ => None,
+        }
+    }
+
     /// `checkpoint.mode` where somebody has set it.
     pub fn checkpoint_mode(&self) -> Option<CheckpointMode> {
         match self.settings.get(&Key::CheckpointMode).map(|setting| &setting.value) {

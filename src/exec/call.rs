@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -33,6 +34,9 @@ use crate::item::source::read_bytes;
 /// The largest script that is run.
 const MAX_SCRIPT: u64 = 64 * 1024 * 1024;
 
+/// Where interpreters of Python look for bytecode that must not count: nothing can lie below.
+const NO_BYTECODE: &str = "/dev/null";
+
 /// Where things are on this machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -52,6 +56,19 @@ pub struct Machine {
     pub run: String,
     /// How long what is not the tool itself may take.
     pub patience: Patience,
+    /// Which files may run in the name of a tool.
+    pub files: Files,
+}
+
+/// Which files may run in the name of a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Files {
+    /// Whatever it finds.
+    #[default]
+    Any,
+    /// Only what a stamp covers, as far as that is in our hands.
+    Covered,
 }
 
 /// How long the processes beside a tool may take.
@@ -108,6 +125,14 @@ pub fn runs_parser(invocation: &Invocation, machine: &Machine) -> bool {
     invocation.outputs.parser.as_deref().is_some_and(|name| super::parser::is_custom(name, machine))
 }
 
+/// The files that run in the name of a tool and are no part of it: modules of the library, and a parser in one of these folders.
+pub fn borrowed_files(invocation: &Invocation, folders: [Option<&Path>; 3]) -> Vec<PathBuf> {
+    let Action::Process(process) = &invocation.action;
+    let modules = process.python.iter().flat_map(|python| python.lib_imports.values().cloned());
+    let parser = invocation.outputs.parser.as_deref().and_then(|name| super::parser::file_of(name, folders));
+    modules.chain(parser).collect()
+}
+
 /// Makes everything ready that the process needs: its program, its environment, its packages.
 pub fn prepare(
     invocation: &Invocation,
@@ -121,6 +146,9 @@ pub fn prepare(
     let mut environment: BTreeMap<OsString, OsString> =
         process.environment.iter().map(|(name, text)| (name.into(), text.value.clone().into())).collect();
     environment.insert(MARK.into(), machine.run.clone().into());
+    if machine.files == Files::Covered && process.python.is_none() {
+        environment.entry("PYTHONPYCACHEPREFIX".into()).or_insert_with(|| NO_BYTECODE.into());
+    }
     let home = enter_private_home(&mut environment, machine)?;
     let mut program = find(process.program.value.as_ref(), &environment, &process.folder)?;
     if let Some(python) = process.python.as_ref().filter(|it| it.venv || !it.dependencies.is_empty()) {
@@ -142,7 +170,7 @@ pub fn prepare(
     };
     match (&process.python, &process.script, &source) {
         (Some(python), Some(script), Some(source)) => {
-            call_python(&mut work, process, python, (&script.path, source), invocation, &machine.root);
+            call_python(&mut work, process, python, (&script.path, source), invocation, machine);
         }
         _ => work.argv.extend(process.arguments.iter().map(|text| text.value.clone().into())),
     }
@@ -156,7 +184,7 @@ fn call_python(
     python: &Python,
     (script, source): (&Path, &[u8]),
     invocation: &Invocation,
-    root: &Path,
+    machine: &Machine,
 ) {
     let words: Vec<&str> = process.arguments.iter().map(|text| text.value.as_str()).collect();
     // What stands before the script is for the interpreter.
@@ -167,8 +195,17 @@ fn call_python(
     };
     let parameters = Value::Object(invocation.parameters.clone());
     let entry = if python.calls_main { Entry::Main(&parameters) } else { Entry::Script };
-    let library = root.join(".ai").join("tools").join("lib");
-    let run = Run { script, source, entry, arguments, lib_imports: &python.lib_imports, library: &library };
+    let library = machine.root.join(".ai").join("tools").join("lib");
+    let run = Run {
+        script,
+        source,
+        entry,
+        arguments,
+        lib_imports: &python.lib_imports,
+        library: &library,
+        files: machine.files,
+        beside: python.beside,
+    };
     // A virtual environment is recognised by the name that its interpreter is called by.
     work.argv = vec![work.program.clone().into()];
     work.argv.extend(options.iter().map(OsString::from));

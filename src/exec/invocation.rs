@@ -132,6 +132,19 @@ pub struct Python {
     pub dependencies: Vec<String>,
     /// The modules of `.ai/tools/lib/` that it may import, with their files.
     pub lib_imports: BTreeMap<String, PathBuf>,
+    /// What lies beside it.
+    #[serde(skip)]
+    pub beside: Beside,
+}
+
+/// What lies beside a script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Beside {
+    /// Files of the same tool, which has the folder for itself.
+    Own,
+    /// Anything: the tool is a single file in a folder of many.
+    #[default]
+    Others,
 }
 
 /// What a process may use up; none is no limit.

@@ -2,7 +2,7 @@
 //!
 //! [`chain`], [`description`] and [`lower()`] are pure: they end in an [`invocation`]. [`syntax`] asks interpreters whether they can parse a
 //! script, without running it. [`subprocess`] runs a command line and leaves nothing of it behind;
-//! [`process`] tells processes of today from those of yesterday.
+//! [`ssh`] asks `ssh-keygen`; [`process`] tells processes of today from those of yesterday.
 
 pub mod call;
 pub mod chain;
@@ -15,6 +15,7 @@ pub mod parameters;
 mod parser;
 pub mod process;
 pub mod python;
+pub mod ssh;
 pub mod subprocess;
 pub mod supervisor;
 pub mod syntax;

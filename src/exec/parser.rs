@@ -8,6 +8,7 @@ mod builtin;
 mod custom;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -27,6 +28,11 @@ pub(super) struct Source<'s> {
 /// Whether a name means a parser of the project or user.
 pub(super) fn is_custom(name: &str, machine: &Machine) -> bool {
     !matches!(custom::find(name, machine), Ok(None))
+}
+
+/// The file of a parser of the project or user, looked for in these folders.
+pub(super) fn file_of(name: &str, folders: [Option<&Path>; 3]) -> Option<PathBuf> {
+    custom::find_in(name, folders).ok().flatten()
 }
 
 /// Parses text with the parser of a name.

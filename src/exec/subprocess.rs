@@ -180,6 +180,16 @@ pub fn resolve(program: &OsStr, search_path: &OsStr, folder: &Path) -> Result<Pa
     })
 }
 
+/// A search path without folders that depend on where a program is started.
+pub fn absolute_folders(search_path: &OsStr) -> OsString {
+    kept_folders(search_path, Path::is_absolute)
+}
+
+/// A search path with some of its folders only.
+pub fn kept_folders(search_path: &OsStr, keeps: impl Fn(&Path) -> bool) -> OsString {
+    env::join_paths(env::split_paths(search_path).filter(|folder| keeps(folder))).unwrap_or_default()
+}
+
 /// Runs a command to its end.
 ///
 /// `on_start` is given the process id as soon as there is one; when it fails, the command is killed.

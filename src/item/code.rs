@@ -89,6 +89,7 @@ codes! {
     HashMismatch "HASH_MISMATCH" Error "the content differs from what was stamped"
     InvalidStamp "INVALID_STAMP" Error "the integrity stamp is malformed, misplaced or given twice"
     ForeignStamp "FOREIGN_STAMP" Warning "the stamp is of another kind and cannot be checked"
+    UncoveredScript "UNCOVERED_SCRIPT" Warning "the stamp of a manifest does not cover the script beside it"
     // Directives.
     NoDirective "NO_DIRECTIVE" Error "the file holds no directive"
     ManyDirectives "MANY_DIRECTIVES" Error "the file holds more than one directive"

@@ -7,7 +7,7 @@
 mod values;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use regex::{Regex, RegexBuilder};
 
@@ -45,6 +45,8 @@ const SETTINGS: [&str; 15] = [
 /// The rules for scripts with certain endings.
 #[derive(Clone, Debug)]
 pub struct Extractor {
+    /// The file that holds the rules.
+    file: PathBuf,
     /// Endings without dot, in lower case; empty means every script.
     extensions: Vec<String>,
     rules: Vec<Rule>,
@@ -140,7 +142,7 @@ pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Extractor> 
         .filter(|entry| nested.is_some() || entry.key != "extensions")
         .filter_map(|entry| rule(entry, parser, &format!("{prefix}{}", entry.key), findings))
         .collect();
-    Some(Extractor { extensions, rules })
+    Some(Extractor { file: source.path.clone(), extensions, rules })
 }
 
 fn extensions(node: &Node, findings: &mut Findings) -> Vec<String> {
@@ -340,6 +342,11 @@ fn search(spec: &Node, subject: Subject, path: &str, findings: &mut Findings) ->
 }
 
 impl Extractor {
+    /// The file that holds the rules.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// Whether the rules apply to scripts with an ending.
     pub fn claims(&self, ending: &str) -> bool {
         self.extensions.is_empty() || self.names(ending)

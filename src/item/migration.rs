@@ -1,196 +1,319 @@
-//! From a legacy script to a tool folder.
+//! From legacy scripts to tools.
 //!
-//! [`plan`] says which files to write and which to remove so that a script of `.ai/scripts/` becomes
-//! `.ai/tools/<category>/<id>/` with a `tool.yaml`. The tool is the same one: what was planned is read
-//! back and compared before it is offered. The script keeps its bytes but for an old stamp, which
-//! would not hold any more. Nothing is written here.
+//! [`plan`] says what has to be written, moved and removed so that a script of `.ai/scripts/` becomes
+//! `.ai/tools/<category>/<id>/` with a `tool.yaml`; [`survey`] does so for many at once. The tool is the
+//! same one: what was planned is read back and compared before it is offered. The script keeps its
+//! bytes but for an old stamp, which would not hold any more. What cannot be done exactly is not done, and
+//! named. Nothing is written here.
 
+mod document;
+mod error;
+mod leftover;
+mod modules;
+mod place;
+mod script;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Serialize;
 
-use super::finding::{Finding, Findings, Strength};
+use super::finding::{Findings, Strength};
 use super::id::ItemId;
-use super::signature::{Integrity, stamp};
+use super::signature::Integrity;
 use super::source::{MAX_TEXT, SourceFile};
 use super::store::{Item, ItemKind, ItemStore, Layer, LookupError};
-use super::tool::{self, LoadedTool, Reading, Root, Spelling, Surroundings, ToolKind, ToolManifest};
-use super::wording::shown;
-use super::yaml;
 
-/// Fields of a tool that its manifest does not hold, and its file must not lose.
-const KEPT: [&str; 7] =
-    ["config_schema", "env_config", "validation", "anchor", "verify_deps", "required_scope", "created_at"];
+pub use error::MigrationError;
+use modules::{Modules, Needs};
 
-/// What makes a legacy script a tool folder; every path is relative to the project.
+/// Where legacy scripts lie.
+const SCRIPTS: &str = ".ai/scripts";
+/// Where tools lie.
+const TOOLS: &str = ".ai/tools";
+
+/// What makes something of `.ai/scripts/` a tool; every path is relative to the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// The id, which stays.
     pub tool_id: ItemId,
-    /// The script, which is to be removed once the files are written.
+    /// The script, or the folder or document that describes it.
     pub from: PathBuf,
-    /// The folder, which does not exist yet.
+    /// The folder or file that it becomes, which does not exist yet.
     pub to: PathBuf,
-    /// The entrypoint.
-    pub script: NewFile,
-    /// The manifest, to be written last: it makes the folder a tool.
-    pub manifest: NewFile,
-    /// Whether people may start the script by its name.
-    pub executable: bool,
+    /// What has to be done, in this order: the file that makes it a tool comes last.
+    pub changes: Vec<Change>,
     /// What to look at, in words.
     pub notes: Vec<String>,
 }
 
-/// A file to be written.
+/// A file to be written, and what to remove in its stead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewFile {
-    /// Where.
+pub struct Change {
+    /// How it comes to be.
+    pub action: Action,
+    /// Where it will be.
     pub path: PathBuf,
+    /// Where it comes from.
+    pub from: Option<PathBuf>,
     /// Its whole content.
-    pub content: String,
+    pub content: Vec<u8>,
 }
 
-/// Why a script cannot become a tool folder.
-#[derive(Debug, thiserror::Error)]
-pub enum MigrationError {
-    /// Nothing, or more than one thing, has this id.
-    #[error(transparent)]
-    Lookup(#[from] LookupError),
-    /// It is a tool already.
-    #[error("tool `{id}` is no legacy script: it lies at `{}`", .file.display())]
-    NotLegacy {
-        /// The tool.
-        id: ItemId,
-        /// Its file.
-        file: PathBuf,
-    },
-    /// It belongs to the user or is built in.
-    #[error("script `{id}` is not the project's but comes from the {layer} layer")]
-    NotOfTheProject {
-        /// The script.
-        id: ItemId,
-        /// Where it comes from.
-        layer: Layer,
-    },
-    /// It is described by a document, or is something else than a script.
-    #[error("`{}` is not a script", .0.display())]
-    NotAScript(PathBuf),
-    /// Its stamp does not hold.
-    #[error("`{}` is not what was stamped", .0.display())]
-    Tampered(PathBuf),
-    /// Another tool has the same id.
-    #[error("tool `{id}` exists already at `{}`", .file.display())]
-    Clash {
-        /// The id.
-        id: ItemId,
-        /// The file of the other tool.
-        file: PathBuf,
-    },
-    /// Something lies where the folder would be.
-    #[error("`{}` exists already", .0.display())]
-    Occupied(PathBuf),
-    /// It needs, or is needed by, a module beside it, which a folder of its own would part it from.
-    #[error("`{}` imports `{module}`, which lies beside it", .file.display())]
-    Imports {
-        /// The file with the import.
-        file: PathBuf,
-        /// The module.
-        module: String,
-    },
-    /// The script cannot be read.
-    #[error("{}: {}", .0.file.display(), .0.message)]
-    Unreadable(Box<Finding>),
-    /// A `tool.yaml` cannot say everything that the script says about itself.
-    #[error("a `tool.yaml` cannot say the {field} of `{}` in the same way", .file.display())]
-    Different {
-        /// What would differ.
-        field: &'static str,
-        /// The script.
-        file: PathBuf,
-    },
+/// How a file comes to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It is new.
+    Create,
+    /// It was elsewhere, and is not there any more.
+    Move,
+    /// It was elsewhere, and is needed there as well.
+    Copy,
 }
 
-impl MigrationError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Lookup(err) => err.code(),
-            Self::NotLegacy { .. } | Self::NotOfTheProject { .. } | Self::NotAScript(_) => "NOT_A_LEGACY_SCRIPT",
-            Self::Tampered(_) => "HASH_MISMATCH",
-            Self::Clash { .. } | Self::Occupied(_) => "ITEM_EXISTS",
-            Self::Imports { .. } | Self::Different { .. } => "NOT_MIGRATABLE",
-            Self::Unreadable(_) => "UNREADABLE_FILE",
-        }
-    }
+/// Many migrations at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// What becomes a tool.
+    pub migrations: Vec<Migration>,
+    /// Modules that several of them share.
+    pub library: Vec<Change>,
+    /// Modules that are where they belong already.
+    pub unchanged: Vec<PathBuf>,
+    /// What is left alone.
+    pub skipped: Vec<Skipped>,
+}
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Lookup(err) => err.hint(),
-            Self::NotLegacy { .. } => Some("only scripts below `.ai/scripts/` are migrated".to_owned()),
-            Self::NotOfTheProject { .. } => {
-                Some("copy it into the project first, with `<load … destination=\"project\"/>`".to_owned())
-            }
-            Self::NotAScript(_) => Some("move it below `.ai/tools/` as it is".to_owned()),
-            Self::Tampered(_) => Some("look at what changed since it was signed, then sign it again".to_owned()),
-            Self::Clash { file, .. } => Some(format!("remove the script if `{}` replaces it", file.display())),
-            Self::Occupied(path) => Some(format!("move `{}` away, or remove it", path.display())),
-            Self::Imports { module, .. } => Some(format!(
-                "move `{}` to `.ai/tools/lib/` and name it in `lib_imports`, or write the tool folder by hand",
-                shown(module)
-            )),
-            Self::Unreadable(finding) => finding.suggestion.clone(),
-            Self::Different { .. } => {
-                Some("write the tool folder by hand; `piton tool show` says what it has".to_owned())
-            }
-        }
-    }
+/// Something that is left alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The code of the error, for a script that cannot become a tool.
+    pub code: Option<&'static str>,
+    /// Why.
+    pub reason: String,
+    /// What a person can do about it.
+    pub suggestion: Option<String>,
+}
+
+/// What is to be migrated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Everything below `.ai/scripts/`.
+    All,
+    /// Ids, `category/id`, files, folders and patterns.
+    These(Vec<String>),
+}
+
+/// How closely somebody looks at a script that is migrated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Caution {
+    /// It was asked for by its name.
+    Named,
+    /// It is one of many.
+    Swept,
 }
 
 /// Plans how the legacy script `wanted` (its id, `category/id` or file) becomes a tool folder.
 pub fn plan(store: &ItemStore, wanted: &str) -> Result<Migration, MigrationError> {
-    let root = store.roots().project.clone().unwrap_or_default();
     let item = find(store, wanted)?;
-    let from = store.roots().display(&item.file);
-    let Some(tool) = item.as_tool().filter(|tool| is_script(tool)) else {
-        return Err(MigrationError::NotAScript(from));
-    };
+    let modules = Modules::read(store);
+    let (mut migration, needs) = one(store, &modules, item, Caution::Named)?;
+    let (library, _) = library(store, &modules, &needs.library, std::slice::from_ref(&migration))?;
+    migration.changes.splice(..0, library);
+    Ok(migration)
+}
+
+/// Plans how many become tools. What was asked for by its name and cannot become one is an error, anything else is
+/// skipped.
+pub fn survey(store: &ItemStore, wanted: &Wanted) -> Result<Survey, MigrationError> {
+    let modules = Modules::read(store);
+    let (chosen, folders) = choose(store, wanted)?;
+    let mut survey = Survey::default();
+    let mut shared = BTreeSet::new();
+    let mut refused = Vec::new();
+    // What others import comes last: by then it may have gone along with them.
+    let (imported, first): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|(file, _)| modules.is_imported(file));
+    for (file, (item, caution)) in first.into_iter().chain(imported) {
+        let shown = store.roots().display(&file);
+        let is_gone = |change: &Change| change.from.as_ref() == Some(&shown);
+        if survey.migrations.iter().flat_map(|migration| &migration.changes).any(is_gone) {
+            continue;
+        }
+        let planned = one(store, &modules, item, caution).and_then(|planned| apart(planned, &survey.migrations));
+        match planned {
+            Ok((migration, needs)) => {
+                shared.extend(needs.library);
+                survey.migrations.push(migration);
+            }
+            Err(err) if caution == Caution::Named => return Err(err),
+            Err(err) => refused.push((shown, err)),
+        }
+    }
+    survey.migrations.sort_by(|one, other| one.from.cmp(&other.from));
+    (survey.library, survey.unchanged) = library(store, &modules, &shared, &survey.migrations)?;
+    // What another one starts with went along with it.
+    let gone: BTreeSet<&PathBuf> = survey
+        .migrations
+        .iter()
+        .flat_map(|migration| &migration.changes)
+        .filter_map(|change| change.from.as_ref())
+        .collect();
+    refused.retain(|(path, _)| !gone.contains(path));
+    survey.skipped = refused
+        .into_iter()
+        .map(|(path, err)| Skipped { path, code: Some(err.code()), suggestion: err.hint(), reason: err.to_string() })
+        .collect();
+    leftover::report(store, &folders, &mut survey);
+    survey.skipped.sort_by(|one, other| one.path.cmp(&other.path));
+    leftover::references(store, &mut survey.migrations);
+    Ok(survey)
+}
+
+/// Plans one item, whatever it is written as.
+fn one(
+    store: &ItemStore,
+    modules: &Modules<'_>,
+    item: &Item,
+    caution: Caution,
+) -> Result<(Migration, Needs), MigrationError> {
+    place::refuse_link(store, &item.file)?;
     if matches!(item.integrity, Integrity::Mismatch { .. } | Integrity::Invalid { .. }) {
-        return Err(MigrationError::Tampered(from));
+        return Err(MigrationError::Tampered(store.roots().display(&item.file)));
     }
-    let to = Path::new(".ai/tools").join(folder_of(item)).join(item.id.name());
-    refuse_clash(store, item)?;
-    if root.join(&to).symlink_metadata().is_ok() {
-        return Err(MigrationError::Occupied(to));
+    place::refuse_claimed(store, item)?;
+    place::refuse_clash(store, item)?;
+    match item.as_tool() {
+        Some(tool) if !script::is_script(tool) => document::moved(store, modules, item, tool, caution),
+        _ => script::folder(store, modules, item, caution),
     }
-    let source = load(&item.file, &from)?;
-    let imports = neighbours(&item.file, &source.text)?;
-    if let Some((file, module)) = imports.into_iter().next() {
-        return Err(MigrationError::Imports { file: store.roots().display(&file), module });
+}
+
+/// A tool folder must not lie in another one.
+fn apart(planned: (Migration, Needs), others: &[Migration]) -> Result<(Migration, Needs), MigrationError> {
+    let to = &planned.0.to;
+    match others.iter().find(|other| to.starts_with(&other.to) || other.to.starts_with(to)) {
+        Some(other) => Err(MigrationError::Occupied(other.to.clone())),
+        None => Ok(planned),
     }
-    let ending = item.file.extension().and_then(|ending| ending.to_str()).unwrap_or("py");
-    let script = NewFile { path: to.join(format!("main.{ending}")), content: stamp::unstamped(&source.raw()) };
-    let manifest = NewFile { path: to.join("tool.yaml"), content: describe(tool, item, &script, &from)? };
-    let mut notes = Vec::new();
-    if source.text.contains("__file__") || source.text.contains("BASH_SOURCE") {
-        notes.push("the script asks where it lies, which is another place now".to_owned());
+}
+
+/// The modules of the library that go along, and those that are there already; what others still need is copied.
+fn library(
+    store: &ItemStore,
+    modules: &Modules<'_>,
+    names: &BTreeSet<String>,
+    migrations: &[Migration],
+) -> Result<(Vec<Change>, Vec<PathBuf>), MigrationError> {
+    let root = script::root(store);
+    let moved = migrations.iter().flat_map(|migration| &migration.changes).filter_map(|change| change.from.as_ref());
+    let gone: BTreeSet<PathBuf> = moved.map(|from| root.join(from)).collect();
+    let kept = modules.kept_in_library(&gone, names);
+    let (mut changes, mut unchanged) = (Vec::new(), Vec::new());
+    for name in names {
+        for file in modules.files_of_library(name) {
+            let path = script::library_place(store, &file);
+            let is_there = root.join(&path).symlink_metadata().is_ok();
+            let path_there = path.clone();
+            let change = Change::moved(store, &file, path)?;
+            match kept.contains(name) {
+                true if is_there => unchanged.push(path_there),
+                true => changes.push(Change { action: Action::Copy, ..change }),
+                false => changes.push(change),
+            }
+        }
     }
-    let executable = is_executable(&item.file);
-    Ok(Migration { tool_id: item.id.clone(), from, to, script, manifest, executable, notes })
+    Ok((changes, unchanged))
+}
+
+/// What was chosen, by file, and how.
+type Chosen<'s> = BTreeMap<PathBuf, (&'s Item, Caution)>;
+
+/// The items that are wanted, and the folders of which everything is.
+fn choose<'s>(store: &'s ItemStore, wanted: &Wanted) -> Result<(Chosen<'s>, Vec<PathBuf>), MigrationError> {
+    let legacy: Vec<&Item> = legacy(store).filter(|item| item.layer == Layer::Project).collect();
+    let mut chosen = Chosen::new();
+    let mut folders = Vec::new();
+    let mut add = |item: &'s Item, caution: Caution| {
+        let entry = chosen.entry(item.file.clone()).or_insert((item, caution));
+        entry.1 = entry.1.min(caution);
+    };
+    let names = match wanted {
+        Wanted::All => {
+            folders.push(PathBuf::from(SCRIPTS));
+            for item in legacy {
+                add(item, Caution::Swept);
+            }
+            return Ok((chosen, folders));
+        }
+        Wanted::These(names) => names,
+    };
+    for name in names {
+        let path = Path::new(name.trim_start_matches("./").trim_end_matches('/'));
+        let below = |item: &&&Item| store.roots().display(&item.file).starts_with(path);
+        if path.starts_with(SCRIPTS) && script::root(store).join(path).is_dir() && !is_item(store, path) {
+            folders.push(path.to_path_buf());
+            legacy.iter().filter(below).for_each(|item| add(item, Caution::Swept));
+        } else if name.contains(['*', '?', '[', '{']) {
+            let glob = pattern(name)?;
+            let mut hits = legacy.iter().filter(|item| matches(&glob, store, item)).peekable();
+            if hits.peek().is_none() {
+                return Err(MigrationError::NothingMatches(name.clone()));
+            }
+            hits.for_each(|item| add(item, Caution::Swept));
+        } else {
+            add(find(store, name)?, Caution::Named);
+        }
+    }
+    Ok((chosen, folders))
+}
+
+/// Whether a folder is a tool itself.
+fn is_item(store: &ItemStore, path: &Path) -> bool {
+    let folder = script::root(store).join(path);
+    store.items().iter().any(|item| item.as_tool().is_some_and(|tool| tool.folder.as_ref() == Some(&folder)))
+}
+
+fn pattern(text: &str) -> Result<GlobMatcher, MigrationError> {
+    // `ops/*` means what is below `ops/`, in folders of it as well.
+    let glob = GlobBuilder::new(text).literal_separator(false).build();
+    let wrong =
+        |err: globset::Error| MigrationError::Pattern { pattern: text.to_owned(), reason: err.kind().to_string() };
+    Ok(glob.map_err(wrong)?.compile_matcher())
+}
+
+fn matches(glob: &GlobMatcher, store: &ItemStore, item: &Item) -> bool {
+    glob.is_match(item.id.as_str())
+        || !item.category.is_empty() && glob.is_match(format!("{}/{}", item.category, item.id))
+        || glob.is_match(store.roots().display(&item.file))
+}
+
+fn legacy(store: &ItemStore) -> impl Iterator<Item = &Item> {
+    store.items().iter().filter(|item| item.is_legacy() && item.kind() == ItemKind::Tool)
 }
 
 fn find<'s>(store: &'s ItemStore, wanted: &str) -> Result<&'s Item, MigrationError> {
-    let legacy = store.items().iter().filter(|item| item.is_legacy() && item.kind() == ItemKind::Tool);
-    let of_file = |item: &&Item| store.roots().display(&item.file) == Path::new(wanted);
-    if let Some(item) = legacy.clone().filter(|item| item.layer == Layer::Project).find(of_file) {
+    let path = Path::new(wanted.trim_start_matches("./").trim_end_matches('/'));
+    let of_file = |item: &&Item| {
+        let folder = item.as_tool().and_then(|tool| tool.folder.as_deref()).map(|folder| store.roots().display(folder));
+        store.roots().display(&item.file) == path || folder.as_deref() == Some(path)
+    };
+    if let Some(item) = legacy(store).filter(|item| item.layer == Layer::Project).find(of_file) {
         return Ok(item);
     }
     let id: ItemId = match wanted.parse() {
         Ok(id) => id,
         Err(reason) => return Err(LookupError::Invalid { id: wanted.to_owned(), reason }.into()),
     };
-    let found: Vec<&Item> = legacy.filter(|item| item.answers_to(&id)).collect();
-    let ours: Vec<&Item> = found.iter().copied().filter(|item| item.layer == Layer::Project).collect();
+    let found: Vec<&Item> = legacy(store).filter(|item| item.answers_to(&id)).collect();
+    let mut ours: Vec<&Item> = found.iter().copied().filter(|item| item.layer == Layer::Project).collect();
+    // `x.yaml` that starts with `x.py` is one tool, not two.
+    if ours.len() > 1 {
+        ours.retain(|item| place::claimant(store, item).is_none());
+    }
     match (ours.as_slice(), found.first()) {
         ([item], _) => Ok(item),
         ([], Some(other)) => Err(MigrationError::NotOfTheProject { id: other.id.clone(), layer: other.layer }),
@@ -205,28 +328,6 @@ fn find<'s>(store: &'s ItemStore, wanted: &str) -> Result<&'s Item, MigrationErr
     }
 }
 
-fn is_script(tool: &LoadedTool) -> bool {
-    tool.manifest.kind == ToolKind::Script && matches!(tool.spelling, Spelling::Embedded | Spelling::LegacyScript)
-}
-
-/// The folders of the category; where they cannot be folders, those the script lies in.
-fn folder_of(item: &Item) -> &str {
-    if item.category.parse::<ItemId>().is_ok() { &item.category } else { &item.folder_category }
-}
-
-fn refuse_clash(store: &ItemStore, item: &Item) -> Result<(), MigrationError> {
-    let same = |other: &&Item| {
-        other.layer == Layer::Project
-            && other.kind() == ItemKind::Tool
-            && other.file != item.file
-            && other.id.as_str().eq_ignore_ascii_case(item.id.as_str())
-    };
-    match store.items().iter().find(same) {
-        Some(other) => Err(MigrationError::Clash { id: item.id.clone(), file: store.roots().display(&other.file) }),
-        None => Ok(()),
-    }
-}
-
 fn load(file: &Path, shown_as: &Path) -> Result<SourceFile, MigrationError> {
     let mut findings = Findings::new(shown_as, Strength::Lenient);
     let source = SourceFile::load(file, MAX_TEXT, &mut findings);
@@ -235,117 +336,6 @@ fn load(file: &Path, shown_as: &Path) -> Result<SourceFile, MigrationError> {
         (None, Some(finding)) => Err(MigrationError::Unreadable(Box::new(finding))),
         (None, None) => Err(MigrationError::NotAScript(shown_as.to_path_buf())),
     }
-}
-
-/// The imports between a Python script and what lies beside it, in either direction, with the file that has them.
-fn neighbours(script: &Path, text: &str) -> Result<Vec<(PathBuf, String)>, MigrationError> {
-    let is_python = |path: &Path| path.extension().is_some_and(|ending| ending == "py");
-    let (Some(folder), true) = (script.parent(), is_python(script)) else { return Ok(Vec::new()) };
-    let own = script.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let mut entries: Vec<PathBuf> =
-        std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()).collect();
-    entries.sort();
-    let mut found = Vec::new();
-    let wanted = imported(text);
-    for entry in entries.iter().filter(|entry| *entry != script) {
-        let Some(name) = entry.file_stem().and_then(|stem| stem.to_str()) else { continue };
-        if (is_python(entry) || entry.is_dir()) && wanted.contains(&name) {
-            found.push((script.to_path_buf(), name.to_owned()));
-        }
-        if is_python(entry) && imported(&load(entry, entry)?.text).contains(&own) {
-            found.push((entry.clone(), own.to_owned()));
-        }
-    }
-    Ok(found)
-}
-
-/// The first parts of the names that a Python file imports; read by lines, so that it may be one too many.
-fn imported(text: &str) -> Vec<&str> {
-    let mut names = Vec::new();
-    for line in text.lines().map(str::trim) {
-        let listed = match line.strip_prefix("from ") {
-            Some(rest) => rest.split_once(" import").map_or("", |(module, _)| module),
-            None => line.strip_prefix("import ").unwrap_or_default(),
-        };
-        for name in listed.split(',') {
-            let name = name.trim().trim_start_matches('.');
-            names.extend(name.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().filter(|it| !it.is_empty()));
-        }
-    }
-    names
-}
-
-/// Writes the manifest, and makes sure that it says the same.
-fn describe(tool: &LoadedTool, item: &Item, script: &NewFile, from: &Path) -> Result<String, MigrationError> {
-    let file_name = script.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let mut wanted = tool.manifest.clone();
-    wanted.legacy = false;
-    wanted.category.clone_from(&item.category);
-    wanted.config.insert("entrypoint".to_owned(), json!(file_name));
-    // `main` says what its parameters are; said twice, they would part one day.
-    let mut silent = wanted.clone();
-    silent.parameters = Vec::new();
-    silent.input_schema = json!({"type": "object", "properties": {}});
-    let mut differs = "fields";
-    for manifest in [&silent, &wanted] {
-        let text = with_kept(manifest, tool);
-        match read_back(&text, script).as_ref().map(|read| difference(read, &wanted)) {
-            Some(None) => return Ok(text),
-            Some(Some(field)) => differs = field,
-            None => {}
-        }
-    }
-    Err(MigrationError::Different { field: differs, file: from.to_path_buf() })
-}
-
-fn with_kept(manifest: &ToolManifest, tool: &LoadedTool) -> String {
-    let kept: Map<String, Value> =
-        KEPT.iter().filter_map(|key| Some(((*key).to_owned(), tool.node.find(key)?.to_json()))).collect();
-    let text = manifest.to_yaml();
-    // JSON is what the writer falls back to for text that YAML would fold.
-    if kept.is_empty() || text.starts_with('{') {
-        text
-    } else {
-        format!("{text}{}", yaml::to_yaml(&Value::Object(kept)))
-    }
-}
-
-fn read_back(text: &str, script: &NewFile) -> Option<ToolManifest> {
-    let folder = script.path.parent()?;
-    let source = SourceFile { path: folder.join("tool.yaml"), text: text.to_owned(), marked: false };
-    let around = Surroundings { folder: Some(folder), root: Root::Tools, in_lib: false, extractors: &[] };
-    let mut ignored = Findings::new(&source.path, Strength::Lenient);
-    let Reading::Tool(mut tool) = tool::read(&source, &around, &mut ignored) else { return None };
-    let is_python = script.path.extension().is_some_and(|ending| ending == "py");
-    if is_python && tool::entrypoint::speaks_for(&tool) {
-        let text = script.content.trim_start_matches('\u{feff}').to_owned();
-        let script = SourceFile { path: script.path.clone(), text, marked: false };
-        tool::entrypoint::read_main(&mut tool, &script);
-    }
-    Some(tool.manifest)
-}
-
-/// The first field in which two manifests differ.
-fn difference(one: &ToolManifest, other: &ToolManifest) -> Option<&'static str> {
-    let fields = [
-        ("id", one.tool_id == other.tool_id),
-        ("version", one.version == other.version),
-        ("parameters", one.parameters == other.parameters && one.input_schema == other.input_schema),
-        ("settings", one.config == other.config),
-    ];
-    let named = fields.into_iter().find(|(_, same)| !same).map(|(field, _)| field);
-    named.or_else(|| (one != other).then_some("fields"))
-}
-
-#[cfg(unix)]
-fn is_executable(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o100 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_executable(_: &Path) -> bool {
-    false
 }
 
 #[cfg(test)]

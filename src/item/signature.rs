@@ -2,10 +2,13 @@
 //!
 //! A stamp is the first line of a file (after a shebang), a comment of its language that holds
 //! `kiwi-mcp:validated:<UTC time>Z:<sha256>`; the hash covers the raw bytes without that line. For a
-//! folder tool it stands in `tool.yaml` and covers every file, for JSON it stands in `<file>.sig`.
-//! A stamp proves that nothing changed since it was made, not who made it: anybody can recompute it.
-//! [`stamp`] writes them.
+//! folder tool it stands in `tool.yaml` and covers every file; where no comment can stand first, as in
+//! JSON, it stands in `<file>.sig`. A stamp proves that nothing changed since it was made, not who made
+//! it: anybody can recompute it. [`stamp`] writes them, [`seat`](seat()) knows where they stand, and
+//! [`author`] is what a person adds who puts a name to one.
 
+pub mod author;
+mod seat;
 pub mod stamp;
 
 use std::fmt::Write as _;
@@ -20,15 +23,31 @@ use walkdir::WalkDir;
 use super::source::{Unread, leaves, open_regular};
 use super::wording::shown;
 
+pub use seat::{Seat, author_file, detached_file, is_companion, seat};
+
 const KIWI: &str = "kiwi-mcp:validated:";
 const RYE: [&str; 3] = ["rye:signed:", "rye:validated:", "ryeos:signed:"];
 const SHA256_HEX: usize = 64;
 const SHORT_HEX: usize = 12;
+/// A longer line holds something else, e.g. a whole program.
+const MAX_LINE: usize = 1024;
 /// The most that is read to check the stamp of a folder tool; a sparse file has no size of its own.
 const MAX_FOLDER: u64 = 64 * 1024 * 1024;
 
 /// Folders that a stamp never covers: caches and installed packages.
 pub const UNSTAMPED_FOLDERS: [&str; 3] = ["__pycache__", ".venv", "node_modules"];
+
+/// The folder of a tool that its stamp does not cover and that programs would run code from; bytecode of Python
+/// is not read where that matters.
+pub fn uncovered_folder(folder: &Path) -> Option<PathBuf> {
+    let is_named = |entry: &walkdir::DirEntry, names: &[&str]| names.iter().any(|name| entry.file_name() == *name);
+    WalkDir::new(folder)
+        .into_iter()
+        .filter_entry(|entry| entry.depth() == 0 || !is_named(entry, &["__pycache__"]))
+        .filter_map(Result::ok)
+        .find(|entry| entry.depth() > 0 && !entry.file_type().is_file() && is_named(entry, &[".venv", "node_modules"]))
+        .map(walkdir::DirEntry::into_path)
+}
 
 /// What the stamp of an item says about its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,9 +83,12 @@ pub enum Integrity {
     },
 }
 
-/// Says whether a line is a stamp comment of any kind.
+/// Says whether a line is meant as a stamp, of any kind and in any language.
+///
+/// Such a line is never content. What it is worth, and whether it is a comment at all, says [`check`].
 pub fn is_stamp(line: &str) -> bool {
-    stamp_body(line).is_some()
+    let body = line.trim_start_matches(|c: char| !c.is_alphanumeric());
+    line.len() <= MAX_LINE && (body.starts_with(KIWI) || RYE.iter().any(|prefix| body.starts_with(prefix)))
 }
 
 /// The byte offset where content begins: after an optional stamp on the first line.
@@ -79,14 +101,14 @@ pub fn after_stamp(text: &str) -> usize {
     }
 }
 
-/// Checks the stamp inside a file.
-pub fn check(content: &str) -> Integrity {
-    check_with(content, |without| hex(&Sha256::digest(without)))
+/// Checks the stamp inside a file, which must be a comment of its language and nothing else.
+pub fn check(file: &Path, content: &str) -> Integrity {
+    check_with(seat(file, content), content, |without| hex(&Sha256::digest(without)))
 }
 
 /// Checks the stamp of a directive, which older tools computed over its XML block only.
-pub fn check_directive(content: &str, name: &str, version: &str) -> Integrity {
-    let integrity = check(content);
+pub fn check_directive(file: &Path, content: &str, name: &str, version: &str) -> Integrity {
+    let integrity = check(file, content);
     if let Integrity::Mismatch { stamped, .. } = &integrity
         && kiwi_directive_hash(content, name, version).as_ref() == Some(stamped)
     {
@@ -98,7 +120,7 @@ pub fn check_directive(content: &str, name: &str, version: &str) -> Integrity {
 /// Checks the stamp in the manifest of a folder tool against all files of the folder.
 pub fn check_folder(folder: &Path, manifest: &Path, manifest_content: &str) -> io::Result<Integrity> {
     let mut failure = None;
-    let integrity = check_with(manifest_content, |without| {
+    let integrity = check_with(seat(manifest, manifest_content), manifest_content, |without| {
         folder_hash(folder, manifest, without).unwrap_or_else(|err| {
             failure = Some(err);
             String::new()
@@ -115,7 +137,7 @@ pub fn check_detached(stamp: &str, content: &str) -> Integrity {
 fn check_detached_with(stamp: &str, hash: impl FnOnce() -> String) -> Integrity {
     let mut lines = stamp.lines().filter(|line| !line.trim().is_empty());
     match (lines.next(), lines.next()) {
-        (Some(line), None) => judge(line, 1, hash),
+        (Some(line), None) => judge(line.trim(), 1, hash),
         (None, _) => Integrity::Invalid { reason: "the file of the stamp is empty", line: 1 },
         (Some(_), Some(_)) => Integrity::Invalid { reason: "the file of the stamp holds more than a stamp", line: 2 },
     }
@@ -132,25 +154,16 @@ pub fn check_folder_detached(
     Ok(check_detached_with(stamp, || hash))
 }
 
-/// The file that holds the stamp of a file which cannot hold it itself.
-pub fn detached_file(file: &Path) -> Option<PathBuf> {
-    let is_json = file.extension().is_some_and(|ending| ending == "json");
-    is_json.then(|| {
-        let mut name = file.as_os_str().to_owned();
-        name.push(".sig");
-        PathBuf::from(name)
-    })
-}
-
 /// The hash a stamp of a folder tool covers: that of the lines `<sha256>  <path>`, sorted by path.
 ///
 /// This is what `sha256sum` prints, so that it can be recomputed by hand. A link counts as the file
-/// that it leads to, which must lie in the folder as well. The file with a detached stamp of the
-/// manifest does not count.
+/// that it leads to, which must lie in the folder as well. The files beside the manifest with its
+/// detached stamp and with the signature of its author do not count.
 pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str) -> io::Result<String> {
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut budget = MAX_FOLDER;
-    let detached = detached_file(manifest);
+    let is_beside = seat(manifest, manifest_without_stamp) == Seat::Beside;
+    let companions = [Some(author_file(manifest)), is_beside.then(|| detached_file(manifest))];
     let walk = WalkDir::new(folder).into_iter().filter_entry(|entry| {
         let is_unstamped = UNSTAMPED_FOLDERS.iter().any(|folder| entry.file_name() == *folder);
         entry.depth() == 0 || entry.file_type().is_file() || !is_unstamped
@@ -161,7 +174,7 @@ pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str)
             continue;
         }
         let file = entry.path();
-        if detached.as_deref() == Some(file) {
+        if companions.iter().flatten().any(|companion| companion == file) {
             continue;
         }
         // What a link leads to could be changed without the stamp taking notice.
@@ -183,7 +196,7 @@ pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str)
     Ok(hex(&all.finalize()))
 }
 
-fn check_with(text: &str, hash: impl FnOnce(&str) -> String) -> Integrity {
+fn check_with(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Integrity {
     let Some(range) = stamp_line(text) else {
         return match misplaced(text) {
             Some(line) => Integrity::Invalid { reason: "a stamp must be the first line", line },
@@ -195,16 +208,25 @@ fn check_with(text: &str, hash: impl FnOnce(&str) -> String) -> Integrity {
     if rest.lines().next().is_some_and(is_stamp) {
         return Integrity::Invalid { reason: "there are two stamps", line: line_number + 1 };
     }
+    // No hash covers this line: were it anything but a comment, it would run, or hide what follows.
+    let Some(body) = seat.body(text.get(range.clone()).unwrap_or_default()) else {
+        let reason = match seat {
+            Seat::Comment(..) => "a stamp must be a comment of the file's language, with nothing else on its line",
+            Seat::Beside => "the stamp of such a file stands beside it, in a file with the ending `.sig`",
+        };
+        return Integrity::Invalid { reason, line: line_number };
+    };
     let without = [&text[..range.start], rest].concat();
-    judge(text.get(range).unwrap_or_default(), line_number, || hash(&without))
+    judge(body, line_number, || hash(&without))
 }
 
-fn judge(line: &str, line_number: u32, hash: impl FnOnce() -> String) -> Integrity {
-    let Some(body) = stamp_body(line) else {
-        return Integrity::Invalid { reason: "this is not a stamp", line: line_number };
-    };
-    let Some(stamp) = body.strip_prefix(KIWI) else {
+/// Judges a stamp without the comment around it.
+fn judge(body: &str, line_number: u32, hash: impl FnOnce() -> String) -> Integrity {
+    if RYE.iter().any(|prefix| body.starts_with(prefix)) {
         return Integrity::Foreign { kind: "a RYE signature, which needs RYE's keys" };
+    }
+    let Some(stamp) = body.strip_prefix(KIWI) else {
+        return Integrity::Invalid { reason: "this is not a stamp", line: line_number };
     };
     let Some((time, stamped)) = stamp.rsplit_once(':').filter(|(time, _)| is_time(time)) else {
         return Integrity::Invalid {
@@ -243,16 +265,6 @@ fn misplaced(text: &str) -> Option<u32> {
 fn line_range(text: &str, start: usize) -> Range<usize> {
     let end = text.get(start..).and_then(|rest| rest.find('\n')).map_or(text.len(), |at| start + at + 1);
     start..end
-}
-
-/// The stamp in a comment line of any language, without the comment's own characters.
-fn stamp_body(line: &str) -> Option<&str> {
-    let line = line.trim();
-    let body = line.trim_start_matches(|c: char| c.is_ascii_punctuation()).trim_start();
-    if line.len() > 1024 || !(body.starts_with(KIWI) || RYE.iter().any(|prefix| body.starts_with(prefix))) {
-        return None;
-    }
-    Some(body.trim_end_matches("-->").trim_end_matches("*/").trim_end())
 }
 
 fn is_time(text: &str) -> bool {

@@ -6,6 +6,8 @@
 
 mod course;
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,6 +19,7 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
+use crate::item::finding::serialize_path;
 use crate::policy::{Denial, Permission};
 
 pub use course::{HookPhase, Resolution, Wait};
@@ -450,6 +453,21 @@ pub struct ToolCall {
     /// Why that is less than was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
+    /// Who signed what takes part, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub authors: Vec<SignedBy>,
+}
+
+/// Who signed an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignedBy {
+    /// The file of the item.
+    #[serde(serialize_with = "serialize_path")]
+    pub file: PathBuf,
+    /// Who.
+    pub name: String,
+    /// The fingerprint of the key.
+    pub fingerprint: String,
 }
 
 impl ToolCall {
@@ -462,6 +480,7 @@ impl ToolCall {
             permissions: Vec::new(),
             isolation: String::new(),
             degraded: None,
+            authors: Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
+use super::author::AuthorError;
 use super::finish::FinishError;
 use super::worktree::WorktreeError;
 use crate::audit::error::AuditError;
@@ -58,9 +59,9 @@ pub enum RunError {
     /// What looks after the processes of a tool could not be started.
     #[error(transparent)]
     Supervisor(#[from] SupervisorError),
-    /// The signature policy lets only signed items run.
-    #[error("only signed items may run, and not signed {} {}", if .0.len() == 1 { "is" } else { "are" }, quoted(.0))]
-    Unsigned(Vec<PathBuf>),
+    /// The signature policy does not let it run, or nobody can say who signed it.
+    #[error(transparent)]
+    Author(#[from] AuthorError),
     /// Something that a tool needs is not there.
     #[error("tool `{tool}` needs {}", needs(.commands, .variables))]
     Requirements {
@@ -262,7 +263,7 @@ impl RunError {
             Self::Lower(err) => err.code(),
             Self::Call(err) => err.code(),
             Self::Supervisor(err) => err.code(),
-            Self::Unsigned(_) => "SIGNATURE_REQUIRED",
+            Self::Author(err) => err.code(),
             Self::Requirements { .. } => "REQUIREMENTS_MISSING",
             Self::Sandbox { .. } => "SANDBOX_UNAVAILABLE",
             Self::Unfinished(_) => "UNFINISHED",
@@ -318,7 +319,7 @@ impl RunError {
             Self::Lower(err) => err.hint(),
             Self::Call(err) => err.hint(),
             Self::Supervisor(err) => err.hint(),
-            Self::Unsigned(_) => Some("`piton config signature.require` shows where this is asked for".to_owned()),
+            Self::Author(err) => err.hint(),
             Self::Requirements { guide: Some(guide), .. } => Some(guide.clone()),
             Self::Requirements { commands, variables, .. } => Some(match (commands.len(), variables.len()) {
                 (0, 1) => "set it in the environment of piton".to_owned(),
@@ -445,14 +446,17 @@ impl RunError {
 
     /// Whether somebody asked to stop.
     pub fn is_interrupted(&self) -> bool {
-        matches!(self, Self::Call(CallError::Interrupted))
+        match self {
+            Self::Author(err) => err.is_interrupted(),
+            _ => matches!(self, Self::Call(CallError::Interrupted)),
+        }
     }
 
     /// Whether a permission or the signature policy forbids it.
     pub fn is_denied(&self) -> bool {
         match self {
             Self::Lower(err) => err.is_denied(),
-            Self::Unsigned(_) => true,
+            Self::Author(err) => err.is_denied(),
             Self::Value(err) => err.is_denied(),
             Self::InStep { source, .. } => source.is_denied(),
             _ => false,
@@ -469,6 +473,9 @@ impl RunError {
         match self {
             Self::Worktree(err) => return err.is_usage(),
             Self::Finish(err) => return err.is_usage(),
+            Self::Author(err) => return err.is_usage(),
+            // It was tried, and a file was found wanting.
+            Self::Item(ItemStepError::NotSignable { .. }) => return false,
             _ => {}
         }
         matches!(
@@ -559,10 +566,6 @@ pub(super) fn with_causes(err: &dyn std::error::Error) -> String {
         cause = source.source();
     }
     message
-}
-
-fn quoted(files: &[PathBuf]) -> String {
-    files.iter().map(|file| format!("`{}`", file.display())).collect::<Vec<_>>().join(", ")
 }
 
 fn needs(commands: &[String], variables: &[String]) -> String {

@@ -1,9 +1,9 @@
-//! Dropping snapshots and virtual environments that nobody needs any more.
+//! Dropping snapshots, virtual environments and indexes that nobody needs any more.
 //!
 //! A run of its own: what is dropped is in its journal before it is dropped. Only refs of ours go;
 //! their objects vanish when git collects its garbage, journals stay for ever.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use jiff::SignedDuration;
@@ -16,24 +16,38 @@ use crate::context::Context;
 use crate::exec::python;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
+use crate::item::search;
 use crate::journal::event::Event;
 use crate::journal::summary::RunStatus;
 
-/// For how long a virtual environment that nobody uses is kept.
-const KEPT_ENVIRONMENTS: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// For how long what nobody uses is kept in the cache.
+const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// The virtual environments of Python tools that were not used for long.
-pub fn old_environments(ctx: &Context) -> Vec<PathBuf> {
-    oldest_use(ctx).map(|before| python::unused(&ctx.cache_folder(), before)).unwrap_or_default()
+/// What lies in the cache and was not used for long. All of it is made again when it is needed again.
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    /// The virtual environments of Python tools.
+    pub environments: Vec<PathBuf>,
+    /// The indexes of items, also those of projects that are gone.
+    pub indexes: Vec<PathBuf>,
 }
 
-/// Removes them. They are a cache: a tool that needs one again has it made again.
-pub fn drop_environments(ctx: &Context) -> Vec<PathBuf> {
-    oldest_use(ctx).map(|before| python::remove_unused(&ctx.cache_folder(), before)).unwrap_or_default()
+/// What in the cache was not used for long.
+pub fn leftovers(ctx: &Context) -> Leftovers {
+    each(ctx, python::unused, search::unused)
 }
 
-fn oldest_use(ctx: &Context) -> Option<SystemTime> {
-    Some(SystemTime::from(ctx.now().checked_sub(KEPT_ENVIRONMENTS).ok()?))
+/// Removes it; returns what is gone.
+pub fn drop_leftovers(ctx: &Context) -> Leftovers {
+    each(ctx, python::remove_unused, search::remove_unused)
+}
+
+type Look = fn(&Path, SystemTime) -> Vec<PathBuf>;
+
+fn each(ctx: &Context, environments: Look, indexes: Look) -> Leftovers {
+    let Ok(before) = ctx.now().checked_sub(KEPT) else { return Leftovers::default() };
+    let (cache, before) = (ctx.cache_folder(), SystemTime::from(before));
+    Leftovers { environments: environments(&cache, before), indexes: indexes(&cache, before) }
 }
 
 /// What [`collect`] would drop.

@@ -1,34 +1,65 @@
-//! Item steps: searching, loading, signing and migrating items, without any process.
+//! What is done with items: searching, loading, signing, migrating and creating them, without any process.
 //!
-//! [`carry_out`] reads items and says what a step came to and which files it wants to write; it writes
+//! [`carry_out`] reads items and says what came of it and which files are to be written; it writes
 //! nothing, so that permissions can be judged first. [`apply`] writes them, each whole or not at
 //! all, below `.ai/` only and never through a link. The store has to be as fresh as the step: what an
-//! earlier step wrote is part of it.
+//! earlier step wrote is part of it. [`perform`] is the same as a command of its own.
 
+mod command;
+mod coverage;
+mod create;
 mod error;
 mod load;
+mod migrate;
 mod parameters;
 mod sign;
+mod step;
+mod verb;
 mod write;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::context::Context;
-use crate::item::migration;
 use crate::item::search::{self, Order, Query, Scope};
-use crate::item::store::{ItemKind, ItemStore, Layer};
+use crate::item::store::{ItemStore, Layer};
 
-pub(super) use error::ItemStepError;
+pub use command::{Effort, ItemOutcome, ItemRequest, perform, sign_as};
+pub use create::Created;
+pub use error::ItemStepError;
+pub use load::Loaded;
+pub use migrate::{Migrated, MigratedFile, MigratedTree, SkippedFile};
 use parameters::Given;
+pub use sign::check::{CheckRequest, Checked, CheckedItem, check_signatures, parameters as sign_parameters};
+pub use sign::{Signed, SignedItem, SignedTool, Unsignable};
+pub use verb::Verb;
 pub(super) use write::apply;
 
-/// What an item step came to, before any of it is written.
+/// What was done with items, or would be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum ItemAnswer {
+    /// What was found.
+    Search(search::Results),
+    /// The item, and where it was copied to.
+    Load(Box<Loaded>),
+    /// What was signed.
+    Sign(Signed),
+    /// What was migrated.
+    Migrate(Migrated),
+    /// What was migrated of many.
+    MigrateTree(Box<MigratedTree>),
+    /// What was created.
+    Create(Box<Created>),
+}
+
+/// What a verb came to, before any of it is written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ItemEffect {
     /// What later steps see of it.
-    pub(super) result: Value,
+    pub(super) answer: ItemAnswer,
     /// What it wants to write, in this order.
     pub(super) writes: Vec<Write>,
 }
@@ -42,8 +73,27 @@ pub(super) struct Write {
     pub(super) path: PathBuf,
     /// Its content; none to remove it.
     pub(super) content: Option<Vec<u8>>,
-    /// Whether a new file may be started by its name; one that is there keeps its permissions.
-    pub(super) executable: bool,
+    /// Who may do what with a new file; one that is there keeps its permissions.
+    pub(super) access: Access,
+}
+
+/// Who may do what with a new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// What the user's mask leaves.
+    Plain,
+    /// The same, and it may be started by its name.
+    Executable,
+    /// Exactly this: it is another file's.
+    Exactly(u32),
+}
+
+impl Access {
+    /// As that of a file that is there.
+    fn of(file: &Path) -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::metadata(file).map_or(Self::Plain, |found| Self::Exactly(found.permissions().mode() & 0o777))
+    }
 }
 
 /// Whose items a file belongs to.
@@ -66,23 +116,24 @@ impl Home {
 
 impl Write {
     fn text(home: Home, path: PathBuf, content: String) -> Self {
-        Self { home, path, content: Some(content.into_bytes()), executable: false }
+        Self { home, path, content: Some(content.into_bytes()), access: Access::Plain }
     }
 }
 
-/// Carries out `search`, `load`, `sign` or `migrate`, up to writing.
+/// Carries out a verb, up to writing.
 pub(super) fn carry_out(
     ctx: &Context,
     store: &ItemStore,
-    verb: &str,
+    verb: Verb,
     parameters: &Map<String, Value>,
 ) -> Result<ItemEffect, ItemStepError> {
     let given = Given::new(ctx, verb, parameters)?;
     match verb {
-        "search" => look_for(store, &given),
-        "load" => load::load(ctx, store, &given),
-        "sign" => sign::sign(ctx, store, &given),
-        _ => migrate(store, &given),
+        Verb::Search => look_for(store, &given),
+        Verb::Load => load::load(ctx, store, &given),
+        Verb::Sign => sign::sign(ctx, store, &given),
+        Verb::Migrate => migrate::migrate(store, &given),
+        Verb::Create => create::create(ctx, store, &given),
     }
 }
 
@@ -96,31 +147,13 @@ fn look_for(store: &ItemStore, given: &Given<'_>) -> Result<ItemEffect, ItemStep
         tags: given.list("tags")?,
         order: match given.text("sort_by")?.as_deref() {
             None | Some("score") => Order::Score,
+            Some("date") => Order::Date,
             Some("name") => Order::Name,
-            Some(_) => return Err(given.wrong("sort_by", "must be `score` or `name`")),
+            Some(_) => return Err(given.wrong("sort_by", "must be `score`, `date` or `name`")),
         },
         limit: given.count("limit")?,
     };
-    Ok(ItemEffect { result: json!(search::search(store, &query)), writes: Vec::new() })
-}
-
-fn migrate(store: &ItemStore, given: &Given<'_>) -> Result<ItemEffect, ItemStepError> {
-    if given.kind()?.is_some_and(|kind| kind != ItemKind::Tool) {
-        return Err(given.wrong("item_type", "must be `tool`: only scripts are migrated"));
-    }
-    let plan = migration::plan(store, &given.required("item_id")?)?;
-    let result = json!({
-        "tool_id": plan.tool_id,
-        "from": shown(&plan.from),
-        "to": shown(&plan.to),
-        "files": [shown(&plan.script.path), shown(&plan.manifest.path)],
-        "notes": plan.notes,
-    });
-    let script =
-        Write { executable: plan.executable, ..Write::text(Home::Project, plan.script.path, plan.script.content) };
-    let manifest = Write::text(Home::Project, plan.manifest.path, plan.manifest.content);
-    let old = Write { home: Home::Project, path: plan.from, content: None, executable: false };
-    Ok(ItemEffect { result, writes: vec![script, manifest, old] })
+    Ok(ItemEffect { answer: ItemAnswer::Search(search::search(store, &query)), writes: Vec::new() })
 }
 
 /// A path as results show it.

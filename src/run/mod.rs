@@ -2,16 +2,18 @@
 //!
 //! [`session::Session`] is a run; [`step`] runs a command line, [`tool`] calls a tool, [`settle`] decides about its changes,
 //! [`undo`] leads back, [`checkpoint`] commits by itself, [`worktree`] gives a run files of its own and [`finish`]
-//! brings them home, and [`recovery`] comes first, always.
+//! brings them home, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
 
 pub mod agent;
+pub mod author;
 pub mod checkpoint;
 pub mod directive;
+pub mod doctor;
 pub mod error;
 pub mod finish;
 pub mod gc;
 pub mod hard;
-mod items;
+pub mod items;
 pub mod marker;
 mod outputs;
 pub mod recovery;
@@ -19,6 +21,7 @@ pub mod session;
 mod settle;
 pub mod step;
 pub mod tool;
+pub mod trust;
 pub mod undo;
 pub mod values;
 pub mod worktree;

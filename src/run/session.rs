@@ -245,7 +245,8 @@ impl<'a, 'o> Session<'a, 'o> {
             Event::RunStarted { pinned, .. } => pinned.clone(),
             _ => None,
         });
-        let pinned = match Pinned::load(store, &folders.runs, run, &hash.unwrap_or_default()) {
+        let pinned = Pinned::load(store, &folders.runs, run, &hash.unwrap_or_default());
+        let pinned = match pinned.and_then(|pinned| pinned.judge_again(ctx).map(|()| pinned)) {
             Ok(pinned) => pinned,
             Err(err) => {
                 lock.release()?;

@@ -22,7 +22,8 @@ use super::settle::{Fate, Rules, Settlement, Violation, Wording};
 use super::step::{StepEnd, milliseconds};
 use crate::checkpoint::attribution::Ownership;
 use crate::checkpoint::watch::GitWatch;
-use crate::exec::call::{self, Machine, Patience, Prepared, Progress, Read};
+use crate::config::SignatureRequirement;
+use crate::exec::call::{self, Files, Machine, Patience, Prepared, Progress, Read};
 use crate::exec::interrupt::{Interrupts, signal_in_words};
 use crate::exec::process;
 use crate::exec::supervisor::{Captured, Ended, Supervisor, Watch};
@@ -302,6 +303,10 @@ impl Session<'_, '_> {
             environment: self.ctx.environment.without_git_variables(),
             run: self.run.to_string(),
             patience: Patience::default(),
+            files: match self.ctx.config.signature_requirement() {
+                SignatureRequirement::None => Files::Any,
+                SignatureRequirement::Integrity | SignatureRequirement::Author => Files::Covered,
+            },
         }
     }
 

@@ -24,7 +24,7 @@ const ORDER: [&str; 14] = [
 ];
 
 /// Text that only some files may hold: the text, where it is at home, and the rule.
-const HOMES: [(&[&str], &[&str], &str); 18] = [
+const HOMES: [(&[&str], &[&str], &str); 19] = [
     (&["saphyr_parser", "serde_yaml"], &["item/yaml"], "only `item/yaml` mentions the YAML crates"),
     (&["jsonc_parser"], &["item/json"], "only `item/json` mentions the JSON parser that knows places"),
     (&["roxmltree"], &["item/directive"], "only `item/directive` mentions the XML crate"),
@@ -37,6 +37,11 @@ const HOMES: [(&[&str], &[&str], &str); 18] = [
     (&["jsonschema"], &["item/params"], "only `item/params` mentions the JSON Schema crate"),
     (&["git2"], &["checkpoint"], "only `checkpoint` mentions libgit2"),
     (&["clap"], &["cli", "config"], "only `cli`, and `config` for the values of flags, mention the argument parser"),
+    (
+        &["clap_complete", "clap_mangen"],
+        &["cli/completions.rs", "cli/man.rs"],
+        "only `cli/completions.rs` and `cli/man.rs` make completions and manual pages",
+    ),
     (&["anstream", "annotate_snippets"], &["cli"], "only `cli` draws for a terminal"),
     (&["io::stdout", "io::stderr", "println!", "print!"], &["cli/ui"], "only `cli/ui` prints"),
     (&["env::var", "env::args", "env::current_dir"], &["context.rs"], "only `context.rs` reads the process"),

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use piton::exec::call::{self, CallError, Machine, Patience, Prepared, Progress, Read};
+use piton::exec::call::{self, CallError, Files, Machine, Patience, Prepared, Progress, Read};
 use piton::exec::interrupt::Interrupts;
 use piton::exec::invocation::{Action, Invocation, Limits, Link, Process, Python, Script, Text};
 use piton::exec::supervisor::{Ended, Supervisor, SupervisorError};
@@ -144,6 +144,7 @@ impl Bench {
             environment: self.environment.clone(),
             run: "a-run".to_owned(),
             patience: self.patience,
+            files: Files::Any,
         }
     }
 

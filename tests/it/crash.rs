@@ -16,8 +16,10 @@ use std::fs;
 
 use scene::{Picture, Scene, WORK, was_killed};
 
+use crate::harness::TestProject;
+
 /// Where piton can be made to die.
-pub(crate) const PLACES: [&str; 29] = [
+pub(crate) const PLACES: [&str; 31] = [
     "lock-taken",
     "index-locked",
     "journal-folder-made",
@@ -39,6 +41,8 @@ pub(crate) const PLACES: [&str; 29] = [
     "commit-applied",
     "roll-back-decided",
     "file-written",
+    "item-drafted",
+    "item-written",
     "restore-path",
     "rolled-back",
     "undo-applied",
@@ -95,8 +99,12 @@ impl Operation {
 
     /// Kills it at each pass of each place and recovers with `remedy`; each time nothing is half done.
     fn survives(&self, places: &[&str], remedy: &[&str], at_least: usize) {
-        let scene = self.scene();
-        let pictures = pictures(&scene, self.command);
+        self.survives_in(&self.scene(), places, remedy, at_least);
+    }
+
+    /// The same in a scene of one's own.
+    fn survives_in(&self, scene: &Scene, places: &[&str], remedy: &[&str], at_least: usize) {
+        let pictures = pictures(scene, self.command);
         let mut kills = 0;
         for place in places {
             for pass in 1.. {
@@ -106,9 +114,9 @@ impl Operation {
                     break;
                 }
                 kills += 1;
-                assert_recovers(&scene, remedy, &pictures, &armed);
+                assert_recovers(scene, remedy, &pictures, &armed);
                 if self.calls_tool() {
-                    tool::assert_told(&scene, &armed);
+                    tool::assert_told(scene, &armed);
                 }
             }
         }
@@ -183,6 +191,38 @@ fn an_undo_of_what_is_in_no_commit_survives_a_kill_at_every_place() {
 #[test]
 fn a_checkpoint_survives_a_kill_at_every_place() {
     Operation { before: &[EXPLICIT], command: &["checkpoint"] }.survives(&PLACES, &["recover"], 20);
+}
+
+#[test]
+fn a_migration_of_several_scripts_that_is_committed_survives_a_kill_at_every_place() {
+    let command = &["migrate", "--all", "--checkpoint", "auto"];
+    Operation { before: &[], command }.survives_in(&legacy(), &PLACES, &["recover"], 30);
+}
+
+#[test]
+fn a_migration_of_several_scripts_in_explicit_mode_survives_a_kill_at_every_place() {
+    Operation { before: &[], command: &["migrate", "--all"] }.survives_in(&legacy(), &PLACES, &["recover"], 20);
+}
+
+#[test]
+fn an_undo_of_a_migration_survives_a_kill_at_every_place() {
+    let scene = legacy();
+    assert_eq!(scene.project.piton(["migrate", "--all"]).code(), Some(0));
+    Operation { before: &[], command: &["undo"] }.survives_in(&scene, &PLACES, &["recover"], 20);
+}
+
+/// Scripts that share a module and have a category, an edit that is not committed, and one that git does not know.
+fn legacy() -> Scene {
+    let project = TestProject::new()
+        .file(
+            ".ai/scripts/report.py",
+            "from lib import words\n\n\ndef main(text: str):\n    return words.count(text)\n",
+        )
+        .file(".ai/scripts/lib/words.py", "def count(text):\n    return len(text.split())\n")
+        .file(".ai/scripts/ops/clean.sh", "#!/usr/bin/env bash\n# Cleans\necho clean\n");
+    let scene = Scene::of(project);
+    scene.project.bash("chmod +x .ai/scripts/ops/clean.sh; echo '# mine' >> .ai/scripts/report.py; mkdir .ai/scripts/new; printf 'def main():\\n    return 1\\n' > .ai/scripts/new/fresh.py");
+    scene
 }
 
 #[test]

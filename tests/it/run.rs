@@ -8,7 +8,7 @@ mod lock;
 mod mode;
 mod semantics;
 mod step;
-mod terminal;
+pub(crate) mod terminal;
 mod travel;
 mod usage;
 mod waiting;

@@ -323,7 +323,7 @@ fn what_the_policy_forbids_is_said_once() {
     ----- stderr -----
     error: only signed items may run, and not signed is `.ai/tools/note/tool.yaml`
 
-    hint: `piton config signature.require` shows where this is asked for
+    hint: read them, then `piton sign` them; `piton config signature.require` shows where this is asked for
     ");
 }
 

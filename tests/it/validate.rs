@@ -108,7 +108,7 @@ fn warnings_alone_are_no_failure() {
     1 | tool_id: x
       | ^^^^^^^
       |
-      = hint: read it, then stamp it: a comment `kiwi-mcp:validated:<UTC time>Z:<sha256>` as first line
+      = hint: read it, then `piton sign x`
 
     ----- stderr -----
     ✓ 1 tool, 0 directives, 0 knowledge entries: 0 errors, 1 warning
@@ -117,7 +117,7 @@ fn warnings_alone_are_no_failure() {
     success: true
     exit_code: 0
     ----- stdout -----
-    {"valid":true,"findings":[{"code":"UNSIGNED","severity":"warning","file":".ai/tools/x.yaml","line":1,"column":1,"path":"","message":"tool `x` is not signed","suggestion":"read it, then stamp it: a comment `kiwi-mcp:validated:<UTC time>Z:<sha256>` as first line"}]}
+    {"valid":true,"findings":[{"code":"UNSIGNED","severity":"warning","file":".ai/tools/x.yaml","line":1,"column":1,"path":"","message":"tool `x` is not signed","suggestion":"read it, then `piton sign x`"}]}
     ----- stderr -----
     "#);
 }

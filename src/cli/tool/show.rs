@@ -9,7 +9,9 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::exec::description::ToolDescription;
 use crate::item::finding::Strength;
-use crate::item::store::{ItemKind, ItemStore};
+use crate::item::signature::Integrity;
+use crate::item::store::{Item, ItemKind, ItemStore};
+use crate::run::author::{self, Authorship};
 
 /// Shows a tool as piton understands it, whatever it was written as.
 #[derive(Debug, clap::Args)]
@@ -36,11 +38,12 @@ pub(in crate::cli) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitS
     let item = store.find(ItemKind::Tool, id)?;
     let Some(tool) = item.as_tool() else { return Ok(ExitStatus::Success) };
     let description = ToolDescription::of(item, tool, &store);
+    let author = author_of(item, ctx, ui);
     match ui.format() {
-        Format::Json => ui.json(&description)?,
+        Format::Json => ui.json(&with_author(&description, author.as_ref())?)?,
         Format::Markdown => ui.rendered(&clean(&markdown(&description)))?,
         Format::Yaml => ui.rendered(&clean(&description.manifest.to_yaml()))?,
-        Format::Human | Format::Sarif => human(&description, ctx, ui)?,
+        Format::Human | Format::Sarif => human(&description, author.as_ref(), ctx, ui)?,
     }
     if let Some(problem) = &description.chain_error {
         ui.warning(problem);
@@ -48,7 +51,30 @@ pub(in crate::cli) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitS
     Ok(ExitStatus::Success)
 }
 
-fn human(tool: &ToolDescription, ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
+/// What the signature of an author is worth; what cannot be found out is said and not known.
+pub(in crate::cli) fn author_of(item: &Item, ctx: &Context, ui: &mut Ui) -> Option<Authorship> {
+    author::of_item(ctx, item).unwrap_or_else(|err| {
+        ui.warning(&format!("the signature of its author was not checked: {err}"));
+        None
+    })
+}
+
+/// What is shown of an item, with its author as a part of `signature`.
+pub(in crate::cli) fn with_author(shown: &impl serde::Serialize, author: Option<&Authorship>) -> Result<Value, Error> {
+    let mut shown = serde_json::to_value(shown).map_err(std::io::Error::from)?;
+    if let (Some(author), Some(Value::Object(signature))) = (author, shown.get_mut("signature")) {
+        signature.insert("author".to_owned(), serde_json::to_value(author).map_err(std::io::Error::from)?);
+    }
+    Ok(shown)
+}
+
+/// What stamp and signature are worth, in words.
+pub(in crate::cli) fn told_signature(integrity: &Integrity, author: Option<&Authorship>) -> String {
+    let stamp = text(integrity);
+    author.map_or_else(|| stamp.clone(), |author| format!("{stamp}, {}", author.reason()))
+}
+
+fn human(tool: &ToolDescription, author: Option<&Authorship>, ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
     let manifest = &tool.manifest;
     ui.line(&format!("{} {} ({}, {})", manifest.tool_id, manifest.version, text(&manifest.kind), tool.source))?;
     if !manifest.description.is_empty() {
@@ -61,7 +87,7 @@ fn human(tool: &ToolDescription, ctx: &Context, ui: &mut Ui) -> Result<(), Error
         let chain: Vec<_> = tool.chain.iter().map(ToString::to_string).collect();
         ui.line(&format!("chain      {}", chain.join(" → ")))?;
     }
-    ui.line(&format!("signature  {}", text(&tool.signature)))?;
+    ui.line(&format!("signature  {}", told_signature(&tool.signature, author)))?;
     ui.line("")?;
     for (field, value) in fields(tool) {
         let from = tool.origins.get(&field).map(|origin| format!("  # {}:{}", origin.file.display(), origin.line));

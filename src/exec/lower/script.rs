@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::LowerError;
 use super::settings::{Held, Settings};
-use crate::exec::invocation::{Python, Script};
+use crate::exec::invocation::{Beside, Python, Script};
 use crate::item::finding::{Findings, Strength};
 use crate::item::signature::hex;
 use crate::item::source::{MAX_TEXT, read_bytes};
@@ -67,7 +67,14 @@ impl Entrypoint {
                 });
             }
         };
-        Ok(Python { calls_main: self.has_main(), venv, dependencies, lib_imports: lib_imports(settings, roots)? })
+        let has_folder = tools.first().is_some_and(|tool| tool.folder.is_some());
+        Ok(Python {
+            calls_main: self.has_main(),
+            venv,
+            dependencies,
+            lib_imports: lib_imports(settings, roots)?,
+            beside: if has_folder { Beside::Own } else { Beside::Others },
+        })
     }
 
     /// Whether there is a function `main`, async or not.

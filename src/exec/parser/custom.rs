@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::Source;
 use crate::exec::call::{self, CallError, Machine, Starter};
+use crate::exec::invocation::Beside;
 use crate::exec::is_always_given;
 use crate::exec::python::bootstrap::{Entry, Run};
 use crate::exec::supervisor::{Channel, MARK, Work};
@@ -17,11 +18,15 @@ use crate::item::source::{MAX_TEXT, leaves, read_bytes};
 
 /// Finds the file of a parser: in the project, the working folder, the user's home.
 pub(super) fn find(name: &str, machine: &Machine) -> Result<Option<PathBuf>, String> {
+    find_in(name, [Some(&machine.root), Some(&machine.cwd), machine.home.as_deref()])
+}
+
+/// Finds the file of a parser in these folders, the first one first.
+pub(super) fn find_in(name: &str, folders: [Option<&Path>; 3]) -> Result<Option<PathBuf>, String> {
     // A name with `/` or `..` in it is none.
     if name.parse::<ItemId>().is_err() {
         return Ok(None);
     }
-    let folders = [Some(&machine.root), Some(&machine.cwd), machine.home.as_ref()];
     for folder in folders.into_iter().flatten() {
         let file = folder.join(".ai").join("parsers").join(format!("{name}.py"));
         if file.symlink_metadata().is_err() {
@@ -46,9 +51,13 @@ pub(super) fn run(
     let failed = |reason: String| CallError::Parser { parser: name.to_owned(), reason };
     let bytes = read_bytes(file, MAX_TEXT).map_err(|err| failed(err.to_string()))?;
     if let Ok(text) = std::str::from_utf8(&bytes)
-        && matches!(signature::check(text), Integrity::Mismatch { .. })
+        && let Some(what) = match signature::check(file, text) {
+            Integrity::Mismatch { .. } => Some("content hash mismatch"),
+            Integrity::Invalid { reason, .. } => Some(reason),
+            _ => None,
+        }
     {
-        return Err(failed(format!("content hash mismatch in `{}`", file.display())));
+        return Err(failed(format!("{what} in `{}`", file.display())));
     }
     let machine = source.machine;
     let mut environment: BTreeMap<OsString, OsString> = source
@@ -68,6 +77,8 @@ pub(super) fn run(
         arguments: &[],
         lib_imports: &BTreeMap::new(),
         library: &library,
+        files: machine.files,
+        beside: Beside::Others,
     };
     let mut argv = vec![program.clone().into()];
     argv.extend(run.words());

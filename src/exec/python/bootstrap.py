@@ -168,6 +168,41 @@ class Alias:
         pass
 
 
+class Source(load.SourceFileLoader):
+    """Reads modules without the bytecode in `__pycache__`, which no stamp covers."""
+
+    def path_stats(self, path):
+        # Python compares bytecode with this, and does without it where it cannot.
+        raise OSError("bytecode does not count")
+
+
+def spec_of(name, file):
+    loader = Source(name, file) if file.endswith(".py") else None
+    return load.spec_from_file_location(name, file, loader=loader)
+
+
+def read_sources(folders):
+    """Has Python read the modules below these folders from their sources."""
+    folders = [os.path.join(os.path.realpath(folder), "") for folder in folders]
+    import _imp
+
+    loaders = [
+        (load.ExtensionFileLoader, _imp.extension_suffixes()),
+        (Source, load.SOURCE_SUFFIXES),
+        (load.SourcelessFileLoader, load.BYTECODE_SUFFIXES),
+    ]
+
+    def find(path):
+        real = os.path.join(os.path.realpath(path), "")
+        if not real.startswith(tuple(folders)) or not os.path.isdir(real):
+            raise ImportError("not a folder of the tool", path=path)
+        return load.FileFinder(path, *loaders)
+
+    sys.path_hooks.insert(0, find)
+    for path in [path for path in sys.path_importer_cache if os.path.join(path, "").startswith(tuple(folders))]:
+        del sys.path_importer_cache[path]
+
+
 class Library:
     """Finds the modules of the project's library that the tool named, and no others of it."""
 
@@ -189,7 +224,7 @@ class Library:
         is_package = os.path.basename(own) == "__init__.py"
         if self.is_own(parts[1], own):
             return machinery.ModuleSpec(name, Alias(parts[1]), origin=own, is_package=is_package)
-        return load.spec_from_file_location(name, own)
+        return spec_of(name, own)
 
     def is_own(self, name, file):
         # Something else may go by the bare name, e.g. a module of Python.
@@ -211,7 +246,21 @@ class BareLibrary:
 
     def find_spec(self, name, path=None, target=None):
         if name in self.modules:
-            return load.spec_from_file_location(name, self.modules[name])
+            return spec_of(name, self.modules[name])
+        return None
+
+
+class Uncovered:
+    """Says why a module beside a script is not found where signatures are required."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def find_spec(self, name, path=None, target=None):
+        beside = os.path.join(self.folder, name)
+        if path is None and (os.path.isfile(beside + ".py") or os.path.isdir(beside)):
+            text = "`%s` lies beside this file, and no stamp covers it: put both into the folder of a tool" % name
+            raise ModuleNotFoundError(text, name=name)
         return None
 
 
@@ -301,9 +350,16 @@ def run():
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", line_buffering=True)
     sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     sys.argv = [script] + asked["arguments"]
-    sys.path.insert(0, os.path.dirname(script))
+    if not asked["alone"]:
+        sys.path.insert(0, os.path.dirname(script))
+    read_sources([os.path.dirname(script), library])
+    if asked["files"] == "covered":
+        # For the interpreters that it starts; nothing can lie below.
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", os.devnull)
     modules = {name: os.path.join(library, file) for name, file in asked["lib_imports"].items()}
     expose(modules, library, script)
+    if asked["alone"]:
+        sys.meta_path.append(Uncovered(os.path.dirname(script)))
     try:
         value = call(asked, script, source)
     except SystemExit:

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::exec::call::Files;
+use crate::exec::invocation::Beside;
+
 const PROGRAM: &str = include_str!("bootstrap.py");
 
 /// A Python file to run.
@@ -27,6 +30,10 @@ pub(in crate::exec) struct Run<'r> {
     pub(in crate::exec) lib_imports: &'r BTreeMap<String, PathBuf>,
     /// The folder of that library.
     pub(in crate::exec) library: &'r Path,
+    /// Which files may run in its name.
+    pub(in crate::exec) files: Files,
+    /// What lies beside it.
+    pub(in crate::exec) beside: Beside,
 }
 
 /// What is called in a Python file.
@@ -70,6 +77,8 @@ struct Head<'r> {
     arguments: &'r [&'r str],
     parameters: Value,
     lib_imports: BTreeMap<&'r str, String>,
+    files: Files,
+    alone: bool,
 }
 
 impl Run<'_> {
@@ -88,7 +97,9 @@ impl Run<'_> {
         };
         let inside = |file: &Path| file.strip_prefix(self.library).unwrap_or(file).to_string_lossy().into_owned();
         let lib_imports = self.lib_imports.iter().map(|(name, file)| (name.as_str(), inside(file))).collect();
-        let head = Head { call, arguments: self.arguments, parameters, lib_imports };
+        // Python would take any file beside it for a module, also in the place of one of its own.
+        let alone = self.files == Files::Covered && self.beside == Beside::Others;
+        let head = Head { call, arguments: self.arguments, parameters, lib_imports, files: self.files, alone };
         // Values, texts and maps with text keys always have a form in JSON.
         let mut input = serde_json::to_vec(&head).unwrap_or_default();
         input.push(b'\n');

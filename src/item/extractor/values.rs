@@ -1,6 +1,7 @@
 //! Applying the rules of an extractor to a script.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crate::item::finding::{Findings, Strength};
 use crate::item::node::{Data, Entry, Node};
@@ -15,8 +16,15 @@ use super::{Extractor, Method, Rule, Search, Subject};
 const MAX_MATCHES: usize = 1000;
 
 impl Extractor {
-    /// Adds to a canonical map what the rules find and the script itself does not say.
-    pub(in crate::item) fn fill(&self, source: &SourceFile, map: &mut Node, elsewhere: &mut BTreeMap<String, Origin>) {
+    /// Adds to a canonical map what the rules find and the script itself does not say; `lenders` are the files that
+    /// had a say in it.
+    pub(in crate::item) fn fill(
+        &self,
+        source: &SourceFile,
+        map: &mut Node,
+        elsewhere: &mut BTreeMap<String, Origin>,
+        lenders: &mut BTreeSet<PathBuf>,
+    ) {
         let mut config: Option<SourceFile> = None;
         let mut module: Option<Module> = None;
         for rule in &self.rules {
@@ -31,6 +39,7 @@ impl Extractor {
                     match found {
                         Some(found) if config.path != source.path => {
                             elsewhere.insert(rule.field.clone(), Origin::new(config.path.clone(), found.place));
+                            lenders.insert(config.path.clone());
                             Some(moved(found, Place::START))
                         }
                         found => found,
@@ -56,6 +65,7 @@ impl Extractor {
                 rule.default.as_ref().map(|default| moved(default.clone(), Place::START))
             });
             if let Some(value) = value {
+                lenders.insert(self.file.clone());
                 map.set(&rule.field, value.place, typed(&rule.field, value));
             }
         }

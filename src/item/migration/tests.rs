@@ -1,6 +1,9 @@
 use std::fs;
 
+use serde_json::{Value, json};
+
 use super::*;
+use crate::item::signature::stamp;
 use crate::item::store::Roots;
 
 const SCRIPT: &str = "#!/usr/bin/env python3\n\"\"\"Counts words.\n\nMore about it.\n\"\"\"\n\n__dependencies__ = [\"requests>=2\"]\n\n\ndef main(text: str, longest: bool = False) -> dict:\n    return {\"words\": len(text.split())}\n";
@@ -36,11 +39,19 @@ impl Project {
 
     fn apply(&self, migration: &Migration) {
         let root = self.0.path().join("p");
-        fs::create_dir_all(root.join(&migration.to)).unwrap();
-        for file in [&migration.script, &migration.manifest] {
-            fs::write(root.join(&file.path), &file.content).unwrap();
+        for change in &migration.changes {
+            fs::create_dir_all(root.join(&change.path).parent().unwrap()).unwrap();
+            fs::write(root.join(&change.path), &change.content).unwrap();
         }
-        fs::remove_file(root.join(&migration.from)).unwrap();
+        let moved = migration.changes.iter().filter(|change| change.action == Action::Move);
+        moved.for_each(|change| fs::remove_file(root.join(change.from.as_ref().unwrap())).unwrap());
+    }
+}
+
+impl Migration {
+    fn content(&self, ending: &str) -> &str {
+        let change = self.changes.iter().find(|change| change.path.to_str().unwrap().ends_with(ending)).unwrap();
+        std::str::from_utf8(&change.content).unwrap()
     }
 }
 
@@ -79,7 +90,7 @@ fn the_new_tool_is_the_old_one() {
         let project = Project::new(&[(&format!("p/.ai/scripts/{name}"), text)]);
         let before = comparable(&project.store(), "count_words");
         let migration = project.plan("count_words").unwrap();
-        assert_eq!(migration.script.content, text);
+        assert_eq!(migration.content(&format!("/main.{}", name.rsplit_once('.').unwrap().1)), text);
         project.apply(&migration);
         let store = project.store();
         assert_eq!(comparable(&store, "count_words"), before, "{text}");
@@ -93,7 +104,7 @@ fn the_new_tool_is_the_old_one() {
 fn the_manifest_reads_as_if_a_person_had_written_it() {
     let project = Project::new(&[("p/.ai/scripts/text/count_words.py", SCRIPT)]);
     let migration = project.plan("text/count_words").unwrap();
-    insta::assert_snapshot!(migration.manifest.content, @"
+    insta::assert_snapshot!(migration.content("tool.yaml"), @"
     tool_id: count_words
     tool_type: python
     version: 0.0.0
@@ -107,7 +118,7 @@ fn the_manifest_reads_as_if_a_person_had_written_it() {
     ");
     assert_eq!(migration.from, Path::new(".ai/scripts/text/count_words.py"));
     assert_eq!(migration.to, Path::new(".ai/tools/text/count_words"));
-    assert_eq!(migration.script.path, Path::new(".ai/tools/text/count_words/main.py"));
+    assert_eq!(migration.changes[0].path, Path::new(".ai/tools/text/count_words/main.py"));
     assert_eq!(project.plan(".ai/scripts/text/count_words.py").unwrap(), migration);
 }
 
@@ -115,7 +126,7 @@ fn the_manifest_reads_as_if_a_person_had_written_it() {
 fn an_old_stamp_goes_and_nothing_else_of_the_script() {
     let stamped = stamp::stamp_file(Path::new("a.py"), SCRIPT, "2026-01-28T12:00:00Z").unwrap().content;
     let project = Project::new(&[("p/.ai/scripts/a.py", &stamped)]);
-    assert_eq!(project.plan("a").unwrap().script.content, SCRIPT);
+    assert_eq!(project.plan("a").unwrap().content("main.py"), SCRIPT);
     let project = Project::new(&[("p/.ai/scripts/a.py", &stamped.replace("words", "werds"))]);
     assert_eq!(project.refusal("a"), "HASH_MISMATCH: `.ai/scripts/a.py` is not what was stamped");
 }
@@ -134,7 +145,6 @@ fn what_is_no_legacy_script_of_the_project_is_refused() {
         project.refusal("done"),
         "NOT_A_LEGACY_SCRIPT: tool `done` is no legacy script: it lies at `.ai/tools/done.yaml`"
     );
-    assert_eq!(project.refusal("described"), "NOT_A_LEGACY_SCRIPT: `.ai/scripts/described.yaml` is not a script");
     assert_eq!(
         project.refusal("mine"),
         "NOT_A_LEGACY_SCRIPT: script `mine` is not the project's but comes from the user layer"
@@ -159,19 +169,32 @@ fn nothing_that_is_there_is_written_over() {
 fn a_script_is_not_parted_from_modules_beside_it() {
     let project = Project::new(&[
         ("p/.ai/scripts/uses.py", "import json, helpers as h\nfrom lib.http import get\n"),
-        ("p/.ai/scripts/helpers.py", "def helper(): pass\n"),
+        ("p/.ai/scripts/helpers.py", "import deeper\ndef helper(): pass\n"),
+        ("p/.ai/scripts/deeper.py", "x = 1\n"),
         ("p/.ai/scripts/alone.py", "import json\nfrom helpers_of_others import x\n"),
-        ("p/.ai/scripts/lib/http.py", ""),
+        ("p/.ai/scripts/lib/http.py", "from . import base\n"),
+        ("p/.ai/scripts/lib/base.py", ""),
+        ("p/.ai/scripts/lib/unused.py", ""),
     ]);
-    assert_eq!(
-        project.refusal("uses"),
-        "NOT_MIGRATABLE: `.ai/scripts/uses.py` imports `helpers`, which lies beside it"
-    );
     assert_eq!(
         project.refusal("helpers"),
         "NOT_MIGRATABLE: `.ai/scripts/uses.py` imports `helpers`, which lies beside it"
     );
     assert_eq!(project.plan("alone").unwrap().notes, Vec::<String>::new());
+    let migration = project.plan("uses").unwrap();
+    let paths: Vec<&str> = migration.changes.iter().map(|change| change.path.to_str().unwrap()).collect();
+    assert_eq!(
+        paths,
+        [
+            ".ai/tools/lib/base.py",
+            ".ai/tools/lib/http.py",
+            ".ai/tools/uses/deeper.py",
+            ".ai/tools/uses/helpers.py",
+            ".ai/tools/uses/main.py",
+            ".ai/tools/uses/tool.yaml",
+        ]
+    );
+    assert!(migration.content("tool.yaml").contains("lib_imports:\n  - base\n  - http\n"), "{migration:#?}");
 }
 
 #[test]

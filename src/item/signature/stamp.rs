@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{KIWI, detached_file, folder_hash, hex, is_stamp};
-use crate::item::wording::shown;
+use super::{KIWI, Seat, detached_file, folder_hash, hex, is_stamp, seat};
+use crate::item::source::read_bytes;
 
+/// No stamp is longer.
+const MAX_STAMP: u64 = 4096;
 const MARK: char = '\u{feff}';
 /// Where `check` looks for a stamp that slipped down.
 const FIRST_LINES: usize = 3;
@@ -26,17 +28,24 @@ pub struct Stamped {
     pub content: String,
     /// The sha256 in the stamp.
     pub hash: String,
+    /// What becomes of other files, so that there is one stamp and not two.
+    pub tidied: Tidied,
+}
+
+/// What a new stamp makes of an older one in another place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tidied {
+    /// Nothing was there.
+    Nothing,
+    /// The file beside the item with an older stamp has to go, if it is there.
+    Removed(PathBuf),
+    /// The item's own file has to lose the stamp in it.
+    Rewritten(PathBuf, String),
 }
 
 /// Why something cannot be stamped.
 #[derive(Debug, thiserror::Error)]
 pub enum StampError {
-    /// No comment can stand at the top of such a file.
-    #[error("{}", no_comment(.ending))]
-    NoComment {
-        /// The ending of the file; may be empty.
-        ending: String,
-    },
     /// The files of a tool's folder cannot be hashed.
     #[error("cannot read every file of the tool: {0}")]
     Folder(#[from] io::Error),
@@ -46,7 +55,6 @@ impl StampError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NoComment { .. } => "NOT_STAMPABLE",
             Self::Folder(_) => "UNREADABLE_FILE",
         }
     }
@@ -54,7 +62,6 @@ impl StampError {
     /// The way out.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::NoComment { .. } => "put it into a tool folder, the `tool.yaml` of which holds the stamp",
             Self::Folder(_) => "check that they are there, their permissions, and that no link leads out of the folder",
         };
         Some(hint.to_owned())
@@ -69,6 +76,12 @@ pub fn stamp_file(file: &Path, raw: &str, time: &str) -> Result<Stamped, StampEr
 /// Stamps a folder tool by its manifest, over every file of the folder.
 pub fn stamp_folder(folder: &Path, manifest: &Path, raw: &str, time: &str) -> Result<Stamped, StampError> {
     place(manifest, raw, time, |content| Ok(folder_hash(folder, manifest, content)?))
+}
+
+/// Whether a file beside another holds a stamp, and nothing else.
+pub fn holds_stamp(file: &Path) -> bool {
+    let text = read_bytes(file, MAX_STAMP).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    text.is_some_and(|text| is_stamp(text.trim()) && !text.trim().contains('\n'))
 }
 
 /// The content without any stamp at its top.
@@ -91,12 +104,13 @@ fn place(
     time: &str,
     hash: impl FnOnce(&str) -> Result<String, StampError>,
 ) -> Result<Stamped, StampError> {
-    if let Some(detached) = detached_file(file) {
-        let hash = hash(raw)?;
-        return Ok(Stamped { file: detached, content: format!("{KIWI}{time}:{hash}\n"), hash });
-    }
     let content = unstamped(raw);
-    let (opening, closing) = comment(file, &content)?;
+    let (opening, closing) = match seat(file, &content) {
+        Seat::Comment(opening, closing) => (opening, closing),
+        // In JSON a line that looks like a stamp is data.
+        Seat::Beside if is_json(file) => return beside(file, raw, raw, time, hash),
+        Seat::Beside => return beside(file, raw, &content, time, hash),
+    };
     // A file may end in half a line end.
     let first = content.split_inclusive('\n').next().unwrap_or_default();
     let line_end = if first.ends_with("\r\n") || first.ends_with('\r') { "\r\n" } else { "\n" };
@@ -112,36 +126,24 @@ fn place(
     }
     let hash = hash(&format!("{head}{body}"))?;
     let content = format!("{head}{opening}{KIWI}{time}:{hash}{closing}{line_end}{body}");
-    Ok(Stamped { file: file.to_path_buf(), content, hash })
+    Ok(Stamped { file: file.to_path_buf(), content, hash, tidied: Tidied::Removed(detached_file(file)) })
 }
 
-/// What a comment line of a file's language begins and ends with.
-fn comment(file: &Path, content: &str) -> Result<(&'static str, &'static str), StampError> {
-    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
-    let marks = match ending.as_str() {
-        "md" | "markdown" | "html" | "xml" => ("<!-- ", " -->"),
-        "py" | "sh" | "bash" | "zsh" | "fish" | "rb" | "pl" | "pm" | "r" | "ps1" | "jl" | "ex" | "exs" | "tcl"
-        | "awk" | "nu" | "yaml" | "yml" | "toml" => ("# ", ""),
-        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "go" | "rs" | "swift" | "kt" | "kts" | "scala" | "java" | "c"
-        | "cpp" | "cs" | "dart" | "zig" => ("// ", ""),
-        "lua" | "sql" | "hs" | "elm" => ("-- ", ""),
-        "css" => ("/* ", " */"),
-        "lisp" | "el" | "clj" | "scm" => ("; ", ""),
-        // Whatever precedes `<?php` is printed.
-        "php" => return Err(StampError::NoComment { ending }),
-        // Interpreters that are named by a first line pass over it as a comment.
-        _ if content.trim_start_matches(MARK).starts_with("#!") => ("# ", ""),
-        _ => return Err(StampError::NoComment { ending }),
-    };
-    Ok(marks)
+fn beside(
+    file: &Path,
+    raw: &str,
+    content: &str,
+    time: &str,
+    hash: impl FnOnce(&str) -> Result<String, StampError>,
+) -> Result<Stamped, StampError> {
+    let hash = hash(content)?;
+    let tidied =
+        if content == raw { Tidied::Nothing } else { Tidied::Rewritten(file.to_path_buf(), content.to_owned()) };
+    Ok(Stamped { file: detached_file(file), content: format!("{KIWI}{time}:{hash}\n"), hash, tidied })
 }
 
-fn no_comment(ending: &str) -> String {
-    if ending.is_empty() {
-        "a file without an ending has no place for a stamp".to_owned()
-    } else {
-        format!("a `.{}` file has no place for a stamp", shown(ending))
-    }
+fn is_json(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
 }
 
 #[cfg(test)]

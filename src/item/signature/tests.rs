@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::*;
+use super::{Digest as _, Integrity, Path, Sha256, after_stamp, check_detached, check_folder, folder_hash, hex};
 
 const TIME: &str = "2026-01-28T12:00:00Z";
 
@@ -9,8 +9,66 @@ fn stamped(prefix: &str, suffix: &str, content: &str) -> String {
     format!("{prefix}kiwi-mcp:validated:{TIME}:{hash}{suffix}\n{content}")
 }
 
+/// Checks a text in the language of the comment that it begins with, else as Python.
+fn check(text: &str) -> Integrity {
+    super::check(Path::new(file_of(text)), text)
+}
+
+fn file_of(text: &str) -> &'static str {
+    let marks = [("<!--", "a.md"), ("//", "a.js"), ("--", "a.lua"), ("/*", "a.css"), (";", "a.el")];
+    marks.iter().find(|(mark, _)| text.starts_with(mark)).map_or("a.py", |(_, file)| file)
+}
+
+fn check_directive(text: &str, name: &str, version: &str) -> Integrity {
+    super::check_directive(Path::new("a.md"), text, name, version)
+}
+
 fn is_valid(text: &str) -> bool {
     matches!(check(text), Integrity::Valid { .. })
+}
+
+#[test]
+fn a_line_that_no_hash_covers_must_be_a_comment() {
+    let hash = hex(&Sha256::digest("x\n"));
+    let body = format!("kiwi-mcp:validated:{TIME}:{hash}");
+    for (file, line) in [
+        ("a.sh", format!(":<<{body}")),
+        ("a.sh", body.clone()),
+        ("a.sh", format!("# {body} \\")),
+        ("a.sh", format!("# {body}\0")),
+        ("a.sh", format!("// {body}")),
+        ("a.py", format!("\"\"\"{body}")),
+        ("a.py", format!("# {body}\u{c}")),
+        ("a.py", format!("# {body}\rx = 1")),
+        ("a.js", format!("/*{body}")),
+        ("a.js", format!("/* {body} */")),
+        ("a.js", format!("// {body}\u{2028}x()")),
+        ("a.js", format!("//\u{2029}{body}")),
+        ("a.js", format!("// {body}\u{b}")),
+        ("a.c", format!("// {body}\\")),
+        ("a.lua", format!("--[[{body}")),
+        ("a.md", format!("<!-- {body}")),
+        ("a.md", format!("<!-- {body} --> more")),
+        ("a.yaml", format!("- {body}")),
+        ("a.php", format!("# {body}")),
+        ("a.what", format!("# {body}")),
+    ] {
+        for end in ["\n", "\r\n"] {
+            let integrity = super::check(Path::new(file), &format!("{line}{end}x\n"));
+            assert!(matches!(integrity, Integrity::Invalid { line: 1, .. }), "{file} {line:?} {integrity:?}");
+        }
+    }
+    for (file, line) in [
+        ("a.sh", format!("#{body}")),
+        ("a.js", format!("//{body}")),
+        ("a.md", format!("<!--{body} -->")),
+        ("a.py", format!("# {body} ")),
+    ] {
+        for end in ["\n", "\r\n"] {
+            let integrity = super::check(Path::new(file), &format!("{line}{end}x\n"));
+            assert!(matches!(integrity, Integrity::Valid { .. }), "{file} {line:?} {integrity:?}");
+        }
+    }
 }
 
 #[test]

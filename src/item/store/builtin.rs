@@ -39,7 +39,7 @@ pub(crate) fn text(file: &Path) -> Option<&'static str> {
 }
 
 /// Reads the built-in items.
-pub(super) fn items() -> Vec<Item> {
+pub(in crate::item) fn items() -> Vec<Item> {
     let tools = TOOLS.iter().filter_map(|(name, text)| {
         let (source, mut findings) = source("tools", name, text);
         let around = Surroundings { folder: None, root: Root::Tools, in_lib: false, extractors: &[] };

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::walk::{self, Candidate, ItemKind};
+use super::walk::{self, Candidate, ItemKind, Listing};
 use super::{BrokenItem, Content, Item, ItemStore, Layer, Roots};
 use crate::item::code::Code;
 use crate::item::extractor::{self, Extractor};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::ItemId;
 use crate::item::place::Place;
-use crate::item::signature::{self, Integrity};
+use crate::item::signature::{self, Integrity, Seat};
 use crate::item::source::{MAX_DEPTH, MAX_DOCUMENT, MAX_TEXT, SourceFile, Unread, files_below, leaves, read_bytes};
 use crate::item::tool::{self, LoadedTool, Origin, Reading, Root, Surroundings};
 use crate::item::{directive, knowledge, validate};
@@ -38,8 +38,8 @@ pub(super) fn layer(store: &mut ItemStore, layer: Layer, strength: Strength) {
         store.findings.extend(escape(Path::new(".ai"), strength));
         return;
     }
-    let (candidates, mut findings) = walk::candidates(&ai, &root, strength);
-    let extractors = extractors(store, &ai, strength, &mut findings);
+    let Listing { found: candidates, mut findings, .. } = walk::candidates(&ai, &root, strength);
+    let extractors = extractors(&store.roots, &ai, strength, &mut findings);
     // A project's rules come first: they were read first.
     store.extractors.extend(extractors);
     let load_one = |candidate: &Candidate| load(store, layer, candidate, strength);
@@ -101,7 +101,8 @@ pub(super) fn adopt(store: &mut ItemStore, path: &Path, strength: Strength, dept
         None => (path.to_path_buf(), None),
     };
     let kind = guess_kind(&file);
-    let candidate = Candidate { kind, root: Root::Tools, path: file, folder, in_lib: false, category: String::new() };
+    let candidate =
+        Candidate { kind, root: Root::Tools, path: file, folder, in_lib: false, category: String::new(), listed_in: 0 };
     let (item, findings) = load(store, Layer::Project, &candidate, strength);
     // In a folder of anything, a file that shows no sign of an item is not meant to be one.
     if item.is_none() && (findings.is_empty() || depth > 0 && shows_no_sign(&findings)) {
@@ -121,7 +122,7 @@ fn shows_no_sign(findings: &[Finding]) -> bool {
 /// Reads a project inside the project: a folder `.ai/` with its own layout.
 fn adopt_items(store: &mut ItemStore, ai: &Path, strength: Strength) -> bool {
     let root = ai.parent().unwrap_or(ai);
-    let (candidates, findings) = walk::candidates(ai, root, strength);
+    let Listing { found: candidates, findings, .. } = walk::candidates(ai, root, strength);
     let mut adopted = !findings.is_empty();
     for mut finding in findings {
         finding.file = store.roots.display(&root.join(&finding.file));
@@ -173,15 +174,21 @@ fn guess_kind(path: &Path) -> ItemKind {
     }
 }
 
-fn extractors(store: &ItemStore, ai: &Path, strength: Strength, found: &mut Vec<Finding>) -> Vec<Extractor> {
+/// Reads the rules for scripts below one `.ai/`.
+pub(in crate::item) fn extractors(
+    roots: &Roots,
+    ai: &Path,
+    strength: Strength,
+    found: &mut Vec<Finding>,
+) -> Vec<Extractor> {
     let mut list = Vec::new();
     let folder = ai.join("extractors");
     if leaves(&folder, ai) && leaves(&folder, ai.parent().unwrap_or(ai)) {
-        found.extend(escape(&store.roots.display(&folder), strength));
+        found.extend(escape(&roots.display(&folder), strength));
         return list;
     }
     for (path, listed) in files_below(&folder) {
-        let mut findings = Findings::new(&store.roots.display(&path), strength);
+        let mut findings = Findings::new(&roots.display(&path), strength);
         match listed {
             Ok(()) if path.is_symlink() && leaves(&path, ai) => findings.extend(escape(findings.file(), strength)),
             Ok(()) => list.extend(extractor::load(&path, &mut findings)),
@@ -199,38 +206,59 @@ fn load(store: &ItemStore, layer: Layer, candidate: &Candidate, strength: Streng
 }
 
 fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut Findings) -> Option<Item> {
-    let limit = match candidate.path.extension().and_then(OsStr::to_str) {
-        Some("yaml" | "yml" | "json") => MAX_DOCUMENT,
-        _ => MAX_TEXT,
-    };
-    if candidate.kind == ItemKind::Tool && !tool::may_be_tool(&candidate.path, &store.extractors) {
+    if !may_be_item(candidate, &store.extractors) {
         return None;
     }
-    let source = SourceFile::load(&candidate.path, limit, findings)?;
+    let source = SourceFile::load(&candidate.path, size_limit(candidate), findings)?;
+    let mut item = parse(layer, candidate, &source, &store.extractors, findings)?;
+    if let Content::Tool(tool) = &mut item.content {
+        listed_requirements(tool, &store.roots, findings);
+        main_parameters(tool);
+    }
+    item.integrity = integrity(&item, &source, candidate, findings);
+    Some(item)
+}
+
+/// Whether a file is worth reading.
+pub(in crate::item) fn may_be_item(candidate: &Candidate, extractors: &[Extractor]) -> bool {
+    candidate.kind != ItemKind::Tool || tool::may_be_tool(&candidate.path, extractors)
+}
+
+/// The most that the file of an item may hold.
+pub(in crate::item) fn size_limit(candidate: &Candidate) -> u64 {
+    match candidate.path.extension().and_then(OsStr::to_str) {
+        Some("yaml" | "yml" | "json") => MAX_DOCUMENT,
+        _ => MAX_TEXT,
+    }
+}
+
+/// Reads what a file says about an item, without looking at any other file; its stamp is left to
+/// [`integrity`].
+pub(in crate::item) fn parse(
+    layer: Layer,
+    candidate: &Candidate,
+    source: &SourceFile,
+    extractors: &[Extractor],
+    findings: &mut Findings,
+) -> Option<Item> {
     let mut named = true;
-    let (id, category, content, integrity) = match candidate.kind {
+    let (id, category, content) = match candidate.kind {
         ItemKind::Directive => {
-            let directive = directive::parse(&source, findings)?;
-            let integrity = signature::check_directive(&source.raw(), directive.name.as_str(), &directive.version);
-            (directive.name.clone(), directive.category.clone(), Content::Directive(Box::new(directive)), integrity)
+            let directive = directive::parse(source, findings)?;
+            (directive.name.clone(), directive.category.clone(), Content::Directive(Box::new(directive)))
         }
         ItemKind::Knowledge => {
-            let entry = knowledge::parse(&source, findings)?;
-            (
-                entry.id.clone(),
-                entry.category.clone(),
-                Content::Knowledge(Box::new(entry)),
-                signature::check(&source.raw()),
-            )
+            let entry = knowledge::parse(source, findings)?;
+            (entry.id.clone(), entry.category.clone(), Content::Knowledge(Box::new(entry)))
         }
         ItemKind::Tool => {
             let around = Surroundings {
                 folder: candidate.folder.as_deref(),
                 root: candidate.root,
                 in_lib: candidate.in_lib,
-                extractors: &store.extractors,
+                extractors,
             };
-            let mut tool = match tool::read(&source, &around, findings) {
+            let tool = match tool::read(source, &around, findings) {
                 Reading::Tool(tool) => tool,
                 Reading::Unnamed(tool) => {
                     named = false;
@@ -241,10 +269,7 @@ fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut F
             if named && shadows_primitive(&tool, findings) {
                 return None;
             }
-            listed_requirements(&mut tool, &store.roots, findings);
-            main_parameters(&mut tool);
-            let integrity = tool_integrity(&source, candidate, findings);
-            (tool.manifest.tool_id.clone(), tool.manifest.category.clone(), Content::Tool(tool), integrity)
+            (tool.manifest.tool_id.clone(), tool.manifest.category.clone(), Content::Tool(tool))
         }
     };
     let category = if category.is_empty() { candidate.category.clone() } else { category };
@@ -254,11 +279,27 @@ fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut F
         category,
         folder_category: candidate.category.clone(),
         file: candidate.path.clone(),
-        integrity,
+        integrity: Integrity::Unsigned,
         content,
         legacy_root: candidate.root == Root::Scripts,
         named,
     })
+}
+
+/// Compares an item with its stamp.
+pub(in crate::item) fn integrity(
+    item: &Item,
+    source: &SourceFile,
+    candidate: &Candidate,
+    findings: &mut Findings,
+) -> Integrity {
+    match &item.content {
+        Content::Directive(directive) => {
+            signature::check_directive(&candidate.path, &source.raw(), directive.name.as_str(), &directive.version)
+        }
+        Content::Knowledge(_) => signature::check(&candidate.path, &source.raw()),
+        Content::Tool(_) => tool_integrity(source, candidate, findings),
+    }
 }
 
 /// A `requirements.txt` in the folder of a tool lists dependencies like those of the manifest.
@@ -316,15 +357,22 @@ fn shadows_primitive(tool: &LoadedTool, findings: &mut Findings) -> bool {
 }
 
 fn tool_integrity(source: &SourceFile, candidate: &Candidate, findings: &mut Findings) -> Integrity {
-    let stamp = match signature::detached_file(&candidate.path).map(|file| read_bytes(&file, MAX_DOCUMENT)) {
-        None => None,
-        Some(Ok(stamp)) => Some(String::from_utf8_lossy(&stamp).into_owned()),
-        Some(Err(Unread::Failed(err))) if err.kind() == std::io::ErrorKind::NotFound => return Integrity::Unsigned,
-        Some(Err(_)) => return Integrity::Invalid { reason: "the file of the stamp cannot be read", line: 1 },
-    };
     let raw = source.raw();
+    let stamp = match signature::seat(&candidate.path, &raw) {
+        Seat::Comment(..) => None,
+        Seat::Beside => match read_bytes(&signature::detached_file(&candidate.path), MAX_DOCUMENT) {
+            Ok(stamp) => Some(String::from_utf8_lossy(&stamp).into_owned()),
+            Err(Unread::Failed(err)) if err.kind() == std::io::ErrorKind::NotFound => {
+                let is_json = candidate.path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+                // Others may have put one into the file all the same; in JSON such a line is data.
+                return if is_json { Integrity::Unsigned } else { signature::check(&candidate.path, &raw) };
+            }
+            Err(_) => return Integrity::Invalid { reason: "the file of the stamp cannot be read", line: 1 },
+        },
+    };
+    let is_beside = stamp.is_some();
     let checked = match (&candidate.folder, stamp) {
-        (None, None) => return signature::check(&raw),
+        (None, None) => return signature::check(&candidate.path, &raw),
         (None, Some(stamp)) => return signature::check_detached(&stamp, &raw),
         (Some(folder), None) => signature::check_folder(folder, &candidate.path, &raw),
         (Some(folder), Some(stamp)) => signature::check_folder_detached(folder, &candidate.path, &stamp, &raw),
@@ -333,7 +381,11 @@ fn tool_integrity(source: &SourceFile, candidate: &Candidate, findings: &mut Fin
         findings
             .add(Code::UnreadableFile, Place::START, "", format!("cannot read every file of the tool: {err}"))
             .suggest("check that they are there and their permissions");
-        Integrity::Unsigned
+        // What was stamped once is not taken for something that nobody ever looked at.
+        match signature::check(&candidate.path, &raw) {
+            Integrity::Unsigned if !is_beside => Integrity::Unsigned,
+            _ => Integrity::Invalid { reason: "not every file that the stamp covers can be read", line: 1 },
+        }
     })
 }
 

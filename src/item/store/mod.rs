@@ -7,8 +7,8 @@
 
 mod builtin;
 mod clash;
-mod load;
-mod walk;
+pub(super) mod load;
+pub(super) mod walk;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,6 +26,7 @@ use super::signature::Integrity;
 use super::tool::LoadedTool;
 use super::wording::nearest;
 
+pub(super) use builtin::items as builtin_items;
 pub(crate) use builtin::text as builtin_text;
 pub(crate) use load::PRIMITIVES;
 pub use walk::ItemKind;
@@ -143,6 +144,11 @@ impl Item {
         self.legacy_root && self.named
     }
 
+    /// Whether it has an id of its own, by which it can be found.
+    pub(super) fn is_named(&self) -> bool {
+        self.named
+    }
+
     /// Whether an id, with or without category, means this item.
     pub fn answers_to(&self, wanted: &ItemId) -> bool {
         self.id == *wanted || wanted.category() == Some(self.category.as_str()) && wanted.name() == self.id.as_str()
@@ -233,7 +239,8 @@ impl LookupError {
     }
 }
 
-fn not_an_id(id: &str, reason: &InvalidItemId) -> String {
+/// A text that is no id, and why.
+pub(crate) fn not_an_id(id: &str, reason: &InvalidItemId) -> String {
     match reason {
         // It names the id itself.
         InvalidItemId::Part(_) => reason.to_string(),

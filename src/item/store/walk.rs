@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Strength};
+use crate::item::footprint::{Links, Sight};
 use crate::item::place::Place;
-use crate::item::signature::UNSTAMPED_FOLDERS;
+use crate::item::signature::{UNSTAMPED_FOLDERS, is_companion};
 use crate::item::source::MAX_DEPTH;
 use crate::item::tool::Root;
 
@@ -52,20 +53,36 @@ impl fmt::Display for ItemKind {
 
 /// A file that may be an item.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate {
-    pub(super) kind: ItemKind,
-    pub(super) root: Root,
-    pub(super) path: PathBuf,
+pub(in crate::item) struct Candidate {
+    pub(in crate::item) kind: ItemKind,
+    pub(in crate::item) root: Root,
+    pub(in crate::item) path: PathBuf,
     /// The folder of a folder tool.
-    pub(super) folder: Option<PathBuf>,
-    pub(super) in_lib: bool,
+    pub(in crate::item) folder: Option<PathBuf>,
+    pub(in crate::item) in_lib: bool,
     /// The folders between that of the kind and the item, joined by `/`.
-    pub(super) category: String,
+    pub(in crate::item) category: String,
+    /// Which of the listed folders it was found in.
+    pub(in crate::item) listed_in: usize,
 }
 
-/// Lists the candidates of one layer, sorted by path.
-pub(super) fn candidates(ai: &Path, project: &Path, strength: Strength) -> (Vec<Candidate>, Vec<Finding>) {
-    let mut walk = Walk { project, ai, strength, seen: HashSet::new(), found: Vec::new(), findings: Vec::new() };
+/// What was found below one `.ai/`.
+#[derive(Debug, Default)]
+pub(in crate::item) struct Listing {
+    /// The candidates, sorted by path.
+    pub(in crate::item) found: Vec<Candidate>,
+    /// What could not be listed.
+    pub(in crate::item) findings: Vec<Finding>,
+    /// The folders whose entries decide what is found, as they were before they were listed. One that is not there
+    /// counts: it may come to be.
+    pub(in crate::item) folders: Vec<(PathBuf, Sight)>,
+    /// Whether there are links: what they lead to can change without a trace in the folder.
+    pub(in crate::item) has_links: bool,
+}
+
+/// Lists the candidates of one layer.
+pub(in crate::item) fn candidates(ai: &Path, project: &Path, strength: Strength) -> Listing {
+    let mut walk = Walk { project, ai, strength, seen: HashSet::new(), listing: Listing::default() };
     for (kind, root, folder) in [
         (ItemKind::Directive, Root::Tools, "directives"),
         (ItemKind::Tool, Root::Tools, "tools"),
@@ -73,14 +90,16 @@ pub(super) fn candidates(ai: &Path, project: &Path, strength: Strength) -> (Vec<
         (ItemKind::Knowledge, Root::Tools, "knowledge"),
     ] {
         let folder = ai.join(folder);
-        if !folder.is_symlink() || walk.stays_inside(&folder) {
+        let is_link = folder.is_symlink();
+        walk.listing.has_links |= is_link;
+        if !is_link || walk.stays_inside(&folder) {
             walk.folder(kind, root, &folder, "", 0);
         }
     }
     if !walk.seen.is_empty() {
-        drop_second_ways(&mut walk.found);
+        drop_second_ways(&mut walk.listing.found);
     }
-    (walk.found, walk.findings)
+    walk.listing
 }
 
 /// Keeps one candidate per file where links lead to the same file again, the one without a link first.
@@ -99,9 +118,12 @@ fn drop_second_ways(found: &mut Vec<Candidate>) {
     });
 }
 
+/// The names of the manifest of a folder tool; the first that is there counts.
+const MANIFESTS: [&str; 3] = ["tool.yaml", "tool.yml", "tool.json"];
+
 /// The manifest of a folder tool.
 pub(super) fn folder_manifest(folder: &Path) -> Option<PathBuf> {
-    ["tool.yaml", "tool.yml", "tool.json"].iter().map(|name| folder.join(name)).find(|path| path.is_file())
+    MANIFESTS.iter().map(|name| folder.join(name)).find(|path| path.is_file())
 }
 
 struct Walk<'a> {
@@ -109,12 +131,14 @@ struct Walk<'a> {
     ai: &'a Path,
     strength: Strength,
     seen: HashSet<PathBuf>,
-    found: Vec<Candidate>,
-    findings: Vec<Finding>,
+    listing: Listing,
 }
 
 impl Walk<'_> {
     fn folder(&mut self, kind: ItemKind, root: Root, folder: &Path, category: &str, depth: usize) {
+        // Before it is listed: what comes later leaves other marks.
+        self.listing.folders.push((folder.to_path_buf(), Sight::of(folder, Links::Followed)));
+        let listed_in = self.listing.folders.len() - 1;
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(err) if err.kind() == std::io::ErrorKind::NotFound => return,
@@ -143,20 +167,29 @@ impl Walk<'_> {
                 continue;
             }
             let Ok(file_type) = entry.file_type() else { continue };
+            self.listing.has_links |= file_type.is_symlink();
             if file_type.is_symlink() && !self.stays_inside(&path) {
                 continue;
             }
             // Only a link has to be asked what it leads to.
             let is_folder = if file_type.is_symlink() { path.is_dir() } else { file_type.is_dir() };
             if is_folder {
-                self.subfolder(kind, root, &path, category, &name, depth);
+                self.subfolder(kind, root, &path, category, &name, (depth, listed_in));
             } else {
-                self.file(kind, root, path, category, &name);
+                self.file(kind, root, path, category, &name, listed_in);
             }
         }
     }
 
-    fn subfolder(&mut self, kind: ItemKind, root: Root, path: &Path, category: &str, name: &str, depth: usize) {
+    fn subfolder(
+        &mut self,
+        kind: ItemKind,
+        root: Root,
+        path: &Path,
+        category: &str,
+        name: &str,
+        (depth, listed_in): (usize, usize),
+    ) {
         if depth >= MAX_DEPTH {
             self.complain(Code::NestingLimit, path, format!("more than {MAX_DEPTH} folders deep"), "move the items up");
             return;
@@ -164,27 +197,39 @@ impl Walk<'_> {
         if kind == ItemKind::Tool
             && let Some(manifest) = folder_manifest(path)
         {
-            if manifest.is_symlink() && !self.stays_inside(&manifest) {
-                return;
+            if manifest.is_symlink() {
+                self.listing.has_links = true;
+                if !self.stays_inside(&manifest) {
+                    return;
+                }
             }
+            // Of several manifests the first counts: a better one may come to be, or has just done so.
+            let manifest = if manifest.ends_with(MANIFESTS[0]) {
+                manifest
+            } else {
+                self.listing.folders.push((path.to_path_buf(), Sight::of(path, Links::Followed)));
+                folder_manifest(path).unwrap_or(manifest)
+            };
             let in_lib = category.split('/').any(|part| part == "lib");
             let folder = Some(path.to_path_buf());
-            self.found.push(Candidate { kind, root, path: manifest, folder, in_lib, category: category.to_owned() });
+            let category = category.to_owned();
+            self.listing.found.push(Candidate { kind, root, path: manifest, folder, in_lib, category, listed_in });
             return;
         }
         let category = if category.is_empty() { name.to_owned() } else { format!("{category}/{name}") };
         self.folder(kind, root, path, &category, depth + 1);
     }
 
-    fn file(&mut self, kind: ItemKind, root: Root, path: PathBuf, category: &str, name: &str) {
+    fn file(&mut self, kind: ItemKind, root: Root, path: PathBuf, category: &str, name: &str, listed_in: usize) {
         let is_markdown = Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
         let wanted = match kind {
-            ItemKind::Tool => !is_markdown && Path::new(name).extension().is_none_or(|ending| ending != "sig"),
+            ItemKind::Tool => !is_markdown && !is_companion(Path::new(name)),
             ItemKind::Directive | ItemKind::Knowledge => is_markdown && !name.eq_ignore_ascii_case("readme.md"),
         };
         if wanted {
             let in_lib = category.split('/').any(|part| part == "lib");
-            self.found.push(Candidate { kind, root, path, folder: None, in_lib, category: category.to_owned() });
+            let category = category.to_owned();
+            self.listing.found.push(Candidate { kind, root, path, folder: None, in_lib, category, listed_in });
         }
     }
 
@@ -226,6 +271,6 @@ impl Walk<'_> {
         let shown = path.strip_prefix(self.project).unwrap_or(path);
         let mut findings = Findings::new(shown, self.strength);
         findings.add(code, Place::START, "", message).suggest(suggestion);
-        self.findings.extend(findings.into_vec());
+        self.listing.findings.extend(findings.into_vec());
     }
 }

@@ -3,7 +3,8 @@
 //! A [`Draft`] is the canonical map (the keys of a plain `tool.yaml`) together with what the map
 //! itself cannot say. Spellings fill it; only [`manifest`](super::manifest) reads it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crate::item::code::Code;
 use crate::item::finding::Findings;
@@ -22,12 +23,14 @@ pub(super) struct Draft {
     pub(super) kind: Option<ToolKind>,
     /// The keys whose values stand in another file than the tool.
     pub(super) elsewhere: BTreeMap<String, Origin>,
+    /// The files beside the tool that gave it fields.
+    pub(super) lenders: BTreeSet<PathBuf>,
 }
 
 impl Draft {
     /// Starts a draft from a map.
     pub(super) fn new(node: Node, spelling: Spelling) -> Self {
-        Self { node, spelling, kind: None, elsewhere: BTreeMap::new() }
+        Self { node, spelling, kind: None, elsewhere: BTreeMap::new(), lenders: BTreeSet::new() }
     }
 
     /// The name of a field as its author writes it.

@@ -4,6 +4,8 @@
 //! the comment header of any language. The project's extractors fill what it does not say; then
 //! follow what Python's `main` and docstring say by themselves, and the file name.
 
+use std::collections::BTreeSet;
+
 use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Entry, Node};
@@ -84,13 +86,18 @@ fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findin
     }
     let mut map = Node::map(Vec::new(), Place::START);
     let mut module = Module::default();
+    let mut lenders = BTreeSet::new();
     if ending == "py" {
         // `CONFIG` is an everyday name: it means something only in a file that calls itself a tool.
-        let may_claim = !extractors.is_empty()
-            || ["tool_type", "tool_id", "executor_id", "__executor__"].iter().any(|word| source.text.contains(word));
+        let claims =
+            ["tool_type", "tool_id", "executor_id", "__executor__"].iter().any(|word| source.text.contains(word));
+        let may_claim = claims || !extractors.is_empty();
         let wanted =
             |name: &str| (may_claim || name.starts_with("__")) && ASSIGNMENTS.iter().any(|(known, _)| *known == name);
         module = python::read(&source.text, wanted, findings);
+        if !claims && module.assignments.iter().any(|entry| !entry.key.starts_with("__")) {
+            lenders.extend(extractors.iter().map(|extractor| extractor.file().to_path_buf()));
+        }
         for entry in std::mem::take(&mut module.assignments) {
             let Some((_, key)) = ASSIGNMENTS.iter().find(|(known, _)| *known == entry.key) else { continue };
             let written = entry.key.clone();
@@ -115,8 +122,9 @@ fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findin
     }
     let mut draft = Draft::new(map, Spelling::Embedded);
     for extractor in extractors {
-        extractor.fill(source, &mut draft.node, &mut draft.elsewhere);
+        extractor.fill(source, &mut draft.node, &mut draft.elsewhere, &mut lenders);
     }
+    draft.lenders = lenders;
     prose.retain(|line| !is_pragma(&line.text));
     let claims = canonical::CLAIMS.iter().any(|key| draft.node.find_entry(key).is_some());
     let speaks = draft.node.entries().is_some_and(|entries| !entries.is_empty());

@@ -83,6 +83,7 @@ pub(super) fn build(mut draft: Draft, file: &Path, folder: Option<&Path>, findin
         file: file.to_path_buf(),
         folder: folder.map(Path::to_path_buf),
         elsewhere: draft.elsewhere,
+        lenders: draft.lenders,
         node: draft.node,
     });
     if is_named { Reading::Tool(tool) } else { Reading::Unnamed(tool) }

@@ -24,7 +24,7 @@ mod results;
 mod tool_root;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -102,6 +102,9 @@ pub struct LoadedTool {
     pub folder: Option<PathBuf>,
     /// The fields whose values stand in another file, by key or by dotted path.
     pub(crate) elsewhere: BTreeMap<String, Origin>,
+    /// The files that gave it fields and are no part of it, so that no stamp of it covers them: the rules of
+    /// extractors, and the settings that these read.
+    pub lenders: BTreeSet<PathBuf>,
     /// The canonical map behind the manifest; rules that need places look here.
     pub node: super::node::Node,
 }

@@ -5,6 +5,7 @@
 //! out. Work is bounded by a budget, so that hostile nesting costs neither time nor stack.
 
 mod annotation;
+pub(crate) mod imports;
 mod literal;
 
 use std::ops::ControlFlow;

@@ -10,15 +10,16 @@ pub mod schema;
 mod tool;
 pub mod tool_root;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::code::Code;
 use super::finding::{Finding, Findings, Severity};
 use super::node::Node;
 use super::place::Place;
-use super::signature::Integrity;
+use super::signature::{Integrity, UNSTAMPED_FOLDERS};
 use super::store::{Content, Item, ItemStore};
 use super::tool::{LoadedTool, Spelling};
+use super::wording::shown;
 
 /// What an unsigned item is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,15 @@ pub enum Unsigned {
     Warned,
     /// Refused.
     Refused,
+}
+
+impl Unsigned {
+    fn severity(self) -> Severity {
+        match self {
+            Self::Warned => Severity::Warning,
+            Self::Refused => Severity::Error,
+        }
+    }
 }
 
 /// Checks one item against every rule.
@@ -50,6 +60,18 @@ pub fn check(item: &Item, store: &ItemStore, unsigned: Unsigned, findings: &mut 
 pub fn entrypoint(tool: &LoadedTool) -> Option<PathBuf> {
     // Whatever is wrong with it was found by `check`.
     find_entrypoint(tool).ok().flatten()
+}
+
+/// The script that a tool starts with and its stamp does not cover: one beside a manifest that is a single file, or in a
+/// folder that no stamp covers.
+pub fn uncovered_script(item: &Item) -> Option<PathBuf> {
+    let tool = item.as_tool()?;
+    let script = entrypoint(tool).filter(|script| *script != tool.file)?;
+    let is_covered = tool.folder.as_ref().is_some_and(|folder| {
+        let inside = script.strip_prefix(folder).map(Path::to_path_buf);
+        inside.is_ok_and(|inside| inside.iter().all(|part| UNSTAMPED_FOLDERS.iter().all(|folder| part != *folder)))
+    });
+    (!is_covered).then_some(script)
 }
 
 /// The file a tool starts with, or what is wrong with it.
@@ -99,16 +121,25 @@ fn category(item: &Item, findings: &mut Findings) {
 
 fn integrity(item: &Item, unsigned: Unsigned, findings: &mut Findings) {
     match &item.integrity {
-        Integrity::Valid { .. } => {}
+        Integrity::Valid { .. } => {
+            if let Some(script) = uncovered_script(item) {
+                let name = script.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                findings
+                    .add(
+                        Code::UncoveredScript,
+                        Place::START,
+                        "",
+                        format!("the stamp does not cover `{}`", shown(&name)),
+                    )
+                    .with_severity(unsigned.severity())
+                    .suggest("put both into a folder of their own, with the manifest as `tool.yaml`, and sign that");
+            }
+        }
         Integrity::Unsigned => {
-            let severity = match unsigned {
-                Unsigned::Warned => Severity::Warning,
-                Unsigned::Refused => Severity::Error,
-            };
             findings
                 .add(Code::Unsigned, Place::START, "", format!("{} `{}` is not signed", item.kind(), item.id))
-                .with_severity(severity)
-                .suggest("read it, then stamp it: a comment `kiwi-mcp:validated:<UTC time>Z:<sha256>` as first line");
+                .with_severity(unsigned.severity())
+                .suggest(format!("read it, then `piton sign {}`", item.id));
         }
         Integrity::Mismatch { stamped, actual } => {
             findings
@@ -118,17 +149,17 @@ fn integrity(item: &Item, unsigned: Unsigned, findings: &mut Findings) {
                     "",
                     format!("Content hash mismatch: stamped {}…, found {}…", head(stamped), head(actual)),
                 )
-                .suggest("look at what changed since it was signed, then sign it again");
+                .suggest(format!("look at what changed since it was signed, then `piton sign {}`", item.id));
         }
         Integrity::Foreign { kind } => {
             findings
                 .add(Code::ForeignStamp, Place::START, "", format!("{kind}: integrity not checked"))
-                .suggest("sign it again to have its whole content covered");
+                .suggest(format!("`piton sign {}` covers its whole content", item.id));
         }
         Integrity::Invalid { reason, line } => {
             findings
                 .add(Code::InvalidStamp, Place { line: *line, column: 1 }, "", *reason)
-                .suggest("remove it, read the item, and stamp it again in the first line");
+                .suggest(format!("read the item, then `piton sign {}`", item.id));
         }
     }
 }

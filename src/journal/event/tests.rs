@@ -77,7 +77,8 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
         started(
             step,
             json!({"type": "tool", "chain": ["greet@1.0.0"], "parameters": {"who": "you", "often": 3},
-                "permissions": [permission], "isolation": "standard", "degraded": "no landlock"}),
+                "permissions": [permission], "isolation": "standard", "degraded": "no landlock",
+                "authors": [{"file": ".ai/tools/greet/tool.yaml", "name": "ada", "fingerprint": "SHA256:abc"}]}),
         ),
         started(3, json!({"type": "item", "verb": "search", "parameters": {"query": "words"}})),
         started(4, json!({"type": "prose", "instruction": "Write the notes"})),

@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use super::course::authority;
 use super::{Progress, Run, told};
-use crate::checkpoint::attribution::Ownership;
 use crate::exec::supervisor::Supervisor;
 use crate::item::directive::{OnFailure, Param, StepAction};
 use crate::item::finding::Strength;
@@ -14,8 +13,8 @@ use crate::journal::event::{Event, StepKind, ToolCall, Wait};
 use crate::journal::summary::{ErrorSummary, StepStatus};
 use crate::policy::WriteRules;
 use crate::run::error::RunError;
-use crate::run::items;
-use crate::run::settle::{Declared, Fate, Rules, Verdict, Violation, Wording};
+use crate::run::items::{self, ItemStepError, Verb};
+use crate::run::settle::{Fate, Verdict, Wording};
 use crate::run::tool::{self, Listener, ToolPlan, ToolRequest, ToolStep};
 use crate::run::values::{self, ValueError};
 
@@ -167,7 +166,9 @@ impl Run<'_, '_> {
         let kind = StepKind::Item { verb: verb.to_owned(), parameters: told_parameters(&parameters) };
         // An earlier step of this run may have made the item.
         let store = self.items.take().unwrap_or_else(|| ItemStore::open(self.session.ctx.roots(), Strength::Lenient));
-        let effect = match items::carry_out(self.session.ctx, &store, verb, &parameters) {
+        let known = Verb::find(verb).ok_or_else(|| ItemStepError::UnknownVerb(verb.to_owned()));
+        let carried = known.and_then(|verb| items::carry_out(self.session.ctx, &store, verb, &parameters));
+        let effect = match carried {
             Ok(effect) => effect,
             Err(err) => return self.fail_unbegun(name, kind, &err.into()),
         };
@@ -185,42 +186,10 @@ impl Run<'_, '_> {
             let error = ErrorSummary { code: "WRITE_DENIED".to_owned(), message, suggestion };
             return self.session.refuse_step(name, kind, &error);
         }
-        let number = self.session.next_step();
-        let before = self.session.start_step(number, name, kind, &[])?;
-        let applied = items::apply(self.session.ctx, &effect.writes);
-        let (result, error) = match applied {
-            Ok(()) => (effect.result, None),
-            Err(err) => (Value::Null, Some(told(&err.into()))),
-        };
-        self.session.record(&Event::Answered { step: number, result, error: error.clone(), paths: Vec::new() })?;
-        let prefix = self.session.prefix();
-        let is_written = |path: &std::path::Path| {
-            let inside = path.strip_prefix(&prefix).ok();
-            inside.is_some_and(|inside| effect.writes.iter().any(|write| write.path == inside))
-        };
         let fate = self.fate();
-        let settlement = match &before {
-            None => self.session.skip_checkpoint(number)?,
-            Some(before) => {
-                let given = self.pinned.options.message.clone();
-                let wording = Wording { name, given: given.as_deref(), ..Wording::default() };
-                let rules = Rules {
-                    own: Ownership { has: &|path| is_written(path.as_path()), index: false },
-                    may_change: &|_| true,
-                    way_out: &|_| String::new(),
-                    declared: Declared::Anything,
-                    violation: Violation::RollBack,
-                };
-                let verdict = if error.is_none() { fate.success } else { fate.failure };
-                self.session.settle(number, wording, before, verdict, rules)?
-            }
-        };
-        if settlement.asked {
-            return Ok(());
-        }
-        let error = settlement.error.or(error);
-        let status = if error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
-        self.session.finish_step(number, name, status, None, settlement.checkpoint, error.as_ref())
+        let given = self.pinned.options.message.clone();
+        let wording = Wording { name, given: given.as_deref(), ..Wording::default() };
+        self.session.write_items(wording, kind, &effect, fate).map(drop)
     }
 
     fn ask_person(&mut self, name: &str, gate: &str, question: &str) -> Result<(), RunError> {

@@ -3,7 +3,7 @@
 //! The directives that it can reach are kept as text beside the journal and are what is run, also after a wait of
 //! days. Tools run from where they are; one whose files have changed since the run began is refused.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,17 +14,17 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
-use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::exec::{chain, check_stamp};
 use crate::item::directive::{self, Directive, StepAction};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
-use crate::item::signature::{Integrity, hex};
+use crate::item::signature::{self, hex};
 use crate::item::source::{MAX_TEXT, SourceFile, files_below, read_bytes};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::tool::Origin;
 use crate::item::validate;
 use crate::journal::RunId;
+use crate::run::author;
 use crate::run::error::RunError;
 
 const MANIFEST: &str = "pinned.json";
@@ -35,8 +35,6 @@ const FOLDER: &str = "pinned";
 pub(in crate::run) const GIT_CHECKPOINT: &str = "git_checkpoint";
 /// More than any file of an item holds.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
-/// Folders of a tool that hold what others put there.
-const OVERLOOKED: [&str; 3] = ["__pycache__", ".venv", "node_modules"];
 
 /// What a run was started with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -97,6 +95,9 @@ struct PinnedDirective {
     content: String,
     /// The file it came from, as people know it.
     file: PathBuf,
+    /// The signature beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signature: Option<String>,
 }
 
 /// A directive that is pinned.
@@ -144,6 +145,11 @@ impl Pinned {
                 open.push_back((hook.directive.clone(), Some((format!("hook {}", hook.directive), origin))));
             }
         }
+        // A run that would be refused in its last step does not begin.
+        let files: BTreeSet<&Path> =
+            pinned.tools.keys().flat_map(|id| links(store, id)).map(|item| item.file.as_path()).collect();
+        let is_pinned = |item: &&Item| item.kind() == ItemKind::Tool && files.contains(item.file.as_path());
+        author::demand(ctx, store.items().iter().filter(is_pinned))?;
         Ok(pinned)
     }
 
@@ -153,14 +159,13 @@ impl Pinned {
             return Ok(found);
         }
         let found = self.pin_directive(ctx, store, id)?;
-        let (label, content, file) = (found.label.clone(), found.content.clone(), found.file.clone());
-        self.later.directives.insert(id.to_owned(), PinnedDirective { label, content, file });
+        self.later.directives.extend(self.directives.get(id).map(|pinned| (id.to_owned(), pinned.clone())));
         self.later.is_unsaved = true;
         Ok(found)
     }
 
     fn found(&self, id: &str) -> Option<Found> {
-        let PinnedDirective { label, content, file } = self.directives.get(id)?.clone();
+        let PinnedDirective { label, content, file, .. } = self.directives.get(id)?.clone();
         Some(Found { directive: Arc::clone(self.parsed.get(&content)?), label, content, file })
     }
 
@@ -191,21 +196,41 @@ impl Pinned {
         let findings: Vec<Finding> = wrong.filter(|_| item.layer == Layer::Project).cloned().collect();
         let parsed = item.as_directive().filter(|_| findings.is_empty());
         let parsed = parsed.ok_or_else(|| RunError::InvalidDirective { id: id.to_owned(), findings })?;
-        let (text, directive) = match item.layer {
-            Layer::Builtin => (format!("{}@{}", parsed.name, parsed.version), parsed.clone()),
+        let (text, directive) = if item.layer == Layer::Builtin {
+            (format!("{}@{}", parsed.name, parsed.version), parsed.clone())
+        } else {
             // What is pinned is what is run, should the file have changed since the store was read.
-            _ => read_directive(&item.file, &file, id)?,
+            let (text, directive) = read_directive(&item.file, &file, id)?;
+            if signature::check_directive(&item.file, &text, directive.name.as_str(), &directive.version)
+                != item.integrity
+            {
+                return Err(RunError::ItemChanged(id.to_owned()));
+            }
+            (text, directive)
         };
         let content = hash_of(text.as_bytes());
         let label = format!("{}@{}", directive.name, directive.version);
         let directive = Arc::new(directive);
+        let signature = author::signature_beside(&item.file).ok().flatten().filter(|_| item.layer != Layer::Builtin);
         self.directives.insert(
             id.to_owned(),
-            PinnedDirective { label: label.clone(), content: content.clone(), file: file.clone() },
+            PinnedDirective { label: label.clone(), content: content.clone(), file: file.clone(), signature },
         );
         self.texts.insert(content.clone(), text);
         self.parsed.insert(content.clone(), Arc::clone(&directive));
         Ok(Found { directive, label, content, file })
+    }
+
+    /// Refuses directives that may not run any more, for a run that is taken up.
+    pub(in crate::run) fn judge_again(&self, ctx: &Context) -> Result<(), RunError> {
+        for PinnedDirective { content, file, signature, .. } in self.directives.values() {
+            let (Some(directive), Some(text)) = (self.parsed.get(content), self.texts.get(content)) else { continue };
+            // What is built in is pinned by its label.
+            if parse(file, text).is_some() {
+                author::demand_pinned(ctx, file, directive, text, signature.as_deref())?;
+            }
+        }
+        Ok(())
     }
 
     fn pin_tool(&mut self, store: &ItemStore, id: &str) -> Result<(), RunError> {
@@ -337,18 +362,20 @@ fn parse(file: &Path, text: &str) -> Option<Directive> {
     directive::parse(&source, &mut findings)
 }
 
-/// A directive whose text is not what was stamped never runs; one without stamp only where that is allowed.
+/// A directive whose text is not what was stamped never runs; one without stamp or author only where that is allowed.
 fn judge_signature(ctx: &Context, item: &Item) -> Result<(), RunError> {
-    if item.layer == Layer::Builtin {
-        return Ok(());
+    if item.layer != Layer::Builtin {
+        check_stamp(item, &ctx.roots())?;
     }
-    check_stamp(item, &ctx.roots())?;
-    let file = ctx.shown_path(&item.file);
-    match (&item.integrity, ctx.config.signature_requirement()) {
-        (_, SignatureRequirement::None) | (Integrity::Valid { .. }, SignatureRequirement::Integrity) => Ok(()),
-        // Until authors can be checked nothing has one.
-        _ => Err(RunError::Unsigned(vec![file])),
-    }
+    author::demand(ctx, [item])?;
+    Ok(())
+}
+
+/// A tool and what runs it, where they can be found.
+fn links<'s>(store: &'s ItemStore, id: &str) -> Vec<&'s Item> {
+    let Ok(item) = store.find(ItemKind::Tool, id) else { return Vec::new() };
+    let chain = item.as_tool().and_then(|tool| chain::resolve(store, tool).ok());
+    std::iter::once(item).chain(chain.into_iter().flat_map(|chain| chain.executors)).collect()
 }
 
 /// One hash of all files that make a tool and what runs it.
@@ -376,7 +403,9 @@ fn files_of(item: &Item) -> Vec<PathBuf> {
         Some(folder) => {
             let is_overlooked = |path: &Path| {
                 let inside = path.strip_prefix(folder).unwrap_or(path);
-                inside.components().any(|part| OVERLOOKED.iter().any(|name| part.as_os_str() == *name))
+                inside
+                    .components()
+                    .any(|part| signature::UNSTAMPED_FOLDERS.iter().any(|name| part.as_os_str() == *name))
             };
             files_below(folder).into_iter().map(|(path, _)| path).filter(|path| !is_overlooked(path)).collect()
         }

@@ -3,8 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::Verb;
+use crate::item::code::Code;
+use crate::item::id::{InvalidItemId, ItemId};
 use crate::item::migration::MigrationError;
-use crate::item::store::{Layer, LookupError};
+use crate::item::skeleton::SkeletonError;
+use crate::item::store::{ItemKind, Layer, LookupError, not_an_id};
 use crate::item::wording::{did_you_mean, shown};
 
 /// Everything that can stop an item step; nothing was written then, unless writing itself failed.
@@ -14,28 +18,28 @@ pub enum ItemStepError {
     #[error("`{}` is not something that is done with items", shown(.0))]
     UnknownVerb(String),
     /// A parameter that is needed was not given.
-    #[error("`<{verb}>` needs `{name}`")]
+    #[error("`{verb}` needs `{name}`")]
     Missing {
         /// The step.
-        verb: String,
+        verb: Verb,
         /// The parameter.
         name: &'static str,
     },
     /// A parameter that the step does not have.
-    #[error("`<{verb}>` has no parameter `{}`", shown(.name))]
+    #[error("`{verb}` has no parameter `{}`", shown(.name))]
     Unknown {
         /// The step.
-        verb: String,
+        verb: Verb,
         /// The parameter.
         name: String,
         /// What was probably meant.
         similar: Option<String>,
     },
     /// A parameter has a value that it cannot have.
-    #[error("`{name}` of `<{verb}>` {reason}")]
+    #[error("`{name}` of `{verb}` {reason}")]
     Wrong {
         /// The step.
-        verb: String,
+        verb: Verb,
         /// The parameter.
         name: String,
         /// What it must be.
@@ -44,9 +48,14 @@ pub enum ItemStepError {
     /// The item does not exist or cannot be used.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// A pattern means no item of the project.
-    #[error("no item of the project matches `{}`", shown(.0))]
-    NothingMatches(String),
+    /// A pattern means no item.
+    #[error("no item of the {layer} matches `{}`", shown(.pattern))]
+    NothingMatches {
+        /// The pattern.
+        pattern: String,
+        /// Whose items were looked at.
+        layer: Layer,
+    },
     /// The item belongs to somebody else.
     #[error("`{name}` is not the project's but comes from the {layer} layer")]
     NotOfTheProject {
@@ -82,8 +91,63 @@ pub enum ItemStepError {
         /// Whether it may be replaced when asked to.
         replaceable: bool,
     },
+    /// What is to be created has no id that can be one.
+    #[error("{}", not_an_id(.name, .reason))]
+    InvalidName {
+        /// What was given.
+        name: String,
+        /// What is wrong with it.
+        reason: InvalidItemId,
+        /// What may have been meant.
+        mended: Option<String>,
+    },
+    /// There is no skeleton for it.
+    #[error(transparent)]
+    Skeleton(SkeletonError),
+    /// A tool of an MCP server needs one.
+    #[error("a tool of type `mcp_tool` names the server that has it, and {}", servers(.0))]
+    NoServer(Vec<String>),
+    /// Something like it exists in the same layer.
+    #[error("{kind} `{id}` exists already at `{}`", .path.display())]
+    Taken {
+        /// What it is.
+        kind: ItemKind,
+        /// Its id.
+        id: ItemId,
+        /// Where it lies.
+        path: PathBuf,
+    },
+    /// The id belongs to an item of piton.
+    #[error("{kind} `{id}` is part of piton")]
+    Builtin {
+        /// What it is.
+        kind: ItemKind,
+        /// Its id.
+        id: ItemId,
+        /// Whether it may be copied and changed.
+        copyable: bool,
+    },
+    /// A file, a link or a tool is where a folder has to be.
+    #[error("`{}` is in the way", .path.display())]
+    InTheWay {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// Items of such a name are not read.
+    #[error("an item at `{}` would not be found: such names are passed over", .0.display())]
+    Unseen(PathBuf),
+    /// What is to be created is not valid.
+    #[error("it is not valid: {reason}")]
+    NotValid {
+        /// The code of the finding.
+        code: Code,
+        /// What is wrong.
+        reason: String,
+        /// The way out.
+        hint: Option<String>,
+    },
     /// There is no home to copy to.
-    #[error("there is no home folder to copy to")]
+    #[error("there is no home folder: HOME is not set")]
     NoHome,
     /// A file cannot be read.
     #[error("cannot read `{}`: {reason}", .path.display())]
@@ -112,17 +176,22 @@ impl ItemStepError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnknownVerb(_) => "UNKNOWN_VERB",
-            Self::Missing { .. } => "MISSING_PARAMETER",
+            Self::Missing { .. } | Self::NoServer(_) => "MISSING_PARAMETER",
             Self::Unknown { .. } => "UNKNOWN_PARAMETER",
             Self::Wrong { .. } => "INVALID_PARAMETER",
             Self::Lookup(err) => err.code(),
-            Self::NothingMatches(_) => "NOT_FOUND",
+            Self::NothingMatches { .. } => "NOT_FOUND",
             Self::NotOfTheProject { .. } => "NOT_OF_THE_PROJECT",
             Self::NotSignable { .. } => "NOT_STAMPABLE",
             Self::Migration(err) => err.code(),
             Self::Tampered(_) => "HASH_MISMATCH",
-            Self::Primitive(_) => "PRIMITIVE_SHADOWED",
-            Self::Exists { .. } => "ITEM_EXISTS",
+            Self::Primitive(_) | Self::Builtin { .. } => "PRIMITIVE_SHADOWED",
+            Self::Exists { .. } | Self::Taken { .. } => "ITEM_EXISTS",
+            Self::InvalidName { .. } => "INVALID_ID",
+            Self::Skeleton(err) => err.code(),
+            Self::InTheWay { .. } => "IN_THE_WAY",
+            Self::Unseen(_) => "INVALID_PATH",
+            Self::NotValid { code, .. } => code.as_str(),
             Self::NoHome => "NO_HOME",
             Self::Unreadable { .. } => "UNREADABLE_FILE",
             Self::Unwritable { .. } => "UNWRITABLE_FILE",
@@ -134,25 +203,52 @@ impl ItemStepError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::UnknownVerb(_) => "items are searched, loaded, signed and migrated".to_owned(),
-            Self::Missing { verb, name } => format!("write <{verb} {name}=\"…\"/>"),
+            Self::Missing { verb, name } => format!("in a directive, write <{verb} {name}=\"…\"/>"),
             Self::Unknown { similar, .. } => did_you_mean(similar.as_deref(), "remove it"),
+            Self::Wrong { name, .. } if name == "item_type" => "in the terminal, `--type` says it".to_owned(),
             Self::Wrong { .. } => return None,
             Self::Lookup(err) => return err.hint(),
-            Self::NothingMatches(_) => "write an id, `category/*` or `*`; `piton validate` lists the items".to_owned(),
-            Self::NotOfTheProject { .. } => {
-                "copy it into the project first, with `<load … destination=\"project\"/>`".to_owned()
+            Self::NothingMatches { .. } => {
+                "write an id, `category/*` or `*`; `piton search` lists the items".to_owned()
             }
-            Self::NotSignable { hint, .. } => return hint.clone(),
+            Self::NotOfTheProject { .. } => "copy it into the project first, with `piton load --to project`".to_owned(),
+            Self::NotSignable { hint, .. } | Self::NotValid { hint, .. } => return hint.clone(),
             Self::Migration(err) => return err.hint(),
             Self::Tampered(_) => "look at what changed since it was signed, then sign it again".to_owned(),
             Self::Primitive(_) => "primitives are part of piton; a tool names them as its executor".to_owned(),
-            Self::Exists { replaceable: true, .. } => "add overwrite=\"true\" to replace it".to_owned(),
+            Self::Exists { replaceable: true, .. } => {
+                "replace it with `--overwrite`, in a directive with `overwrite=\"true\"`".to_owned()
+            }
             Self::Exists { replaceable: false, path } => format!("rename or remove `{}` first", path.display()),
-            Self::NoHome => "set HOME, or copy to `project`".to_owned(),
+            Self::InvalidName { mended: Some(id), .. } => format!("did you mean `{id}`?"),
+            Self::InvalidName { mended: None, .. } => {
+                "use lower case letters, digits and `_`; `/` after a category".to_owned()
+            }
+            Self::Skeleton(err) => return err.hint(),
+            Self::NoServer(servers) if servers.is_empty() => {
+                "make one first, with `piton new tool NAME --type mcp_server`, and name it with `--executor`".to_owned()
+            }
+            Self::NoServer(_) => "say which with `--executor SERVER`".to_owned(),
+            Self::Taken { .. } => "choose another id, or edit that one".to_owned(),
+            Self::Builtin { id, copyable: true, .. } => {
+                format!("choose another id, or change a copy of it: `piton load {id} --to project`")
+            }
+            Self::Builtin { .. } => "choose another id; a tool names a primitive as its executor".to_owned(),
+            Self::InTheWay { .. } => "rename it, or choose another category".to_owned(),
+            Self::Unseen(_) => "choose another name".to_owned(),
+            Self::NoHome => "set HOME, or use the project".to_owned(),
             Self::Unreadable { .. } => "check that it is there and its permissions".to_owned(),
             Self::Unwritable { .. } => "check the permissions of its folder, and that no link leads there".to_owned(),
             Self::Outside(_) => "items are written below `.ai/` only".to_owned(),
         };
         Some(hint)
     }
+}
+
+fn servers(known: &[String]) -> String {
+    if known.is_empty() {
+        return "there is none".to_owned();
+    }
+    let known: Vec<String> = known.iter().map(|id| format!("`{id}`")).collect();
+    format!("there are several: {}", known.join(", "))
 }

@@ -1,4 +1,4 @@
-//! `<load>`: the content of an item, and copies of it between project and user.
+//! `load`: the content of an item, and copies of it between project and user.
 //!
 //! Only a load with a destination writes anything. A copy is verified before and stamped anew, lies at
 //! the same place below `.ai/`, and replaces nothing unless it is told to.
@@ -6,15 +6,18 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 use walkdir::WalkDir;
 
 use super::parameters::Given;
-use super::{Home, ItemEffect, ItemStepError, Write, layers, shown};
+use super::{Access, Home, ItemAnswer, ItemEffect, ItemStepError, Write, layers, shown};
 use crate::context::{Context, ITEMS};
+use crate::exec::chain;
 use crate::item::search::Scope;
-use crate::item::signature::stamp::{self, StampError};
-use crate::item::signature::{Integrity, UNSTAMPED_FOLDERS, detached_file};
+use crate::item::signature::author::MAX_SIGNATURE;
+use crate::item::signature::stamp::{self, Tidied};
+use crate::item::signature::{Integrity, UNSTAMPED_FOLDERS, author_file, detached_file};
 use crate::item::source::{MAX_TEXT, read_bytes};
 use crate::item::store::{Content, Item, ItemKind, ItemStore, Layer, LookupError, PRIMITIVES, builtin_text};
 use crate::item::validate;
@@ -22,14 +25,50 @@ use crate::item::validate;
 /// The most that a file of a tool folder may hold to be copied.
 const MAX_COPIED: u64 = 16 * 1024 * 1024;
 
-/// Files by where they are copied to: what they hold, and whether they may be started by name.
-type Files = BTreeMap<PathBuf, (Vec<u8>, bool)>;
+/// Files by where they are copied to: what they hold, and who may do what with them.
+type Files = BTreeMap<PathBuf, (Vec<u8>, Access)>;
+
+/// An item as it was loaded.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Loaded {
+    /// Its id, without category.
+    pub name: String,
+    /// What it is.
+    pub item_type: ItemKind,
+    /// Its file, relative to the project where it lies inside.
+    pub path: String,
+    /// The text of the file.
+    pub content: String,
+    /// Where it comes from.
+    pub source: Layer,
+    /// What it says about itself, as it was understood.
+    pub metadata: Value,
+    /// What a tool or directive takes, as a JSON schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Value>,
+    /// What a tool gives back, as a JSON schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Where it was copied to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination: Option<Layer>,
+    /// What was copied, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The files that a copy consists of, relative to the project or the home.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// What a copy does not bring along, or replaced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Whether it is what was stamped; part of the metadata.
+    #[serde(skip)]
+    pub integrity: Integrity,
+}
 
 /// Loads an item.
 pub(super) fn load(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Result<ItemEffect, ItemStepError> {
     let id = given.required("item_id")?;
-    let scope = given.scope()?.unwrap_or(Scope::All);
-    let item = find(store, given.kind()?, &id, scope, given)?;
     let overwrite = given.flag("overwrite")?;
     let destination = match given.text("destination")?.as_deref() {
         None => None,
@@ -37,28 +76,62 @@ pub(super) fn load(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
         Some("user") => Some(Home::User),
         Some(_) => return Err(given.wrong("destination", "must be `project` or `user`")),
     };
+    let item = wanted(store, &id, destination, given)?;
     let content = content(item)?;
-    let mut result = Map::new();
-    for (key, value) in [
-        ("name", json!(item.id)),
-        ("item_type", json!(item.kind())),
-        ("path", json!(shown(&store.roots().display(&item.file)))),
-        ("content", json!(content)),
-        ("source", json!(item.layer)),
-        ("metadata", metadata(item)),
-    ] {
-        result.insert(key.to_owned(), value);
-    }
     // A copy of something onto itself is a look at it.
-    let mut writes = Vec::new();
-    if let Some(home) = destination.filter(|home| home.layer() != item.layer) {
-        writes = copy(ctx, store, item, &content, home, overwrite)?;
+    let home = destination.filter(|home| home.layer() != item.layer);
+    let (mut writes, mut notes) = match home {
+        Some(home) => (copy(ctx, store, item, &content, home, overwrite)?, left_behind(store, item, home)),
+        None => (Vec::new(), Vec::new()),
+    };
+    let message = home.map(|home| {
         let place = writes.last().map(|write| shown(&write.path)).unwrap_or_default();
-        let message = format!("copied from {} to {} as `{place}`", item.layer, home.layer());
-        result.insert("destination".to_owned(), json!(home.layer()));
-        result.insert("message".to_owned(), json!(message));
+        format!("copied from {} to {} as `{place}`", item.layer, home.layer())
+    });
+    let files = writes.iter().filter(|write| write.content.is_some()).map(|write| shown(&write.path)).collect();
+    if home == Some(Home::User) {
+        let kept = replaced(ctx, &writes)?;
+        notes.extend(kept.first().map(|write| {
+            let folder: PathBuf = write.path.components().take(3).collect();
+            format!("what was there before is kept in `~/{}`", shown(&folder))
+        }));
+        writes.splice(0..0, kept);
     }
-    Ok(ItemEffect { result: Value::Object(result), writes })
+    let (input_schema, output_schema) = schemas(item);
+    let loaded = Loaded {
+        name: item.id.to_string(),
+        item_type: item.kind(),
+        path: shown(&store.roots().display(&item.file)),
+        content,
+        source: item.layer,
+        metadata: metadata(item),
+        input_schema,
+        output_schema,
+        destination: home.map(Home::layer),
+        message,
+        files,
+        notes,
+        integrity: item.integrity.clone(),
+    };
+    Ok(ItemEffect { answer: ItemAnswer::Load(Box::new(loaded)), writes })
+}
+
+/// The item to load; whoever copies means one from elsewhere, where there is one.
+fn wanted<'s>(
+    store: &'s ItemStore,
+    id: &str,
+    destination: Option<Home>,
+    given: &Given<'_>,
+) -> Result<&'s Item, ItemStepError> {
+    let (kind, scope) = (given.kind()?, given.scope()?);
+    if let (None, Some(home)) = (scope, destination) {
+        let elsewhere = layers(Scope::All).into_iter().filter(|layer| *layer != home.layer());
+        let mut found = elsewhere.filter_map(|layer| find(store, kind, id, Scope::Only(layer), given).ok());
+        if let Some(item) = found.next() {
+            return Ok(item);
+        }
+    }
+    find(store, kind, id, scope.unwrap_or(Scope::All), given)
 }
 
 /// Finds the one item that an id means.
@@ -119,6 +192,49 @@ fn metadata(item: &Item) -> Value {
     metadata
 }
 
+/// What an item takes and gives back.
+fn schemas(item: &Item) -> (Option<Value>, Option<Value>) {
+    match &item.content {
+        Content::Tool(tool) => (Some(tool.manifest.input_schema.clone()), tool.manifest.output_schema.clone()),
+        Content::Directive(directive) => (Some(directive.input_schema.clone()), None),
+        Content::Knowledge(_) => (None, None),
+    }
+}
+
+/// Executors that a tool needs and that the place of the copy does not see, in words.
+fn left_behind(store: &ItemStore, item: &Item, home: Home) -> Vec<String> {
+    let chain = item.as_tool().and_then(|tool| chain::resolve(store, tool).ok());
+    let executors = chain.map(|chain| chain.executors).unwrap_or_default();
+    let stays = |link: &&Item| link.layer != Layer::Builtin && link.layer != home.layer();
+    let words = |link: &Item| format!("it runs through `{}`, which stays an item of the {}", link.id, link.layer);
+    executors.into_iter().filter(stays).map(words).collect()
+}
+
+/// Copies of what is about to be replaced or removed in the user's home, where no snapshot covers it.
+fn replaced(ctx: &Context, writes: &[Write]) -> Result<Vec<Write>, ItemStepError> {
+    let home = ctx.home.clone().ok_or(ItemStepError::NoHome)?;
+    let time = ctx.now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let base = Path::new(ITEMS).join("replaced");
+    // Several may be made within a second.
+    let free = (1_u32..).map(|number| if number == 1 { time.clone() } else { format!("{time}-{number}") });
+    let kept = free.map(|name| base.join(name)).find(|folder| home.join(folder).symlink_metadata().is_err());
+    let kept = kept.unwrap_or(base);
+    let mut copies = Vec::new();
+    for write in writes {
+        let file = home.join(&write.path);
+        if file.symlink_metadata().is_err() {
+            continue;
+        }
+        let content = read_bytes(&file, MAX_COPIED)
+            .map_err(|err| ItemStepError::Unreadable { path: file.clone(), reason: err.to_string() })?;
+        if write.content.as_ref() != Some(&content) {
+            let path = kept.join(write.path.strip_prefix(ITEMS).unwrap_or(&write.path));
+            copies.push(Write { home: Home::User, path, content: Some(content), access: Access::of(&file) });
+        }
+    }
+    Ok(copies)
+}
+
 fn copy(
     ctx: &Context,
     store: &ItemStore,
@@ -155,28 +271,45 @@ fn copy(
         }
         None => (companion(store, item, &top, overwrite)?, Vec::new()),
     };
-    let detached = detached_file(&target);
-    let mut writes: Vec<Write> = new
-        .into_iter()
-        .filter(|(path, _)| *path != target && Some(path) != detached.as_ref())
-        .map(|(path, (bytes, executable))| Write { home, path, content: Some(bytes), executable })
-        .collect();
-    writes.extend(stale.into_iter().map(|path| Write { home, path, content: None, executable: false }));
-    // The file that makes it an item comes last.
     let time = ctx.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let stamped = match folder {
         Some(folder) => stamp::stamp_folder(folder, &item.file, content, &time),
         None => stamp::stamp_file(&item.file, content, &time),
     };
-    match stamped {
-        Ok(stamped) if stamped.file == item.file => writes.push(Write::text(home, target, stamped.content)),
-        Ok(stamped) => {
-            let name = stamped.file.file_name().unwrap_or_default();
-            writes.push(Write::text(home, target.with_file_name(name), stamped.content));
-            writes.push(Write::text(home, target, content.to_owned()));
+    let unreadable = |reason: String| ItemStepError::Unreadable { path: item.file.clone(), reason };
+    let stamped = stamped.map_err(|err| unreadable(err.to_string()))?;
+    let (detached, author) = (detached_file(&target), author_file(&target));
+    let is_beside = stamped.file != item.file;
+    let is_companion = |path: &PathBuf| *path == author || *path == detached && is_beside;
+    let mut writes: Vec<Write> = new
+        .into_iter()
+        .filter(|(path, _)| *path != target && !is_companion(path))
+        .map(|(path, (bytes, access))| Write { home, path, content: Some(bytes), access })
+        .collect();
+    let gone = |path: PathBuf| Write { home, path, content: None, access: Access::Plain };
+    writes.extend(stale.into_iter().filter(|path| !is_companion(path)).map(gone));
+    // What an author signed is the hash, which a new stamp over the same content has as well.
+    let is_same = matches!(&item.integrity, Integrity::Valid { hash, .. } if *hash == stamped.hash);
+    match read_bytes(&author_file(&item.file), MAX_SIGNATURE) {
+        Ok(signature) if is_same => {
+            writes.push(Write { home, path: author, content: Some(signature), access: Access::Plain });
         }
-        Err(StampError::NoComment { .. }) => writes.push(Write::text(home, target, content.to_owned())),
-        Err(err) => return Err(ItemStepError::Unreadable { path: item.file.clone(), reason: err.to_string() }),
+        _ if top.join(&author).symlink_metadata().is_ok() => writes.push(gone(author)),
+        _ => {}
+    }
+    // The file that makes it an item comes last.
+    if is_beside {
+        let own = match stamped.tidied {
+            Tidied::Rewritten(_, text) => text,
+            Tidied::Nothing | Tidied::Removed(_) => content.to_owned(),
+        };
+        writes.push(Write::text(home, detached, stamped.content));
+        writes.push(Write::text(home, target, own));
+    } else {
+        if folder.is_none() && stamp::holds_stamp(&top.join(&detached)) {
+            writes.push(gone(detached));
+        }
+        writes.push(Write::text(home, target, stamped.content));
     }
     Ok(writes)
 }
@@ -207,7 +340,7 @@ fn companion(store: &ItemStore, item: &Item, top: &Path, overwrite: bool) -> Res
     }
     let bytes = read_bytes(&script, MAX_COPIED)
         .map_err(|err| ItemStepError::Unreadable { path: script.clone(), reason: err.to_string() })?;
-    files.insert(path, (bytes, is_executable(&script)));
+    files.insert(path, (bytes, Access::of(&script)));
     Ok(files)
 }
 
@@ -228,7 +361,7 @@ fn files_of(folder: &Path, target: &Path) -> Result<Files, ItemStepError> {
     for (file, inside) in listed(folder)? {
         let unreadable = |reason: String| ItemStepError::Unreadable { path: file.clone(), reason };
         let bytes = read_bytes(&file, MAX_COPIED).map_err(|err| unreadable(err.to_string()))?;
-        files.insert(target.join(inside), (bytes, is_executable(&file)));
+        files.insert(target.join(inside), (bytes, Access::of(&file)));
     }
     Ok(files)
 }
@@ -260,9 +393,4 @@ fn listed(folder: &Path) -> Result<Vec<(PathBuf, PathBuf)>, ItemStepError> {
         }
     }
     Ok(files)
-}
-
-fn is_executable(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o100 != 0)
 }

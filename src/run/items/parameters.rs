@@ -5,37 +5,25 @@
 
 use serde_json::{Map, Value};
 
-use super::ItemStepError;
+use super::{ItemStepError, Verb};
 use crate::context::Context;
 use crate::item::search::Scope;
 use crate::item::store::{ItemKind, Layer};
 use crate::item::wording::{nearest, shown};
 
-const SEARCH: [&str; 9] =
-    ["query", "item_type", "source", "limit", "sort_by", "tool_type", "category", "tags", "project_path"];
-const LOAD: [&str; 6] = ["item_id", "item_type", "source", "destination", "overwrite", "project_path"];
-const SIGN: [&str; 4] = ["item_id", "item_type", "source", "project_path"];
-const MIGRATE: [&str; 3] = ["item_id", "item_type", "project_path"];
-
 /// What a step was given.
 pub(super) struct Given<'p> {
-    verb: &'p str,
+    verb: Verb,
     parameters: &'p Map<String, Value>,
 }
 
 impl<'p> Given<'p> {
     /// Takes the parameters of a step; one that it does not have is refused, because it may have been meant to narrow it.
-    pub(super) fn new(ctx: &Context, verb: &'p str, parameters: &'p Map<String, Value>) -> Result<Self, ItemStepError> {
-        let known: &[&str] = match verb {
-            "search" => &SEARCH,
-            "load" => &LOAD,
-            "sign" => &SIGN,
-            "migrate" => &MIGRATE,
-            other => return Err(ItemStepError::UnknownVerb(other.to_owned())),
-        };
+    pub(super) fn new(ctx: &Context, verb: Verb, parameters: &'p Map<String, Value>) -> Result<Self, ItemStepError> {
+        let known = verb.parameters();
         if let Some(name) = parameters.keys().find(|name| !known.contains(&name.as_str())) {
             let similar = nearest(name, known.iter().copied()).map(str::to_owned);
-            return Err(ItemStepError::Unknown { verb: verb.to_owned(), name: name.clone(), similar });
+            return Err(ItemStepError::Unknown { verb, name: name.clone(), similar });
         }
         let given = Self { verb, parameters };
         // Directives written for servers of several projects name theirs.
@@ -59,7 +47,41 @@ impl<'p> Given<'p> {
 
     /// The text of a parameter that has to be given.
     pub(super) fn required(&self, name: &'static str) -> Result<String, ItemStepError> {
-        self.text(name)?.ok_or_else(|| ItemStepError::Missing { verb: self.verb.to_owned(), name })
+        self.text(name)?.ok_or(ItemStepError::Missing { verb: self.verb, name })
+    }
+
+    /// One text or several, each as it is; at least one has to be given.
+    pub(super) fn texts(&self, name: &'static str) -> Result<Vec<String>, ItemStepError> {
+        let Some(Value::Array(values)) = self.parameters.get(name) else { return Ok(vec![self.required(name)?]) };
+        let texts: Option<Vec<String>> = values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
+        let texts = texts.ok_or_else(|| self.wrong(name, "must be a list of texts"))?;
+        let texts: Vec<String> = texts.into_iter().filter(|text| !text.trim().is_empty()).collect();
+        if texts.is_empty() { Err(ItemStepError::Missing { verb: self.verb, name }) } else { Ok(texts) }
+    }
+
+    /// The text of a parameter, byte for byte.
+    pub(super) fn whole(&self, name: &str) -> Result<Option<&'p str>, ItemStepError> {
+        match self.parameters.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.trim().is_empty())),
+            Some(_) => Err(self.wrong(name, "must be text")),
+        }
+    }
+
+    /// The text of a parameter, which may also stand in the object `fields`.
+    pub(super) fn field(&self, name: &str) -> Result<Option<String>, ItemStepError> {
+        if let Some(text) = self.text(name)? {
+            return Ok(Some(text));
+        }
+        match self.parameters.get("fields") {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(fields)) => match fields.get(name) {
+                None | Some(Value::Null) => Ok(None),
+                Some(Value::String(text)) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+                Some(_) => Err(self.wrong(name, "must be text")),
+            },
+            Some(_) => Err(self.wrong("fields", "must be an object")),
+        }
     }
 
     /// A number of things, at least one.
@@ -127,6 +149,6 @@ impl<'p> Given<'p> {
 
     /// The complaint about a parameter.
     pub(super) fn wrong(&self, name: &str, reason: impl Into<String>) -> ItemStepError {
-        ItemStepError::Wrong { verb: self.verb.to_owned(), name: name.to_owned(), reason: reason.into() }
+        ItemStepError::Wrong { verb: self.verb, name: name.to_owned(), reason: reason.into() }
     }
 }

@@ -1,29 +1,102 @@
-//! `<sign>`: integrity stamps for the project's items.
+//! `<sign>`: integrity stamps for the items of the project or the user.
 //!
 //! What is stamped and unchanged is left as it is, so that signing twice writes nothing. An item with
-//! mistakes is not signed: a stamp says that somebody found it good.
+//! mistakes is not signed: a stamp says that somebody found it good. [`selection`] knows what a pattern means,
+//! [`authored`] adds the signature of a person, [`check`] only looks.
 
-use std::collections::BTreeSet;
+pub(super) mod authored;
+pub(super) mod check;
+mod selection;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::parameters::Given;
-use super::{Home, ItemEffect, ItemStepError, Write, shown};
+use super::{Access, Home, ItemAnswer, ItemEffect, ItemStepError, Write, shown};
 use crate::context::{Context, ITEMS};
 use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::search::Scope;
 use crate::item::signature::Integrity;
-use crate::item::signature::stamp::{self, Stamped};
+use crate::item::signature::stamp::{self, Stamped, Tidied};
 use crate::item::source::{MAX_TEXT, SourceFile};
-use crate::item::store::{Item, ItemKind, ItemStore, Layer, LookupError};
+use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::validate::{self, Unsigned};
 
 /// What is no reason not to sign.
-const STAMPS: [Code; 4] = [Code::Unsigned, Code::HashMismatch, Code::ForeignStamp, Code::InvalidStamp];
+const STAMPS: [Code; 5] =
+    [Code::Unsigned, Code::HashMismatch, Code::ForeignStamp, Code::InvalidStamp, Code::UncoveredScript];
+
+/// What was signed, and what was not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Signed {
+    /// The same about the one tool that was named, as callers of a tool expect it.
+    #[serde(flatten)]
+    pub tool: Option<SignedTool>,
+    /// Items that got a new stamp or signature.
+    pub signed: Vec<SignedItem>,
+    /// Items that are signed and unchanged.
+    pub unchanged: Vec<SignedItem>,
+    /// Items that cannot be signed.
+    pub failed: Vec<Unsignable>,
+    /// How many of each, in words.
+    pub message: String,
+}
+
+/// The one tool that was signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SignedTool {
+    /// Its id.
+    pub tool_id: String,
+    /// Always `sign`.
+    pub action: &'static str,
+    /// Always `signed`.
+    pub status: &'static str,
+    /// The stamp.
+    pub signature: String,
+    /// The sha256 in the stamp.
+    pub hash: String,
+}
+
+/// An item with a stamp.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SignedItem {
+    /// Its id, without category.
+    pub name: String,
+    /// What it is.
+    pub item_type: ItemKind,
+    /// Its file.
+    pub path: String,
+    /// The sha256 in the stamp.
+    pub hash: String,
+    /// When it was stamped.
+    pub time: String,
+    /// The fingerprint of the key that signed it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// Its file, relative to whose it is.
+    #[serde(skip)]
+    place: PathBuf,
+    #[serde(skip)]
+    home: Home,
+}
+
+/// An item that cannot be signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unsignable {
+    /// Its id, or the name of its file.
+    pub name: String,
+    /// What it is.
+    pub item_type: ItemKind,
+    /// Its file.
+    pub path: String,
+    /// Why.
+    pub error: String,
+    /// What to do about it.
+    pub suggestion: Option<String>,
+}
 
 /// Why an item is not signed, and the way out.
 struct Refusal {
@@ -31,136 +104,115 @@ struct Refusal {
     hint: Option<String>,
 }
 
-/// Signs what an id or a pattern names.
+/// Signs what ids, paths or patterns name.
 pub(super) fn sign(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Result<ItemEffect, ItemStepError> {
-    if !matches!(given.scope()?, None | Some(Scope::Local | Scope::All | Scope::Only(Layer::Project))) {
-        return Err(given.wrong("source", "must be `project`: only its items are signed"));
-    }
-    let wanted = given.required("item_id")?;
-    let kind = given.kind()?;
-    let (items, broken) = if wanted.contains(['*', '?', '[', '{']) {
-        matching(store, kind, &wanted, given)?
-    } else {
-        (vec![named(store, kind, &wanted, given)?], Vec::new())
+    let home = match given.scope()? {
+        None | Some(Scope::Local | Scope::All | Scope::Only(Layer::Project)) => Home::Project,
+        Some(Scope::Only(Layer::User)) => Home::User,
+        Some(_) => return Err(given.wrong("source", "must be `project` or `user`: only their items are signed")),
     };
-    let is_one = broken.is_empty() && items.len() == 1;
+    let wanted = given.texts("item_id")?;
+    let selection = selection::select(ctx, store, given, home.layer(), &wanted)?;
+    let is_one = selection.broken.is_empty() && selection.items.len() == 1;
     let time = ctx.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (mut signed, mut unchanged, mut writes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut failed = broken;
-    for item in items {
-        let path = store.roots().display(&item.file);
-        let entry = |rest: Value| with(json!({"name": item.id, "item_type": item.kind(), "path": shown(&path)}), rest);
-        if let Integrity::Valid { hash, .. } = &item.integrity {
-            unchanged.push(entry(json!({"hash": hash})));
+    let mut failed = selection.broken;
+    for item in selection.items {
+        let (name, item_type, path) = (item.id.to_string(), item.kind(), shown(&store.roots().display(&item.file)));
+        let top = top(ctx, home)?;
+        let place = item.file.strip_prefix(top).unwrap_or(&item.file).to_path_buf();
+        let entry = |hash: &str, time: &str| SignedItem {
+            name: name.clone(),
+            item_type,
+            path: path.clone(),
+            hash: hash.to_owned(),
+            time: time.to_owned(),
+            author: None,
+            place: place.clone(),
+            home,
+        };
+        if let Integrity::Valid { hash, time } = &item.integrity {
+            unchanged.push(entry(hash, time));
             continue;
         }
-        match stamped(ctx, store, item, &time) {
+        match stamped(ctx, store, item, home, &time) {
             Ok(stamped) => {
-                signed.push(entry(json!({"hash": stamped.hash})));
-                let path = stamped.file.strip_prefix(&ctx.root).unwrap_or(&stamped.file).to_path_buf();
-                writes.push(Write::text(Home::Project, path, stamped.content));
+                signed.push(entry(&stamped.hash, &time));
+                add_writes(&mut writes, stamped, top, home);
             }
             Err(Refusal { reason, hint }) if is_one => {
-                return Err(ItemStepError::NotSignable { name: item.id.to_string(), reason, hint });
+                return Err(ItemStepError::NotSignable { name, reason, hint });
             }
-            Err(Refusal { reason, hint }) => failed.push(entry(json!({"error": reason, "suggestion": hint}))),
+            Err(Refusal { reason: error, hint: suggestion }) => {
+                failed.push(Unsignable { name, item_type, path, error, suggestion });
+            }
         }
     }
-    let message = message(signed.len(), unchanged.len(), failed.len());
-    if let (true, true, Some(first)) = (signed.is_empty(), unchanged.is_empty(), failed.first()) {
+    let mut answer = Signed { tool: None, signed, unchanged, failed, message: String::new() };
+    answer.tell();
+    if let (true, true, Some(first)) = (answer.signed.is_empty(), answer.unchanged.is_empty(), answer.failed.first()) {
         return Err(ItemStepError::NotSignable {
-            name: wanted,
-            reason: format!("{message}; the first: {}", first["error"].as_str().unwrap_or_default()),
+            name: wanted.join(" "),
+            reason: format!("{}; the first: `{}`: {}", answer.message, first.name, first.error),
             hint: Some("`piton validate` says what is wrong with them".to_owned()),
         });
     }
-    let result = json!({"signed": signed, "unchanged": unchanged, "failed": failed, "message": message});
-    Ok(ItemEffect { result, writes })
+    Ok(ItemEffect { answer: ItemAnswer::Sign(answer), writes })
 }
 
-fn message(signed: usize, unchanged: usize, failed: usize) -> String {
-    let mut message = format!("signed {signed} of {} items", signed + unchanged + failed);
-    for (count, words) in [(unchanged, "unchanged"), (failed, "cannot be signed")] {
-        if count > 0 {
-            message = format!("{message}, {count} {words}");
-        }
-    }
-    message
-}
-
-/// The one item of the project with this id.
-fn named<'s>(
-    store: &'s ItemStore,
-    kind: Option<ItemKind>,
-    wanted: &str,
-    given: &Given<'_>,
-) -> Result<&'s Item, ItemStepError> {
-    super::load::find(store, kind, wanted, Scope::Only(Layer::Project), given).map_err(|err| match err {
-        ItemStepError::Wrong { .. } | ItemStepError::Lookup(LookupError::NotFound { .. }) => {
-            let elsewhere = super::load::find(store, kind, wanted, Scope::All, given);
-            match elsewhere {
-                Ok(item) => ItemStepError::NotOfTheProject { name: item.id.to_string(), layer: item.layer },
-                Err(other) => other,
+impl Signed {
+    /// Says anew how many of each there are.
+    fn tell(&mut self) {
+        let (signed, unchanged, failed) = (self.signed.len(), self.unchanged.len(), self.failed.len());
+        let all = signed + unchanged + failed;
+        let items = if all == 1 { "item" } else { "items" };
+        self.message = format!("signed {signed} of {all} {items}");
+        for (count, words) in [(unchanged, "unchanged"), (failed, "cannot be signed")] {
+            if count > 0 {
+                self.message = format!("{}, {count} {words}", self.message);
             }
         }
-        other => other,
-    })
-}
-
-/// The items of the project that a pattern means, and those of its files that hold none.
-fn matching<'s>(
-    store: &'s ItemStore,
-    kind: Option<ItemKind>,
-    pattern: &str,
-    given: &Given<'_>,
-) -> Result<(Vec<&'s Item>, Vec<Value>), ItemStepError> {
-    // `ops/*` means what is below `ops/`, in folders of it as well.
-    let glob = GlobBuilder::new(pattern).literal_separator(false).build();
-    let glob =
-        glob.map_err(|err| given.wrong("item_id", format!("is not a pattern: {}", err.kind())))?.compile_matcher();
-    let is_wanted = |of: ItemKind| kind.is_none_or(|kind| kind == of);
-    let items: Vec<&Item> = store
-        .items()
-        .iter()
-        .filter(|item| item.layer == Layer::Project && is_wanted(item.kind()))
-        .filter(|item| matches(&glob, &item.category, item.id.as_str()))
-        .collect();
-    let known: BTreeSet<&Path> = items.iter().map(|item| item.file.as_path()).collect();
-    let root = store.roots().project.clone().unwrap_or_default();
-    let broken: Vec<Value> = store
-        .broken()
-        .filter(|(of, file)| is_wanted(*of) && !known.contains(file))
-        .filter_map(|(of, file)| {
-            let inside = file.strip_prefix(root.join(ITEMS)).ok()?.components().skip(1).collect::<PathBuf>();
-            let name = inside.file_stem()?.to_str()?;
-            let category = inside.parent().map(shown).unwrap_or_default();
-            matches(&glob, &category, name).then(|| {
-                json!({
-                    "name": name,
-                    "item_type": of,
-                    "path": shown(&store.roots().display(file)),
-                    "error": "it cannot be read as an item",
-                    "suggestion": "`piton validate` says why",
-                })
-            })
-        })
-        .collect();
-    if items.is_empty() && broken.is_empty() {
-        return Err(ItemStepError::NothingMatches(pattern.to_owned()));
+        let mut all = self.signed.iter().chain(&self.unchanged);
+        self.tool = match (all.next(), all.next(), self.failed.is_empty()) {
+            (Some(item), None, true) if item.item_type == ItemKind::Tool => Some(SignedTool {
+                tool_id: item.name.clone(),
+                action: "sign",
+                status: "signed",
+                signature: format!("kiwi-mcp:validated:{}:{}", item.time, item.hash),
+                hash: item.hash.clone(),
+            }),
+            _ => None,
+        };
     }
-    Ok((items, broken))
 }
 
-fn matches(glob: &GlobMatcher, category: &str, id: &str) -> bool {
-    glob.is_match(id) || !category.is_empty() && glob.is_match(format!("{category}/{id}"))
+fn add_writes(writes: &mut Vec<Write>, stamped: Stamped, top: &Path, home: Home) {
+    let place = |file: PathBuf| file.strip_prefix(top).map(Path::to_path_buf).unwrap_or(file);
+    match stamped.tidied {
+        // Others use that name for signatures of their own.
+        Tidied::Removed(file) if stamp::holds_stamp(&file) => {
+            writes.push(Write { home, path: place(file), content: None, access: Access::Plain });
+        }
+        Tidied::Rewritten(file, content) => writes.push(Write::text(home, place(file), content)),
+        Tidied::Removed(_) | Tidied::Nothing => {}
+    }
+    writes.push(Write::text(home, place(stamped.file), stamped.content));
+}
+
+/// The folder with the `.ai/` of somebody, without links.
+fn top(ctx: &Context, home: Home) -> Result<&Path, ItemStepError> {
+    match home {
+        Home::Project => Ok(&ctx.root),
+        Home::User => ctx.home.as_deref().ok_or(ItemStepError::NoHome),
+    }
 }
 
 /// Stamps an item that deserves it.
-fn stamped(ctx: &Context, store: &ItemStore, item: &Item, time: &str) -> Result<Stamped, Refusal> {
+fn stamped(ctx: &Context, store: &ItemStore, item: &Item, home: Home, time: &str) -> Result<Stamped, Refusal> {
     if let Some(error) = first_error(store, item) {
         return Err(Refusal { reason: format!("{}: {}", error.code, error.message), hint: error.suggestion });
     }
-    let file = real_file(ctx, item)?;
+    let file = real_file(ctx, item, home)?;
     let mut findings = Findings::new(&store.roots().display(&file), Strength::Lenient);
     let Some(source) = SourceFile::load(&file, MAX_TEXT, &mut findings) else {
         let reason = findings.into_vec().pop().map_or_else(|| "it cannot be read".to_owned(), |found| found.message);
@@ -186,11 +238,19 @@ fn first_error(store: &ItemStore, item: &Item) -> Option<Finding> {
 }
 
 /// The file of an item without links on the way; what a link leads out of `.ai/` to is not written.
-fn real_file(ctx: &Context, item: &Item) -> Result<PathBuf, Refusal> {
+fn real_file(ctx: &Context, item: &Item, home: Home) -> Result<PathBuf, Refusal> {
     let refusal = |reason: String| Refusal { reason, hint: Some("replace the link by what it leads to".to_owned()) };
     let real = |path: &Path| fs::canonicalize(path).map_err(|err| refusal(format!("its file cannot be found: {err}")));
     let file = real(&item.file)?;
-    if !file.starts_with(ctx.root.join(ITEMS)) {
+    let items = top(ctx, home).map_err(|err| refusal(err.to_string()))?.join(ITEMS);
+    // People keep their own items elsewhere and link to them as a whole; a project is what was cloned.
+    if home == Home::User {
+        return match item.file.strip_prefix(&items) {
+            Ok(inside) if real(&items)?.join(inside) == file => Ok(item.file.clone()),
+            _ => Err(refusal("a link lies on the way to it".to_owned())),
+        };
+    }
+    if !file.starts_with(items) {
         return Err(refusal("a link leads out of `.ai/`".to_owned()));
     }
     // Writing the manifest would put a file in the place of the link.
@@ -200,11 +260,4 @@ fn real_file(ctx: &Context, item: &Item) -> Result<PathBuf, Refusal> {
         return Err(refusal("its manifest is a link".to_owned()));
     }
     Ok(file)
-}
-
-fn with(mut entry: Value, rest: Value) -> Value {
-    if let (Value::Object(entry), Value::Object(rest)) = (&mut entry, rest) {
-        entry.extend(rest);
-    }
-    entry
 }

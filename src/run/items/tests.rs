@@ -3,10 +3,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use serde_json::json;
+
 use super::*;
 use crate::context::Environment;
 use crate::item::finding::Strength;
 use crate::item::signature::Integrity;
+use crate::item::store::ItemKind;
 
 const KNOWLEDGE: &str =
     "---\nid: facts\ntitle: Facts\nversion: 1.0.0\nentry_type: reference\ncategory: ops\ntags: []\n---\nText\n";
@@ -71,13 +74,14 @@ impl Project {
 
     fn plan(&self, verb: &str, parameters: Value) -> Result<ItemEffect, ItemStepError> {
         let Value::Object(parameters) = parameters else { panic!("an object") };
+        let verb = Verb::find(verb).ok_or_else(|| ItemStepError::UnknownVerb(verb.to_owned()))?;
         carry_out(&self.ctx(), &self.store(), verb, &parameters)
     }
 
     fn carry_out(&self, verb: &str, parameters: Value) -> Value {
         let effect = self.plan(verb, parameters).unwrap();
         apply(&self.ctx(), &effect.writes).unwrap();
-        effect.result
+        json!(effect.answer)
     }
 
     fn refusal(&self, verb: &str, parameters: Value) -> String {
@@ -107,7 +111,7 @@ fn search_and_load_change_nothing() {
             "results": [{
                 "name": "count", "description": "Counts", "source": "project",
                 "path": ".ai/tools/text/count/tool.yaml", "score": 1.0, "tool_type": "python",
-                "item_type": "tool", "category": "text",
+                "item_type": "tool", "category": "text", "date": found["results"][0]["date"],
             }],
             "total": 1, "query": "count", "source": "local",
         })
@@ -148,7 +152,7 @@ fn a_pattern_means_a_category_an_id_or_everything() {
     let project = Project::full();
     let signed = |pattern: &str, kind: &str| {
         let effect = project.plan("sign", json!({"item_id": pattern, "item_type": kind})).unwrap();
-        names(&effect.result["signed"]).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        names(&json!(effect.answer)["signed"]).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(signed("text/*", "any"), ["count"]);
     assert_eq!(signed("*", "knowledge"), ["facts"]);
@@ -157,7 +161,7 @@ fn a_pattern_means_a_category_an_id_or_everything() {
     assert_eq!(project.refusal("sign", json!({"item_id": "no/*"})), "NOT_FOUND: no item of the project matches `no/*`");
     assert_eq!(
         project.refusal("sign", json!({"item_id": "a[", "item_type": "tool"})),
-        "INVALID_PARAMETER: `item_id` of `<sign>` is not a pattern: unclosed character class; missing ']'"
+        "INVALID_PARAMETER: `item_id` of `sign` is not a pattern: unclosed character class; missing ']'"
     );
 }
 
@@ -220,7 +224,7 @@ fn a_migrated_script_is_a_tool_that_can_be_signed() {
     );
     assert_eq!(
         project.refusal("migrate", json!({"item_id": "walk", "item_type": "directive"})),
-        "INVALID_PARAMETER: `item_type` of `<migrate>` must be `tool`: only scripts are migrated"
+        "INVALID_PARAMETER: `item_type` of `migrate` must be `tool`: only scripts are migrated"
     );
 }
 
@@ -254,8 +258,13 @@ fn a_copy_is_stamped_and_replaces_nothing_by_itself() {
     assert!(matches!(copy.integrity, Integrity::Valid { .. }), "{:?}", copy.integrity);
     assert!(!project.path("home/.ai/tools/text/count/stale.py").exists());
     assert_eq!(project.read("home/.ai/tools/text/count/main.py"), "def main(a): pass\n");
-    // Onto itself is a look at it.
-    assert_eq!(project.plan("load", json!({"item_id": "count", "destination": "project"})).unwrap().writes, vec![]);
+    // Onto itself is a look at it; where it comes from elsewhere as well, that is meant.
+    let onto_itself = json!({"item_id": "count", "source": "project", "destination": "project"});
+    assert_eq!(project.plan("load", onto_itself).unwrap().writes, vec![]);
+    assert_eq!(
+        project.refusal("load", json!({"item_id": "count", "destination": "project"})),
+        "ITEM_EXISTS: `.ai/tools/text/count` exists already"
+    );
 }
 
 #[test]
@@ -276,7 +285,7 @@ fn what_cannot_be_loaded_or_copied_is_refused() {
     let project = Project::full();
     assert_eq!(
         project.refusal("load", json!({"item_id": "count", "source": "user"})),
-        "INVALID_PARAMETER: `source` of `<load>` leaves `count` out, which comes from the project layer"
+        "INVALID_PARAMETER: `source` of `load` leaves `count` out, which comes from the project layer"
     );
     assert_eq!(
         project.refusal("load", json!({"item_id": "subprocess", "destination": "user"})),
@@ -298,8 +307,8 @@ fn what_cannot_be_loaded_or_copied_is_refused() {
 #[test]
 fn wrong_parameters_are_named() {
     let project = Project::full();
-    assert_eq!(project.refusal("search", json!({})), "MISSING_PARAMETER: `<search>` needs `query`");
-    assert_eq!(project.refusal("search", json!({"query": "  "})), "MISSING_PARAMETER: `<search>` needs `query`");
+    assert_eq!(project.refusal("search", json!({})), "MISSING_PARAMETER: `search` needs `query`");
+    assert_eq!(project.refusal("search", json!({"query": "  "})), "MISSING_PARAMETER: `search` needs `query`");
     let err = project.plan("search", json!({"query": "x", "limt": 3})).unwrap_err();
     assert_eq!((err.code(), err.hint().as_deref()), ("UNKNOWN_PARAMETER", Some("did you mean `limit`?")));
     for (name, value) in [
@@ -308,12 +317,12 @@ fn wrong_parameters_are_named() {
         ("item_type", json!("tools")),
         ("source", json!("registry")),
         ("source", json!("nowhere")),
-        ("sort_by", json!("date")),
+        ("sort_by", json!("size")),
         ("tags", json!([1])),
         ("project_path", json!("/")),
     ] {
         let refusal = project.refusal("search", json!({"query": "x", name: value}));
-        assert!(refusal.starts_with(&format!("INVALID_PARAMETER: `{name}` of `<search>` ")), "{refusal}");
+        assert!(refusal.starts_with(&format!("INVALID_PARAMETER: `{name}` of `search` ")), "{refusal}");
     }
     assert_eq!(project.plan("burn", json!({})).unwrap_err().code(), "UNKNOWN_VERB");
     project.carry_out("search", json!({"query": "x", "project_path": ".", "category": null}));
@@ -349,4 +358,84 @@ fn nothing_is_written_through_a_link_or_outside_of_the_items() {
         project.refusal("sign", json!({"item_id": "inside"})),
         "NOT_STAMPABLE: `inside` cannot be signed: a link leads out of `.ai/`"
     );
+}
+
+#[test]
+fn what_was_written_before_a_failure_is_put_back() {
+    let project = Project::full();
+    project.write("project/.ai/tools/taken", "a file where a folder is needed");
+    fs::set_permissions(project.path("project/.ai/tools/greet.sh"), fs::Permissions::from_mode(0o754)).unwrap();
+    let before = project.files();
+    let write = |path: &str, content: Option<&str>| Write {
+        home: Home::Project,
+        path: path.into(),
+        content: content.map(|text| text.as_bytes().to_vec()),
+        access: Access::Plain,
+    };
+    let writes = [
+        write(".ai/tools/new.sh", Some("new")),
+        write(".ai/tools/greet.sh", Some("other")),
+        write(".ai/knowledge/ops/facts.md", None),
+        write(".ai/tools/taken/tool.yaml", Some("never")),
+    ];
+    let err = apply(&project.ctx(), &writes).unwrap_err();
+    assert_eq!(err.code(), "UNWRITABLE_FILE");
+    assert_eq!(project.files(), before);
+    let mode = fs::metadata(project.path("project/.ai/tools/greet.sh")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o754);
+}
+
+#[test]
+fn content_that_somebody_wrote_is_read_before_it_is_written() {
+    let project = Project::full();
+    for (parameters, path) in [
+        (
+            json!({"item_id": "wrote", "tool_type": "bash", "content": SCRIPT.replace("greet", "wrote")}),
+            "tools/wrote.sh",
+        ),
+        (
+            json!({"item_id": "new/listed", "tool_type": "cli", "content": JSON.replace("plain", "listed")}),
+            "tools/new/listed.json",
+        ),
+        (
+            json!({"item_id": "run", "item_type": "directive", "content": DIRECTIVE.replace("walk", "run")}),
+            "directives/run.md",
+        ),
+        (
+            json!({"item_id": "more", "item_type": "knowledge", "content": KNOWLEDGE.replace("facts", "more")}),
+            "knowledge/more.md",
+        ),
+        (
+            json!({"item_id": "made", "fields": {"tool_type": "cli", "category": "x", "description": "d"}}),
+            "tools/x/made.yaml",
+        ),
+    ] {
+        let created = project.carry_out("create", parameters);
+        assert_eq!(created["path"], json!(format!(".ai/{path}")), "{created:#}");
+        assert!(project.path(&format!("project/.ai/{path}")).is_file());
+    }
+    let before = project.files();
+    for (parameters, refusal) in [
+        (
+            json!({"item_id": "other", "tool_type": "bash", "content": SCRIPT}),
+            "NAME_MISMATCH: it is not valid: it calls itself `greet`, not `other`",
+        ),
+        (
+            json!({"item_id": "text", "tool_type": "bash", "content": "echo\n"}),
+            "MISSING_METADATA: it is not valid: Invalid metadata: the script says nothing about itself",
+        ),
+        (json!({"item_id": "bad", "item_type": "directive", "content": "# no\n"}), "NO_DIRECTIVE: "),
+        (
+            json!({"item_id": "counted", "tool_type": "python", "content": MANIFEST.replace("count", "counted")}),
+            "MISSING_ENTRYPOINT: it is not valid: Entrypoint 'main.py' not found",
+        ),
+        (json!({"item_id": "x", "tool_type": "cli", "layout": "round"}), "INVALID_PARAMETER: "),
+        (json!({"item_id": "tool", "tool_type": "cli", "layout": "file"}), "INVALID_PARAMETER: "),
+        (json!({"item_id": "count"}), "ITEM_EXISTS: tool `count` exists already at `.ai/tools/text/count/tool.yaml`"),
+        (json!({"item_id": "legacy"}), "ITEM_EXISTS: tool `legacy` exists already at `.ai/scripts/old/legacy.py`"),
+    ] {
+        let said = project.refusal("create", parameters);
+        assert!(said.starts_with(refusal), "{said}");
+    }
+    assert_eq!(project.files(), before);
 }

@@ -1,4 +1,4 @@
-//! Writing what an item step came to.
+//! Writing what was planned for items: all of it, or nothing.
 //!
 //! Every folder on the way is opened without following links, so that nothing outside of `.ai/` is ever
 //! reached; each file appears whole, under its own name, by a rename. The user's `~/.ai` itself may
@@ -6,31 +6,47 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
 use rustix::fs::{self as system, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Home, ItemStepError, Write};
+use super::{Access, Home, ItemStepError, Write};
 use crate::context::{Context, ITEMS};
+use crate::failpoint::{fail, failpoint};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const NEW_FILE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A file on its way; always the same name, so that what a death left is gone with the next write there.
-const UNFINISHED: &str = ".piton-unfinished.tmp";
+/// The beginning of the name of a file on its way. It lies in `.ai` itself, where nobody looks for items and no stamp
+/// covers what a death leaves.
+const UNFINISHED: &str = ".unfinished-";
 
-/// Writes and removes files, in order; stops at the first that cannot be.
+/// Writes and removes files, in order. At the first that cannot be, those before it are put back: not everything
+/// that is written here is covered by a snapshot.
 pub(in crate::run) fn apply(ctx: &Context, writes: &[Write]) -> Result<(), ItemStepError> {
+    let mut replaced = Vec::new();
     for write in writes {
-        let names = names(&write.path).ok_or_else(|| ItemStepError::Outside(write.path.clone()))?;
-        one(ctx, write, &names).map_err(|errno| match errno {
-            Failure::NoHome => ItemStepError::NoHome,
-            Failure::System(source) => ItemStepError::Unwritable { path: write.path.clone(), source },
-        })?;
+        match fail("item-write").map_err(Failure::System).and_then(|()| one(ctx, write)) {
+            Ok(old) => {
+                replaced.push(old);
+                failpoint("item-written");
+            }
+            Err(failure) => {
+                // The failure that led here is what is reported.
+                for old in replaced.iter().rev().flatten() {
+                    let _ = one(ctx, old);
+                }
+                return Err(match failure {
+                    Failure::NoHome => ItemStepError::NoHome,
+                    Failure::Outside => ItemStepError::Outside(write.path.clone()),
+                    Failure::System(source) => ItemStepError::Unwritable { path: write.path.clone(), source },
+                });
+            }
+        }
     }
     Ok(())
 }
@@ -38,6 +54,7 @@ pub(in crate::run) fn apply(ctx: &Context, writes: &[Write]) -> Result<(), ItemS
 /// Why a file was not written.
 enum Failure {
     NoHome,
+    Outside,
     System(io::Error),
 }
 
@@ -59,13 +76,16 @@ fn names(path: &Path) -> Option<Vec<&OsStr>> {
     names.filter(|names| names.len() > 1 && names.first() == Some(&OsStr::new(ITEMS)))
 }
 
-fn one(ctx: &Context, write: &Write, names: &[&OsStr]) -> Result<(), Failure> {
-    let Some((name, folders)) = names.split_last() else { return Ok(()) };
+/// Writes or removes a file; returns what undoes that, if there is anything to undo.
+fn one(ctx: &Context, write: &Write) -> Result<Option<Write>, Failure> {
+    let names = names(&write.path).ok_or(Failure::Outside)?;
+    let (name, folders) = names.split_last().ok_or(Failure::Outside)?;
     let (top, is_linked) = match write.home {
         Home::Project => (&ctx.root, OFlags::NOFOLLOW),
         Home::User => (ctx.home.as_ref().ok_or(Failure::NoHome)?, OFlags::empty()),
     };
     let mut folder = system::open(top.as_path(), FOLDER, Mode::empty())?;
+    let mut items = None;
     for (depth, part) in folders.iter().enumerate() {
         let flags = FOLDER | if depth == 0 { is_linked } else { OFlags::NOFOLLOW };
         folder = match system::openat(&folder, *part, flags, Mode::empty()) {
@@ -77,36 +97,96 @@ fn one(ctx: &Context, write: &Write, names: &[&OsStr]) -> Result<(), Failure> {
                 system::openat(&folder, *part, flags, Mode::empty())?
             }
             // What lies in a folder that does not exist is removed already.
-            Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::NOENT) => return Ok(None),
             opened => opened?,
         };
+        if items.is_none() {
+            items = Some(folder.try_clone().map_err(Failure::System)?);
+        }
     }
+    let old = present(&folder, name)?;
     match &write.content {
-        Some(content) => replace(&folder, name, content, write.executable),
+        Some(content) => {
+            let draft = (items.as_ref().unwrap_or(&folder), format!("{UNFINISHED}{:032x}.tmp", ctx.random_bits()));
+            replace(&folder, name, content, write.access, &draft)?;
+        }
         None => match system::unlinkat(&folder, *name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(errno.into()),
+            Ok(()) => remove_empty(top, folders, is_linked),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
         },
+    }
+    let (content, access) = old.map_or((None, Access::Plain), |(content, access)| (Some(content), access));
+    Ok(Some(Write { content, access, ..write.clone() }))
+}
+
+/// Removes the folders that a removed file leaves empty, as git does; never `.ai` itself.
+fn remove_empty(top: &Path, folders: &[&OsStr], is_linked: OFlags) {
+    for end in (1..folders.len()).rev() {
+        let Some((name, way)) = folders.get(..=end).and_then(|folders| folders.split_last()) else { return };
+        let Ok(mut folder) = system::open(top, FOLDER, Mode::empty()) else { return };
+        for (depth, part) in way.iter().enumerate() {
+            let flags = FOLDER | if depth == 0 { is_linked } else { OFlags::NOFOLLOW };
+            let Ok(next) = system::openat(&folder, *part, flags, Mode::empty()) else { return };
+            folder = next;
+        }
+        // One that is not empty stays, and so do those above it.
+        if system::unlinkat(&folder, *name, AtFlags::REMOVEDIR).is_err() {
+            return;
+        }
     }
 }
 
-fn replace(folder: &OwnedFd, name: &OsStr, content: &[u8], executable: bool) -> Result<(), Failure> {
+/// What a file holds now, and who may do what with it; a link counts as nothing.
+fn present(folder: &OwnedFd, name: &OsStr) -> Result<Option<(Vec<u8>, Access)>, Failure> {
+    match system::openat(
+        folder,
+        name,
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
+        Ok(file) => {
+            let found = system::fstat(&file)?;
+            if !system::FileType::from_raw_mode(found.st_mode).is_file() {
+                return Ok(None);
+            }
+            let mut content = Vec::new();
+            File::from(file).read_to_end(&mut content).map_err(Failure::System)?;
+            Ok(Some((content, Access::Exactly(found.st_mode & 0o777))))
+        }
+        Err(Errno::NOENT | Errno::LOOP | Errno::ACCESS) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Writes a file under another name and puts it in its place, so that it is there as a whole or not at all.
+fn replace(
+    folder: &OwnedFd,
+    name: &OsStr,
+    content: &[u8],
+    access: Access,
+    (place, draft): &(&OwnedFd, String),
+) -> Result<(), Failure> {
     let present = system::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok();
     let present = present.filter(|found| system::FileType::from_raw_mode(found.st_mode).is_file());
-    let mode = Mode::from_raw_mode(if executable { 0o777 } else { 0o666 });
-    // One that is there is from a process that was killed: the lock of the worktree lets in one at a time.
-    let _ = system::unlinkat(folder, UNFINISHED, AtFlags::empty());
-    let mut file = File::from(system::openat(folder, UNFINISHED, NEW_FILE, mode)?);
+    let exactly = match (present, access) {
+        (Some(found), _) => Some(found.st_mode & 0o7777),
+        (None, Access::Exactly(mode)) => Some(mode),
+        (None, Access::Plain | Access::Executable) => None,
+    };
+    let mode = Mode::from_raw_mode(if access == Access::Executable { 0o777 } else { 0o666 });
+    let mut file = File::from(system::openat(place, draft.as_str(), NEW_FILE, mode)?);
     let mut finish = || {
         file.write_all(content)?;
-        if let Some(found) = present {
-            system::fchmod(&file, Mode::from_raw_mode(found.st_mode & 0o7777))?;
+        if let Some(mode) = exactly {
+            system::fchmod(&file, Mode::from_raw_mode(mode))?;
         }
         file.sync_all()?;
-        Ok(system::renameat(folder, UNFINISHED, folder, name)?)
+        failpoint("item-drafted");
+        Ok(system::renameat(place, draft.as_str(), folder, name)?)
     };
     finish().map_err(|err| {
-        let _ = system::unlinkat(folder, UNFINISHED, AtFlags::empty());
+        let _ = system::unlinkat(place, draft.as_str(), AtFlags::empty());
         Failure::System(err)
     })
 }

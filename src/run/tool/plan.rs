@@ -16,12 +16,13 @@ use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess}
 use crate::item::directive::Directive;
 use crate::item::finding::{Finding, Severity};
 use crate::item::signature::Integrity;
-use crate::item::store::{ItemKind, ItemStore, Layer};
+use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::tool::Isolation;
 use crate::journal::RunId;
 use crate::journal::event::ToolCall;
 use crate::journal::summary::ErrorSummary;
 use crate::policy::{self, Authority, Caller, Denial, Permission, WriteRules};
+use crate::run::author::{self, AuthorError, SignedBy};
 use crate::run::error::RunError;
 use crate::run::settle::Declared;
 
@@ -62,6 +63,9 @@ pub struct ToolPlan {
     /// Where items that are not signed come from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsigned: Vec<PathBuf>,
+    /// Who signed the others, where `signature.require` asks for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub authors: Vec<SignedBy>,
     #[serde(skip)]
     writes: WriteRules,
     #[serde(skip)]
@@ -87,7 +91,7 @@ pub fn plan(
         environment: ctx.environment.variables().clone(),
     };
     let invocation = lower(store, item, &call, &around)?;
-    let unsigned = judge_signatures(ctx, &invocation)?;
+    let (unsigned, authors) = judge_signatures(ctx, store, &invocation)?;
     let verdict = policy::judge(authority, &invocation);
     let writes = WriteRules::of(authority, &invocation);
     if verdict.denials.is_empty() {
@@ -101,6 +105,7 @@ pub fn plan(
         isolation,
         degraded,
         unsigned,
+        authors,
         writes,
         strict: request.strict,
     })
@@ -139,6 +144,7 @@ impl ToolPlan {
             permissions: self.permissions.clone(),
             isolation: self.isolation.as_str().to_owned(),
             degraded: self.degraded.clone(),
+            authors: self.authors.clone(),
         }
     }
 
@@ -203,23 +209,30 @@ fn redacted_as(name: &str, text: &str) -> String {
     inner.map_or_else(|| redacted(text), str::to_owned)
 }
 
-/// Refuses what the signature policy does not let run; returns the items that have no stamp.
-fn judge_signatures(ctx: &Context, invocation: &Invocation) -> Result<Vec<PathBuf>, RunError> {
+/// Refuses what the signature policy does not let run; returns the items that have no stamp, and who signed the others.
+fn judge_signatures(
+    ctx: &Context,
+    store: &ItemStore,
+    invocation: &Invocation,
+) -> Result<(Vec<PathBuf>, Vec<SignedBy>), RunError> {
     let own = invocation.chain.iter().filter(|link| link.layer != Layer::Builtin);
     let unsigned: Vec<PathBuf> = own
+        .clone()
         .filter(|link| !matches!(link.signature, Integrity::Valid { .. }))
         .map(|link| ctx.shown_path(&link.file))
         .collect();
-    match ctx.config.signature_requirement() {
-        SignatureRequirement::None => Ok(unsigned),
-        SignatureRequirement::Integrity if unsigned.is_empty() => Ok(unsigned),
-        SignatureRequirement::Integrity => Err(RunError::Unsigned(unsigned)),
-        // Until authors can be checked nothing has one.
-        SignatureRequirement::Author => {
-            let own = invocation.chain.iter().filter(|link| link.layer != Layer::Builtin);
-            Err(RunError::Unsigned(own.map(|link| ctx.shown_path(&link.file)).collect()))
-        }
+    let is_link = |item: &&Item| {
+        let file = store.roots().display(&item.file);
+        item.kind() == ItemKind::Tool && own.clone().any(|link| link.file == file)
+    };
+    let links: Vec<&Item> = store.items().iter().filter(is_link).collect();
+    // Every link has an item; should one have none, nobody can have judged it.
+    if links.len() < own.clone().count() && ctx.config.signature_requirement() != SignatureRequirement::None {
+        return Err(AuthorError::Unsigned(own.map(|link| ctx.shown_path(&link.file)).collect()).into());
     }
+    let signed = author::demand(ctx, links)?;
+    author::demand_borrowed(ctx, invocation)?;
+    Ok((unsigned, signed))
 }
 
 /// Everything that is missing, at once.

@@ -173,6 +173,7 @@ fn g58_a_sparse_terabyte() {
     error FILE_TOO_LARGE .ai/config.yaml:1:1 larger than 256 KiB
     error FILE_TOO_LARGE .ai/directives/d.md:1:1 larger than 1024 KiB
     error UNREADABLE_FILE .ai/tools/s/tool.yaml:1:1 cannot read every file of the tool: the files of the tool hold more than 64 MiB
+    error INVALID_STAMP .ai/tools/s/tool.yaml:1:1 not every file that the stamp covers can be read
     error FILE_TOO_LARGE .ai/tools/t.py:1:1 larger than 1024 KiB
     ");
 }

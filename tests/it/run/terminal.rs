@@ -23,12 +23,12 @@ const TERMINAL: &str = "import json, os, sys\n\
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n\
     sys.stdout.write(seen)\nsys.exit(status)";
 
-struct Session {
-    status: Option<i32>,
-    seen: String,
+pub(crate) struct Session {
+    pub(crate) status: Option<i32>,
+    pub(crate) seen: String,
 }
 
-fn at_a_terminal(project: &TestProject, talk: &serde_json::Value, arguments: &[&str]) -> Session {
+pub(crate) fn at_a_terminal(project: &TestProject, talk: &serde_json::Value, arguments: &[&str]) -> Session {
     let talk = talk.to_string();
     let mut command = project.command_under("python3", ["-I", "-c", TERMINAL, &talk]);
     let output = command.args(arguments).output().expect("python3 starts");

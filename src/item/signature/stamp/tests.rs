@@ -3,7 +3,7 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::*;
-use crate::item::signature::{Integrity, check, check_detached, check_folder, check_folder_detached};
+use crate::item::signature::{Integrity, author_file, check, check_detached, check_folder, check_folder_detached};
 
 const TIME: &str = "2026-01-28T12:00:00Z";
 const LATER: &str = "2026-02-03T04:05:06Z";
@@ -13,8 +13,8 @@ fn stamped(ending: &str, raw: &str, time: &str) -> String {
     stamp_file(Path::new(&format!("item.{ending}")), raw, time).unwrap().content
 }
 
-fn is_valid(text: &str) -> bool {
-    matches!(check(text), Integrity::Valid { .. })
+fn is_valid(ending: &str, text: &str) -> bool {
+    matches!(check(Path::new(&format!("item.{ending}")), text), Integrity::Valid { .. })
 }
 
 #[test]
@@ -33,9 +33,9 @@ fn shebangs_marks_and_line_ends_stay_where_they_are() {
     assert_eq!(stamped("py", "x = 1\r\ny = 2\r\n", TIME).matches("\r\n").count(), 3);
     // Nothing could follow a shebang that does not end.
     let text = stamped("sh", "#!/bin/sh", TIME);
-    assert!(text.starts_with("#!/bin/sh\n# kiwi-mcp") && is_valid(&text), "{text}");
+    assert!(text.starts_with("#!/bin/sh\n# kiwi-mcp") && is_valid("sh", &text), "{text}");
     let text = stamped("sh", "#!/bin/sh\r", TIME);
-    assert!(text.starts_with("#!/bin/sh\r\n# kiwi-mcp") && text.ends_with("\r\n") && is_valid(&text), "{text:?}");
+    assert!(text.starts_with("#!/bin/sh\r\n# kiwi-mcp") && text.ends_with("\r\n") && is_valid("sh", &text), "{text:?}");
 }
 
 #[test]
@@ -55,12 +55,27 @@ fn an_older_stamp_is_replaced_whoever_wrote_it() {
 }
 
 #[test]
-fn what_no_comment_can_precede_is_refused() {
-    let message = |name: &str, text: &str| stamp_file(Path::new(name), text, TIME).unwrap_err().to_string();
-    assert_eq!(message("a.php", "<?php\n"), "a `.php` file has no place for a stamp");
-    assert_eq!(message("a.what", "x"), "a `.what` file has no place for a stamp");
-    assert_eq!(message("a", "x"), "a file without an ending has no place for a stamp");
-    assert!(is_valid(&stamp_file(Path::new("a"), "#!/usr/bin/env thing\n", TIME).unwrap().content));
+fn what_no_comment_can_precede_is_stamped_beside_the_file() {
+    for (name, text) in [("a.php", "<?php\n"), ("a.what", "x"), ("a", "x"), ("b.php", "#!/usr/bin/env php\n<?php\n")] {
+        let stamp = stamp_file(Path::new(name), text, TIME).unwrap();
+        assert_eq!((stamp.file, stamp.tidied), (PathBuf::from(format!("{name}.sig")), Tidied::Nothing));
+        assert!(matches!(check_detached(&stamp.content, text), Integrity::Valid { .. }), "{name}");
+    }
+    assert!(is_valid("thing", &stamp_file(Path::new("a"), "#!/usr/bin/env thing\n", TIME).unwrap().content));
+}
+
+#[test]
+fn there_is_one_stamp_and_not_two() {
+    let inside = stamp_file(Path::new("a.py"), "x\n", TIME).unwrap();
+    assert_eq!(inside.tidied, Tidied::Removed("a.py.sig".into()));
+    let old = "# kiwi-mcp:validated:2025-01-01T00:00:00Z:0123456789ab\n<?php\n";
+    let beside = stamp_file(Path::new("a.php"), old, TIME).unwrap();
+    assert_eq!(beside.tidied, Tidied::Rewritten("a.php".into(), "<?php\n".to_owned()));
+    assert!(matches!(check_detached(&beside.content, "<?php\n"), Integrity::Valid { .. }));
+    // In JSON such a line is a part of the data.
+    let data = "{\n\"kiwi-mcp:validated:x\": 1}\n";
+    let json = stamp_file(Path::new("a.json"), data, TIME).unwrap();
+    assert_eq!((json.hash, json.tidied), (hash_of(data), Tidied::Nothing));
 }
 
 #[test]
@@ -84,11 +99,9 @@ fn the_stamp_of_a_folder_covers_every_file_in_either_form() {
         };
         let checked = || {
             let raw = fs::read_to_string(&manifest).unwrap();
-            match detached_file(&manifest) {
-                None => check_folder(folder.path(), &manifest, &raw).unwrap(),
-                Some(file) => {
-                    check_folder_detached(folder.path(), &manifest, &fs::read_to_string(file).unwrap(), &raw).unwrap()
-                }
+            match fs::read_to_string(detached_file(&manifest)) {
+                Err(_) => check_folder(folder.path(), &manifest, &raw).unwrap(),
+                Ok(stamp) => check_folder_detached(folder.path(), &manifest, &stamp, &raw).unwrap(),
             }
         };
         let first = stamp(TIME);
@@ -96,6 +109,8 @@ fn the_stamp_of_a_folder_covers_every_file_in_either_form() {
         assert!(matches!(checked(), Integrity::Valid { time, .. } if time == TIME), "{name}");
         let second = stamp(LATER);
         assert_eq!(second.content, first.content.replace(TIME, LATER), "{name}");
+        fs::write(author_file(&manifest), "an author").unwrap();
+        assert!(matches!(checked(), Integrity::Valid { .. }), "{name}");
         fs::write(folder.path().join("main.py"), "x = 2\n").unwrap();
         assert!(matches!(checked(), Integrity::Mismatch { .. }), "{name}");
         fs::write(folder.path().join("main.py"), "x = 1\n").unwrap();
@@ -137,7 +152,7 @@ proptest! {
         at in any::<prop::sample::Index>(),
     ) {
         let text = stamped(ending, &raw, TIME);
-        prop_assert!(is_valid(&text), "{:?}", text);
+        prop_assert!(is_valid(ending, &text), "{:?}", text);
         // Stamping again changes the time, and only in the stamp.
         let hash = &stamp_file(Path::new(&format!("item.{ending}")), &raw, TIME).unwrap().hash;
         let later = text.replacen(&format!("{TIME}:{hash}"), &format!("{LATER}:{hash}"), 1);
@@ -145,7 +160,7 @@ proptest! {
         let places: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
         let at = places[at.index(places.len())];
         let longer = format!("{}y{}", &text[..at], &text[at..]);
-        prop_assert!(!is_valid(&longer), "{:?}", longer);
+        prop_assert!(!is_valid(ending, &longer), "{:?}", longer);
         // Everything but stamps is still there.
         let ended = |text: &str| unstamped(text).trim_end_matches(['\r', '\n']).to_owned();
         prop_assert_eq!(ended(&text), ended(&raw));

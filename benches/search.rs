@@ -1,0 +1,127 @@
+//! Searching many items: with nothing kept, with everything kept, beside `grep`.
+//!
+//! `cargo bench --bench search` prints medians and bests, of whole processes in turns and of calls in one
+//! process; beside the time on the wall that of all processors, which other work on the machine changes
+//! less. See `docs/BENCHMARKS.md`.
+
+#![expect(clippy::print_stdout, clippy::expect_used, reason = "a benchmark prints its figures and stops at a fault")]
+
+#[path = "../tests/it/forest.rs"]
+mod forest;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
+use piton::item::search::{Cache, Index, Query};
+use piton::item::store::Roots;
+
+const ITEMS: usize = 10_000;
+const SERVED: usize = 1_000;
+const ROUNDS: usize = 15;
+const CALLS: usize = 100;
+/// One word that few items have, as people ask.
+const WORDS: &str = "forecast 4210";
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (many, few) = (folder.path().join("many"), folder.path().join("few"));
+    forest::plant(&many, ITEMS);
+    forest::plant(&few, SERVED);
+    // What was written a moment ago is read again, for a good reason.
+    std::thread::sleep(Duration::from_secs(3));
+
+    println!("| what | wall ms (median) | wall ms (best) | CPU ms (median) | CPU ms (best) |");
+    println!("|---|---|---|---|---|");
+    processes(folder.path(), &many);
+    let program = Path::new(env!("CARGO_BIN_EXE_piton"));
+    let open = |root: &Path, cache: Option<&Path>| {
+        let roots = Roots { project: Some(root.to_path_buf()), user: None };
+        Index::open(roots, cache.map(|folder| Cache { folder, program }))
+    };
+    let query = Query { text: WORDS.to_owned(), ..Query::default() };
+    let cold = times(ROUNDS, || assert!(open(&many, None).search(&query).total > 0));
+    report(&format!("in process, {ITEMS} items, nothing kept"), &cold);
+    let cache = folder.path().join("in-process");
+    open(&many, Some(&cache));
+    let taken_up = times(CALLS, || assert!(open(&many, Some(&cache)).search(&query).total > 0));
+    report(&format!("in process, {ITEMS} items, taken up from disk"), &taken_up);
+    for (root, count) in [(&many, ITEMS), (&few, SERVED)] {
+        let mut index = open(root, Some(&cache));
+        let held = times(CALLS, || {
+            index.refresh();
+            assert!(index.search(&query).total > 0);
+        });
+        report(&format!("in process, {count} items, held in memory"), &held);
+        let search = times(CALLS, || assert!(index.search(&query).total > 0));
+        report(&format!("in process, {count} items, without a look at the disk"), &search);
+    }
+}
+
+/// Whole processes, in turns, so that the machine's moods meet all of them.
+fn processes(folder: &Path, root: &Path) {
+    let piton = Path::new(env!("CARGO_BIN_EXE_piton"));
+    let cache = folder.join("cache");
+    let items = root.join(".ai");
+    let (mut cold, mut warm, mut grep, mut start) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let search: Vec<&str> = ["search", "--format", "json"].into_iter().chain(WORDS.split(' ')).collect();
+    for _ in 0..ROUNDS {
+        fs::remove_dir_all(&cache).ok();
+        cold.push(run(piton, &search, root, &cache));
+        warm.push(run(piton, &search, root, &cache));
+        warm.push(run(piton, &search, root, &cache));
+        grep.push(run(Path::new("grep"), &["-rilE", "forecast|4210", &items.to_string_lossy()], root, &cache));
+        start.push(run(piton, &["--version"], root, &cache));
+    }
+    report(&format!("`piton search`, {ITEMS} items, nothing kept"), &cold);
+    report(&format!("`piton search`, {ITEMS} items, kept"), &warm);
+    report("`grep -rilE` over the same files", &grep);
+    report("`piton --version`", &start);
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures whole processes")]
+fn run(program: &Path, arguments: &[&str], folder: &Path, cache: &Path) -> Cost {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("XDG_CACHE_HOME", cache).env("HOME", cache.with_file_name("home"));
+    cost(UsageWho::RUSAGE_CHILDREN, || {
+        let status = command.status().expect("the program starts");
+        assert!(status.success(), "{} failed", program.display());
+    })
+}
+
+/// What something took, in milliseconds.
+struct Cost {
+    wall: f64,
+    cpu: f64,
+}
+
+fn cost(who: UsageWho, work: impl FnOnce()) -> Cost {
+    let used = || {
+        let usage = getrusage(who).expect("the system counts");
+        let millis = |time: TimeVal| Duration::from_micros(time.num_microseconds().unsigned_abs()).as_secs_f64() * 1e3;
+        millis(usage.user_time()) + millis(usage.system_time())
+    };
+    let (before, start) = (used(), Instant::now());
+    work();
+    let wall = start.elapsed().as_secs_f64() * 1e3;
+    Cost { wall, cpu: used() - before }
+}
+
+fn times(rounds: usize, mut round: impl FnMut()) -> Vec<Cost> {
+    round();
+    (0..rounds).map(|_| cost(UsageWho::RUSAGE_SELF, &mut round)).collect()
+}
+
+fn report(what: &str, costs: &[Cost]) {
+    let sorted = |value: fn(&Cost) -> f64| {
+        let mut values: Vec<f64> = costs.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        let at = |at: usize| values.get(at).copied().unwrap_or_default();
+        format!("{:.1} | {:.1}", at(values.len() / 2), at(0))
+    };
+    println!("| {what} | {} | {} |", sorted(|cost| cost.wall), sorted(|cost| cost.cpu));
+}

@@ -1,0 +1,169 @@
+//! `piton completions`: what a shell needs to complete command lines of piton.
+//!
+//! The script that a shell reads is a few lines: it asks piton itself, with [`VARIABLE`] set, so that
+//! it never grows old and knows the items and runs of the project. Which values an argument takes is known by its
+//! name in usage lines: a command that calls its argument `RUN` has it completed.
+
+use std::path::Path;
+
+use std::ffi::OsString;
+
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::Shells;
+
+use super::{Arguments, Format, Ui, Verbosity};
+use crate::audit::history::History;
+use crate::config::{ColorSetting, Key};
+use crate::context::{self, Context, Environment};
+use crate::error::{Error, ExitStatus};
+use crate::item::finding::Strength;
+use crate::item::store::{ItemKind, ItemStore};
+use crate::item::topic::TOPICS;
+use crate::run::session::open_repository;
+
+/// Says that a shell asks for completions, and which one.
+pub(super) const VARIABLE: &str = "PITON_COMPLETE";
+
+/// The most runs that are offered.
+const MOST_RUNS: usize = 50;
+
+/// Prints the completions of a shell.
+///
+/// Commands and options are completed, and the names of directives, tools, runs, settings and topics.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton completions bash > ~/.local/share/bash-completion/completions/piton
+  piton completions zsh > ~/.zsh/completions/_piton      In a folder of your `fpath`
+  piton completions fish > ~/.config/fish/completions/piton.fish
+  eval \"$(piton completions bash)\"                       For this shell only")]
+pub(super) struct CompletionsArguments {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Elvish,
+    Powershell,
+}
+
+impl Shell {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Zsh => "zsh",
+            Self::Fish => "fish",
+            Self::Elvish => "elvish",
+            Self::Powershell => "powershell",
+        }
+    }
+}
+
+pub(super) fn run(arguments: &CompletionsArguments, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let shells = Shells::builtins();
+    let name = arguments.shell.name();
+    let mut script = Vec::new();
+    if let Some(shell) = shells.completer(name) {
+        shell.write_registration(VARIABLE, "piton", "piton", "piton", &mut script)?;
+    }
+    if ui.format() == Format::Json {
+        ui.json(&serde_json::json!({"shell": name, "script": String::from_utf8_lossy(&script)}))?;
+    } else {
+        ui.contents(&script)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// Answers a shell that wants to complete a command line. Whatever goes wrong, it must not end up on the line.
+pub(super) fn answer(shell: &str, words: Vec<OsString>, environment: &Environment) -> ExitStatus {
+    let mut ui = Ui::new(Format::Human, Verbosity::Quiet, ColorSetting::Never, environment);
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(shell) else { return ExitStatus::Invalid };
+    let mut command = with_candidates(Arguments::command(), &[]);
+    command.build();
+    // The shell's own words follow a `--`.
+    let line = words.into_iter().skip_while(|word| word != "--").skip(1).collect();
+    let mut candidates = Vec::new();
+    let folder = environment.enter(None).ok();
+    let written = shell.write_complete(&mut command, line, folder.as_deref(), &mut candidates);
+    match written.and_then(|()| ui.contents(&candidates)).and_then(|()| ui.finish()) {
+        Ok(()) => ExitStatus::Success,
+        Err(_) => ExitStatus::Failure,
+    }
+}
+
+/// Says for every argument of a command, and of those below it, which values it takes.
+fn with_candidates(command: Command, above: &[String]) -> Command {
+    let mut path = above.to_vec();
+    path.push(command.get_name().to_owned());
+    let group = path.get(1).cloned().unwrap_or_default();
+    let command = command.mut_args(|arg| match candidates_of(&arg, &group) {
+        Some(candidates) => arg.add(candidates),
+        None => arg,
+    });
+    command.mut_subcommands(|below| with_candidates(below, &path))
+}
+
+fn candidates_of(arg: &Arg, group: &str) -> Option<ArgValueCandidates> {
+    let name = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string)?;
+    let find: fn() -> Vec<CompletionCandidate> = match (name.as_str(), arg.get_id().as_str(), group) {
+        ("DIRECTIVE", ..) | (_, "directive", _) | ("ID", _, "directive") => || items(Some(ItemKind::Directive)),
+        ("TOOL", ..) | (_, "tool", _) | ("ID", _, "tool") => || items(Some(ItemKind::Tool)),
+        ("ITEM" | "ID", ..) => || items(None),
+        ("RUN" | "STEP" | "REF" | "A" | "B", ..) => runs,
+        ("KEY", _, "config") => settings,
+        ("TOPIC", ..) => topics,
+        ("MODE", ..) => || Vec::from(["auto", "explicit", "disabled"].map(CompletionCandidate::new)),
+        _ => return None,
+    };
+    Some(ArgValueCandidates::new(find))
+}
+
+/// The project around the working folder, or that of a `-C` in the line; without one there is nothing to offer.
+fn project() -> Option<Context> {
+    let words = context::arguments();
+    let after = words.iter().position(|word| word == "-C").and_then(|at| words.get(at + 1));
+    Context::discover(Environment::of_process(), after.map(Path::new)).ok()
+}
+
+fn items(kind: Option<ItemKind>) -> Vec<CompletionCandidate> {
+    let Some(ctx) = project() else { return Vec::new() };
+    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+    let wanted = store.items().iter().filter(|item| kind.is_none_or(|kind| item.kind() == kind));
+    let mut ids: Vec<&str> = wanted.map(|item| item.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.into_iter().map(CompletionCandidate::new).collect()
+}
+
+fn runs() -> Vec<CompletionCandidate> {
+    let Some(ctx) = project() else { return Vec::new() };
+    let history = match open_repository(&ctx) {
+        Ok(repository) => History::load_all(&repository).ok(),
+        Err(_) => History::load(&ctx.state_folder().join("runs")).ok(),
+    };
+    let Some((history, _)) = history else { return Vec::new() };
+    let mut runs: Vec<_> = history.runs.iter().map(|run| (run.id.to_string(), run.name.clone())).collect();
+    runs.sort_by(|a, b| b.cmp(a));
+    let offered = runs.into_iter().take(MOST_RUNS);
+    offered.map(|(id, name)| CompletionCandidate::new(id).help(Some(super::clean(&name).into_owned().into()))).collect()
+}
+
+fn settings() -> Vec<CompletionCandidate> {
+    Key::ALL.into_iter().map(|key| CompletionCandidate::new(key.name()).help(Some(key.summary().into()))).collect()
+}
+
+fn topics() -> Vec<CompletionCandidate> {
+    let mut root = Arguments::command();
+    root.build();
+    let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
+    let commands = commands.map(|command| (command.get_name().to_owned(), command.get_about().cloned()));
+    let topics = TOPICS.iter().map(|topic| (topic.name.to_owned(), Some(topic.summary.into())));
+    topics.chain(commands).map(|(name, help)| CompletionCandidate::new(name).help(help)).collect()
+}

@@ -1,0 +1,95 @@
+//! `piton doctor`: what works on this machine, proved by trying.
+
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+
+use super::{Format, Ui};
+use crate::context::{Context, ContextError, Environment};
+use crate::error::{Error, ExitStatus};
+use crate::run::doctor::{self, Check, Group, Patient, Report, Status};
+
+/// Tries out what piton needs on this machine, and says how to mend what does not work
+///
+/// Everything is really done, in a temporary folder: a checkpoint and a roll back, tools in each language, a signature, a
+/// process that has to be ended. Nothing stays behind and nothing in the project changes. Exits with 5 when something is
+/// broken that piton needs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton doctor                Try everything
+  piton doctor -v             Also say what was tried
+  piton doctor --format json  For programs")]
+pub(super) struct DoctorArguments {
+    /// How many seconds each program may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+}
+
+pub(super) fn run(
+    arguments: &DoctorArguments,
+    environment: &Environment,
+    found: Result<Context, ContextError>,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let terminal = ui.described(environment);
+    let limit = Duration::from_secs(arguments.timeout);
+    let patient = Patient { environment: environment.clone(), found, terminal, limit };
+    ui.begin_live("doctor");
+    let report = doctor::examine(patient, &mut |_| {});
+    ui.end_live();
+    let report = report?;
+    if ui.format() == Format::Json {
+        ui.json(&report)?;
+    } else {
+        human(&report, ui)?;
+    }
+    Ok(if report.summary.usable { ExitStatus::Success } else { ExitStatus::Unsafe })
+}
+
+fn human(report: &Report, ui: &mut Ui) -> Result<(), Error> {
+    let width = report.checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
+    let mut group = None;
+    for check in &report.checks {
+        if group != Some(check.group) {
+            let gap = if group.is_some() { "\n" } else { "" };
+            let bold = Style::new().bold();
+            ui.rendered(&format!("{gap}{bold}{}{bold:#}\n", title(check.group)))?;
+            group = Some(check.group);
+        }
+        let (sign, color) = sign(check);
+        let style = color.on_default().bold();
+        let detail = super::clean(&check.detail).replace('\n', " ");
+        ui.rendered(&format!("  {style}{sign}{style:#} {:<width$}  {detail}\n", check.name))?;
+        ui.detail_lines(&[format!("    {:<width$}  tried: {}", "", check.tried)])?;
+        if let Some(hint) = &check.hint {
+            ui.line(&format!("    {:<width$}  → {hint}", ""))?;
+        }
+    }
+    let summary = report.summary;
+    let counts =
+        format!("{} work, {} with limits, {} not", summary.ok, summary.warnings, summary.missing + summary.broken);
+    match summary.broken {
+        0 => ui.success(&format!("piton works here: {counts}")),
+        1 => ui.failure(&format!("piton does not work here, because of one thing: {counts}")),
+        broken => ui.failure(&format!("piton does not work here, because of {broken} things: {counts}")),
+    }
+    Ok(())
+}
+
+fn title(group: Group) -> &'static str {
+    match group {
+        Group::Rope => "The rope",
+        Group::Programs => "Programs",
+        Group::Project => "This project",
+        Group::Machine => "This machine",
+    }
+}
+
+fn sign(check: &Check) -> (&'static str, AnsiColor) {
+    match (check.status, check.needed) {
+        (Status::Ok, _) => ("✓", AnsiColor::Green),
+        (Status::Missing, true) => ("✗", AnsiColor::Red),
+        (Status::Warning, _) | (Status::Missing, false) => ("!", AnsiColor::Yellow),
+    }
+}

@@ -1,0 +1,144 @@
+//! `piton help`: pages about topics, and the help of commands.
+//!
+//! A name that is both a command and a topic shows the help of the command first, as `git help` does, and the page below it.
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use anstyle::Style;
+use clap::error::ErrorKind;
+use clap::{Command, CommandFactory, Parser as _};
+
+use super::{Arguments, Format, Ui};
+use crate::error::{Error, ExitStatus};
+use crate::item::topic::{Page, TOPICS, Topic};
+use crate::item::wording::nearest;
+
+const BOLD: Style = Style::new().bold();
+
+/// Explains a topic or a command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton help                  What piton is for, and the topics
+  piton help permissions      A topic
+  piton help tool run         A command
+  piton help checkpoint       Both: the command, then the topic")]
+pub(super) struct HelpArguments {
+    /// A topic, or the words of a command.
+    #[arg(value_name = "TOPIC")]
+    words: Vec<String>,
+}
+
+pub(super) fn run(arguments: &HelpArguments, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let mut root = Arguments::command();
+    root.build();
+    let name = match arguments.words.as_slice() {
+        [] => "overview".to_owned(),
+        words => words.join(" "),
+    };
+    let topic = Topic::find(&name);
+    let command = find(&mut root, &arguments.words).filter(|_| !arguments.words.is_empty());
+    if command.is_none() && topic.is_none() {
+        return Err(unknown(&arguments.words));
+    }
+    if ui.format() == Format::Json {
+        // Where there is a topic, every front door gives the same page.
+        let page = topic.map(Topic::page).or_else(|| command.map(|command| page_of(&name, command)));
+        ui.json(&page)?;
+        return Ok(ExitStatus::Success);
+    }
+    let is_command = command.is_some();
+    if let Some(command) = command {
+        ui.rendered(&command.render_long_help().ansi().to_string())?;
+    }
+    if let Some(topic) = topic {
+        ui.rendered(if is_command { "\n" } else { "" })?;
+        ui.rendered(&styled(topic.text))?;
+    }
+    if name == "overview" {
+        ui.rendered(&format!("\n{BOLD}Topics{BOLD:#}\n\n"))?;
+        for topic in TOPICS {
+            ui.line(&format!("  {:<12} {}", topic.name, topic.summary))?;
+        }
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// Understands `piton tool help run` as `piton help tool run`, where a command line was not understood.
+pub(super) fn asked_below(words: &[OsString], err: clap::Error) -> Result<Arguments, clap::Error> {
+    let at = words.iter().position(|word| word == "help").filter(|_| err.kind() == ErrorKind::InvalidSubcommand);
+    let Some((before, rest)) = at.and_then(|at| words.split_at_checked(at)) else { return Err(err) };
+    let program = before.iter().take(1);
+    let moved = program.chain(rest.first()).chain(before.iter().skip(1)).chain(rest.iter().skip(1));
+    Arguments::try_parse_from(moved).map_err(|_| err)
+}
+
+/// The command of some words.
+fn find<'c>(root: &'c mut Command, words: &[String]) -> Option<&'c mut Command> {
+    words.iter().try_fold(root, |command, word| {
+        command.find_subcommand(word).filter(|found| !found.is_hide_set())?;
+        command.find_subcommand_mut(word)
+    })
+}
+
+/// Says what there is help on, at the place where the words go astray.
+fn unknown(words: &[String]) -> Error {
+    let mut root = Arguments::command();
+    root.build();
+    let known_words =
+        (0..words.len()).rev().find(|count| find(&mut root, words.get(..*count).unwrap_or_default()).is_some());
+    let (before, rest) = words.split_at(known_words.unwrap_or_default());
+    let names: Vec<String> = find(&mut root, before).map(|command| visible(command)).unwrap_or_default();
+    let similar = rest.first().and_then(|word| {
+        let topics = TOPICS.iter().map(|topic| topic.name).filter(|_| before.is_empty());
+        nearest(word, names.iter().map(String::as_str).chain(topics)).map(str::to_owned)
+    });
+    let known = if before.is_empty() { TOPICS.iter().map(|topic| topic.name.to_owned()).collect() } else { names };
+    Error::UnknownTopic { name: words.join(" "), similar, known }
+}
+
+/// The commands below one.
+fn visible(command: &Command) -> Vec<String> {
+    command.get_subcommands().filter(|it| !it.is_hide_set()).map(|it| it.get_name().to_owned()).collect()
+}
+
+/// The help of a command in the shape of a page.
+fn page_of(name: &str, command: &mut Command) -> Page {
+    let examples = examples_of(command).into_iter().map(|(line, _)| line).collect();
+    Page { help: command.render_long_help().to_string(), topic: name.to_owned(), examples }
+}
+
+/// The examples of a command, each with what is said about it.
+pub(super) fn examples_of(command: &Command) -> Vec<(String, String)> {
+    let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let lines = text.lines().skip_while(|line| *line != "Examples:").skip(1);
+    let lines = lines.map_while(|line| line.strip_prefix("  ")).map(str::trim);
+    lines
+        .map(|line| line.split_once("  ").unwrap_or((line, "")))
+        .map(|(a, b)| (a.to_owned(), b.trim().to_owned()))
+        .collect()
+}
+
+/// Markdown for a terminal: headings in bold, code indented, everything else as it is written.
+fn styled(text: &str) -> String {
+    let mut out = String::new();
+    let mut in_code = false;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            in_code = !in_code;
+            continue;
+        }
+        // Writing to a string cannot fail.
+        let _ = match line.strip_prefix('#') {
+            _ if in_code && line.is_empty() => writeln!(out),
+            _ if in_code => writeln!(out, "    {line}"),
+            Some(heading) => writeln!(out, "{BOLD}{}{BOLD:#}", heading.trim_start_matches('#').trim()),
+            None => writeln!(out, "{line}"),
+        };
+    }
+    out
+}

@@ -1,0 +1,93 @@
+//! `piton load`: the content of an item, and copies of it between project and user.
+
+use serde_json::json;
+
+use super::items::{self, Kind, Source, Writing};
+use super::ui::{Format, Ui};
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::item::signature::Integrity;
+use crate::item::store::ItemKind;
+use crate::run::items::{ItemAnswer, Loaded, Verb};
+
+/// Shows an item, or copies it between the project and your own items
+///
+/// Without `--to` the text of the item's file is printed. With it, the item is verified, copied to the same place
+/// below `.ai/` there, and stamped anew. A copy into the project is a step like any other: `piton undo` takes it back.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton load greet                              Print the file of an item
+  piton load ops/deploy --type directive        Tell apart what has the same name
+  piton load greet --to user                    Keep a tool for all your projects, in `~/.ai`
+  piton load greet --to project --overwrite     Replace the project's by yours
+  piton load core/git_checkpoint --to project   Take a built-in directive as a start for your own")]
+pub(super) struct LoadArguments {
+    /// The item: `name` or `category/name`.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// What it is, where several things have this name.
+    #[arg(long = "type", value_name = "TYPE", value_enum)]
+    kind: Option<Kind>,
+    /// Where to look; everywhere, by default.
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    source: Option<Source>,
+    /// Where to copy it to.
+    #[arg(long, value_name = "WHERE", value_parser = ["project", "user"])]
+    to: Option<String>,
+    /// Replaces what is there.
+    #[arg(long, requires = "to")]
+    overwrite: bool,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+pub(super) fn run(arguments: &LoadArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let scope = arguments.source.map(Source::scope).transpose()?;
+    let parameters = items::given([
+        ("item_id", json!(arguments.id)),
+        ("item_type", json!(arguments.kind.map(ItemKind::from))),
+        ("source", json!(scope)),
+        ("destination", json!(arguments.to)),
+        ("overwrite", json!(arguments.overwrite)),
+    ]);
+    if arguments.to.as_deref() != Some("project") {
+        arguments.writing.refuse_checkpoint()?;
+    }
+    let outcome = items::perform(Verb::Load, parameters, &arguments.writing, ctx, ui)?;
+    let status = items::end(&outcome, ui);
+    if ui.format() == Format::Json {
+        ui.json(&outcome)?;
+        return Ok(status);
+    }
+    if let Some(ItemAnswer::Load(loaded)) = &outcome.answer {
+        show(loaded, arguments, ui)?;
+    }
+    Ok(status)
+}
+
+fn show(loaded: &Loaded, arguments: &LoadArguments, ui: &mut Ui) -> Result<(), Error> {
+    match &loaded.integrity {
+        Integrity::Mismatch { .. } => ui.warning("Content hash mismatch: this is not what was stamped"),
+        Integrity::Invalid { reason, .. } => ui.warning(&format!("its stamp is not one: {reason}")),
+        Integrity::Unsigned | Integrity::Valid { .. } | Integrity::Foreign { .. } => {}
+    }
+    match (&arguments.to, &loaded.message) {
+        (None, _) => {
+            ui.detail(&format!("{} `{}` from {}: {}", loaded.item_type, loaded.name, loaded.source, loaded.path));
+            ui.contents(loaded.content.as_bytes())?;
+        }
+        (Some(to), None) => ui.note(&format!("`{}` is an item of the {to} already: nothing to copy", loaded.name)),
+        (Some(_), Some(message)) => {
+            for file in &loaded.files {
+                ui.line(file)?;
+            }
+            let words = if arguments.writing.dry_run { "would be " } else { "" };
+            ui.success(&format!("{words}{message}"));
+            for note in &loaded.notes {
+                ui.note(note);
+            }
+        }
+    }
+    Ok(())
+}

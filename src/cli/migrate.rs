@@ -1,0 +1,124 @@
+//! `piton migrate`: legacy scripts become tools.
+
+use serde_json::json;
+
+use super::items::{self, Writing};
+use super::{Format, Ui};
+use crate::context::{Context, ITEMS};
+use crate::error::{Error, ExitStatus};
+use crate::item::directive::CheckpointMode;
+use crate::item::migration::Action;
+use crate::run::items::{Effort, ItemAnswer, MigratedFile, MigratedTree, Verb};
+
+/// Makes legacy scripts of `.ai/scripts/` tools below `.ai/tools/`
+///
+/// Each script becomes a folder with a `tool.yaml` that says what the script said about itself. Ids, parameters
+/// and bytes stay, modules of `.ai/scripts/lib/` and helpers that only one script imports go along, and what
+/// cannot be moved exactly is left alone and named. It is one step: `piton undo` brings every file back.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton migrate --all --dry-run             See what would become of every script, and why not
+  piton migrate --all --checkpoint auto     Do it, as one commit
+  piton migrate count_words                 One script; `piton undo` takes it back
+  piton migrate 'ops/*' .ai/scripts/text    Some of them")]
+pub(super) struct MigrateArguments {
+    /// Ids, `category/id`, files, folders below `.ai/scripts/`, or patterns such as `ops/*`.
+    #[arg(value_name = "SCRIPT", required_unless_present = "all")]
+    scripts: Vec<String>,
+    /// Everything below `.ai/scripts/`.
+    #[arg(long, conflicts_with = "scripts")]
+    all: bool,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+pub(super) fn run(arguments: &MigrateArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let writing = &arguments.writing;
+    let mode = writing.checkpoint.or_else(|| ctx.config.checkpoint_mode()).unwrap_or(CheckpointMode::Explicit);
+    if mode == CheckpointMode::Disabled && !writing.dry_run {
+        ui.warning("without checkpoints piton cannot undo this");
+    }
+    let scripts: Vec<String> = arguments.scripts.iter().map(|name| named(name, ctx)).collect();
+    let items = (!arguments.all).then_some(&scripts);
+    let parameters = items::given([("all", json!(arguments.all)), ("items", json!(items))]);
+    let outcome = items::perform(Verb::Migrate, parameters, writing, ctx, ui)?;
+    let status = items::end(&outcome, ui);
+    if ui.format() == Format::Json {
+        ui.json(&outcome)?;
+    }
+    let Some(ItemAnswer::MigrateTree(tree)) = &outcome.answer else { return Ok(status) };
+    if ui.format() == Format::Human && status == ExitStatus::Success {
+        human(ui, tree, if writing.dry_run { Effort::Plan } else { Effort::Do }, mode)?;
+    }
+    let nothing = tree.migrated.is_empty() && tree.skipped.iter().any(|skipped| skipped.code.is_some());
+    Ok(if nothing && status == ExitStatus::Success { ExitStatus::Failure } else { status })
+}
+
+/// A path from the current folder as one of the project; anything else as it is.
+fn named(name: &str, ctx: &Context) -> String {
+    let is_path = name.contains('/') || name.contains('.');
+    let found =
+        ctx.cwd.join(name).canonicalize().ok().filter(|_| is_path && (ctx.cwd != ctx.root || name.starts_with('/')));
+    let inside = found.as_deref().and_then(|path| path.strip_prefix(&ctx.root).ok());
+    inside.filter(|path| path.starts_with(ITEMS)).and_then(|path| path.to_str()).unwrap_or(name).to_owned()
+}
+
+fn human(ui: &mut Ui, tree: &MigratedTree, effort: Effort, mode: CheckpointMode) -> Result<(), Error> {
+    for tool in &tree.migrated {
+        ui.line(&format!("{}  {} → {}", tool.tool_id, tool.from, tool.to))?;
+        for file in &tool.changes {
+            ui.line(&change(file, effort))?;
+        }
+        for note in &tool.notes {
+            ui.line(&format!("  note     {note}"))?;
+        }
+    }
+    if !tree.library.is_empty() || !tree.unchanged.is_empty() {
+        ui.line("modules that tools share")?;
+        for file in &tree.library {
+            ui.line(&change(file, effort))?;
+        }
+        for path in &tree.unchanged {
+            ui.line(&format!("  {:<8} {path}", "is there"))?;
+        }
+    }
+    if !tree.skipped.is_empty() {
+        ui.line("left alone")?;
+    }
+    for skipped in &tree.skipped {
+        let named = format!("`{}`", skipped.path);
+        let reason = skipped.reason.strip_prefix(&named).map_or_else(|| format!(": {}", skipped.reason), str::to_owned);
+        ui.line(&format!("  {}{reason}", skipped.path))?;
+        if let Some(suggestion) = &skipped.suggestion {
+            ui.line(&format!("    {suggestion}"))?;
+        }
+    }
+    match effort {
+        Effort::Plan => ui.note(&format!("dry run, nothing was changed: {}", tree.message)),
+        Effort::Do if tree.migrated.is_empty() => ui.note(&tree.message),
+        Effort::Do => {
+            ui.success(&tree.message);
+            let them = if tree.migrated.len() == 1 { "it" } else { "them" };
+            let undo = match mode {
+                CheckpointMode::Disabled => "",
+                _ => "; `piton undo` brings everything back",
+            };
+            ui.hint(&format!("check {them} with `piton validate`{undo}"));
+        }
+    }
+    Ok(())
+}
+
+fn change(file: &MigratedFile, effort: Effort) -> String {
+    let (word, done) = match file.action {
+        Action::Create => ("create", "created"),
+        Action::Move => ("move", "moved"),
+        Action::Copy => ("copy", "copied"),
+    };
+    let word = if effort == Effort::Plan { word } else { done };
+    match &file.from {
+        Some(from) => format!("  {word:<8} {from} → {}", file.path),
+        None => format!("  {word:<8} {}", file.path),
+    }
+}

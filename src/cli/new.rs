@@ -1,0 +1,161 @@
+//! `piton new`: a skeleton of a tool, a directive or an entry of knowledge.
+
+use serde_json::json;
+
+use super::items::{self, Writing};
+use super::{Format, Ui};
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::item::store::Layer;
+use crate::run::items::{Created, ItemAnswer, Verb};
+
+/// Makes a new tool, directive or entry of knowledge
+///
+/// What is made is valid and, where piton can run such an item, runs as it is. It is not signed: the first
+/// edit would break the stamp. Nothing that exists is written over, and `piton undo` takes it back.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton new tool count_words                       A Python tool in a folder of its own
+  piton new tool ops/clean --type bash --file      One bash file that describes itself
+  piton new tool weather --type api --to user      For all of your projects, in `~/.ai`
+  piton new directive release/notes --description 'Write the notes of a release'
+  piton new knowledge release/voice
+  piton new tool count_words --dry-run             Show what would be made")]
+pub(super) struct NewArguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Makes a tool
+    ///
+    /// Types: script (Python, or what `--executor` says), python, bash, node, cli, local, runtime; api, `mcp_server`,
+    /// `mcp_tool`, docker and meta, which are checked but cannot be run yet; directive and knowledge, as `piton new directive` makes them.
+    #[command(after_help = "\
+Examples:
+  piton new tool count_words
+  piton new tool ops/clean --type bash --file
+  piton new tool list_files --type cli --description 'Lists files'
+  piton new tool ruby --type runtime
+  piton new tool report --type bash --executor ruby")]
+    Tool(ToolArguments),
+    /// Makes a directive
+    #[command(after_help = "\
+Examples:
+  piton new directive release/notes --description 'Write the notes of a release'")]
+    Directive(ItemArguments),
+    /// Makes an entry of knowledge
+    #[command(after_help = "\
+Examples:
+  piton new knowledge release/voice --description 'How release notes speak'")]
+    Knowledge(ItemArguments),
+}
+
+#[derive(Debug, clap::Args)]
+struct ToolArguments {
+    #[command(flatten)]
+    item: ItemArguments,
+    /// What kind of tool; a Python script by default.
+    #[arg(long = "type", value_name = "TYPE")]
+    tool_type: Option<String>,
+    /// The runtime, primitive or MCP server that runs it.
+    #[arg(long, value_name = "ID")]
+    executor: Option<String>,
+    /// One file with everything.
+    #[arg(long = "file", conflicts_with = "as_folder")]
+    as_file: bool,
+    /// A folder with a `tool.yaml`.
+    #[arg(long = "folder")]
+    as_folder: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ItemArguments {
+    /// The id, or `category/id`.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The folders it lies in, such as `ops` or `ops/db`.
+    #[arg(long, value_name = "CATEGORY")]
+    category: Option<String>,
+    /// What it does, in one line.
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Whose it is: this project's, or yours in all projects.
+    #[arg(long, value_name = "WHERE", default_value = "project", value_parser = ["project", "user"])]
+    to: String,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+pub(super) fn run(arguments: &NewArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let (kind, item) = match &arguments.what {
+        What::Tool(tool) => ("tool", &tool.item),
+        What::Directive(item) => ("directive", item),
+        What::Knowledge(item) => ("knowledge", item),
+    };
+    let tool = match &arguments.what {
+        What::Tool(tool) => Some(tool),
+        What::Directive(_) | What::Knowledge(_) => None,
+    };
+    let layout = tool.and_then(|tool| tool.as_file.then_some("file").or(tool.as_folder.then_some("folder")));
+    let parameters = items::given([
+        ("item_type", json!(kind)),
+        ("item_id", json!(item.name)),
+        ("category", json!(item.category)),
+        ("description", json!(item.description)),
+        ("location", json!(item.to)),
+        ("tool_type", json!(tool.and_then(|tool| tool.tool_type.as_deref()))),
+        ("executor", json!(tool.and_then(|tool| tool.executor.as_deref()))),
+        ("layout", json!(layout)),
+    ]);
+    if item.to != "project" {
+        item.writing.refuse_checkpoint()?;
+    }
+    let outcome = items::perform(Verb::Create, parameters, &item.writing, ctx, ui)?;
+    let status = items::end(&outcome, ui);
+    if ui.format() == Format::Json {
+        ui.json(&outcome)?;
+    } else if let Some(ItemAnswer::Create(created)) = &outcome.answer {
+        human(ui, created, &item.writing)?;
+    }
+    Ok(status)
+}
+
+fn human(ui: &mut Ui, created: &Created, writing: &Writing) -> Result<(), Error> {
+    let (did, home) = (
+        if writing.dry_run { "would create" } else { "created" },
+        if created.source == Layer::User { "~/" } else { "" },
+    );
+    for file in &created.files {
+        ui.line(&format!("{did} {home}{file}"))?;
+    }
+    for note in &created.notes {
+        ui.warning(note);
+    }
+    if let Some(obstacle) = created.obstacle() {
+        ui.note(&obstacle);
+    }
+    if let (false, Some((first, rest))) = (writing.dry_run, created.next.split_first()) {
+        let (sign, tries): (Vec<&String>, Vec<&String>) = rest.iter().partition(|step| step.starts_with("piton sign"));
+        let mut hint = quoted(first);
+        if !tries.is_empty() {
+            let tries: Vec<String> = tries.into_iter().map(|step| quoted(step)).collect();
+            hint = format!("{hint}, then {}", tries.join(" and "));
+        }
+        if let Some(sign) = sign.first() {
+            hint = format!("{hint}; once it is right, {}", quoted(sign));
+        }
+        ui.hint(&hint);
+    }
+    Ok(())
+}
+
+/// A step with what can be copied in backticks.
+fn quoted(step: &str) -> String {
+    match step.strip_prefix("edit ") {
+        Some(path) => format!("edit `{path}`"),
+        None => format!("`{step}`"),
+    }
+}

@@ -1,0 +1,162 @@
+//! `piton sign`: stamps, signatures of authors, and what they are worth.
+
+use std::path::PathBuf;
+
+use super::items::{self, Kind, Writing};
+use super::{Format, Ui};
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::item::store::{ItemKind, Layer};
+use crate::run::author::Authorship;
+use crate::run::items::{
+    CheckRequest, Checked, CheckedItem, ItemAnswer, Signed, SignedItem, Verb, check_signatures, sign_parameters,
+};
+
+/// Signs items: a stamp over their content and, with `--key`, your signature over the stamp
+///
+/// A stamp proves that nothing has changed since it was made, not who made it: anybody can make one. A signature
+/// by an SSH key proves who signed exactly this content. Items with mistakes are not signed; those that are signed
+/// and unchanged are left as they are.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton sign greet                          Stamp one item
+  piton sign 'ops/*' .ai/tools/deploy       A category, and what lies at a path
+  piton sign --all --checkpoint auto        Every item of the project, committed at once
+  piton sign --all --dry-run                What would be signed
+  piton sign --check                        What the stamps and signatures are worth; writes nothing
+  piton sign --key ~/.ssh/id_ed25519 greet  Sign as a person; `piton trust` says who counts
+
+Exit codes: 0 done, 1 something could not be signed or, with `--check`, is not as it must be")]
+pub(super) struct SignArguments {
+    /// Ids, `category/*`, other patterns, or files and folders of items.
+    #[arg(value_name = "PATTERN")]
+    patterns: Vec<String>,
+    /// Every item of the project, or of the user.
+    #[arg(long, conflicts_with = "patterns")]
+    all: bool,
+    /// Only items of this type.
+    #[arg(long = "type", value_name = "TYPE", value_enum)]
+    kind: Option<Kind>,
+    /// Whose items: those of the `project`, or of the `user` in `~/.ai`.
+    #[arg(long, value_name = "SOURCE", value_parser = parse_source, default_value = "project")]
+    source: Layer,
+    /// Says what stamps and signatures are worth, and writes nothing.
+    #[arg(long, conflicts_with_all = ["key", "dry_run", "checkpoint", "message", "lock_timeout"])]
+    check: bool,
+    /// Signs as a person with this SSH key: a private key, or a `.pub` whose private half an agent holds.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+fn parse_source(text: &str) -> Result<Layer, String> {
+    match text {
+        "project" => Ok(Layer::Project),
+        "user" => Ok(Layer::User),
+        _ => Err("choose `project` or `user`: nothing else can be signed".to_owned()),
+    }
+}
+
+pub(super) fn run(arguments: &SignArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    if arguments.check {
+        return check(arguments, ctx, ui);
+    }
+    let patterns = match (arguments.all, arguments.patterns.as_slice()) {
+        (true, _) => vec!["*".to_owned()],
+        (false, []) => return Err(Error::NothingToSign),
+        (false, patterns) => patterns.to_vec(),
+    };
+    let parameters = sign_parameters(&patterns, arguments.kind.map(ItemKind::from), arguments.source);
+    if arguments.source == Layer::User {
+        arguments.writing.refuse_checkpoint()?;
+    }
+    let outcome = match &arguments.key {
+        None => items::perform(Verb::Sign, parameters, &arguments.writing, ctx, ui)?,
+        Some(key) => items::sign_as(key, parameters, &arguments.writing, ctx, ui)?,
+    };
+    if ui.format() == Format::Json {
+        ui.json(&outcome)?;
+    }
+    let status = items::end(&outcome, ui);
+    let Some(ItemAnswer::Sign(answer)) = outcome.answer else { return Ok(status) };
+    if ui.format() == Format::Human {
+        told(&answer, arguments, ui)?;
+    }
+    Ok(match status {
+        ExitStatus::Success if !answer.failed.is_empty() => ExitStatus::Failure,
+        status => status,
+    })
+}
+
+fn told(answer: &Signed, arguments: &SignArguments, ui: &mut Ui) -> Result<(), Error> {
+    let head = |item: &SignedItem| item.hash.chars().take(12).collect::<String>();
+    let all = answer.signed.iter().chain(&answer.unchanged).map(|item| &item.name);
+    let width = all.chain(answer.failed.iter().map(|item| &item.name)).map(|name| name.chars().count()).max();
+    let width = width.unwrap_or_default();
+    let done = if arguments.writing.dry_run { "would sign" } else { "signed" };
+    for (word, items) in [(done, &answer.signed), ("unchanged", &answer.unchanged)] {
+        for item in items {
+            let author = item.author.as_ref().map(|key| format!("  by {key}")).unwrap_or_default();
+            ui.line(&format!(
+                "{word:<10} {:<9}  {:width$}  {}  {}{author}",
+                item.item_type.to_string(),
+                item.name,
+                head(item),
+                item.path
+            ))?;
+        }
+    }
+    for item in &answer.failed {
+        ui.failure(&format!("{} `{}` ({}): {}", item.item_type, item.name, item.path, item.error));
+        if let Some(suggestion) = &item.suggestion {
+            ui.hint(suggestion);
+        }
+    }
+    let message = answer.message.replacen("signed", done, 1);
+    if answer.failed.is_empty() {
+        ui.success(&message);
+    } else {
+        ui.complaint(&message);
+    }
+    Ok(())
+}
+
+fn check(arguments: &SignArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let request = CheckRequest {
+        patterns: arguments.patterns.clone(),
+        kind: arguments.kind.map(ItemKind::from),
+        source: arguments.source,
+    };
+    let checked = check_signatures(ctx, &request)?;
+    if ui.format() == Format::Json {
+        ui.json(&checked)?;
+    } else {
+        lines(&checked, ui)?;
+    }
+    Ok(if checked.valid { ExitStatus::Success } else { ExitStatus::Failure })
+}
+
+fn lines(checked: &Checked, ui: &mut Ui) -> Result<(), Error> {
+    let width = checked.items.iter().map(|item| item.name.chars().count()).max().unwrap_or_default();
+    for item in &checked.items {
+        let by = match &item.author {
+            Some(Authorship::Valid { name, .. }) => format!("  by {name}"),
+            _ => String::new(),
+        };
+        let problem = item.problem.as_ref().map(|problem| format!("  {problem}")).unwrap_or_default();
+        let kind = item.item_type.to_string();
+        ui.line(&format!("{:<10} {kind:<9}  {:width$}  {}{by}{problem}", item.state(), item.name, item.path))?;
+    }
+    if checked.valid {
+        ui.success(&checked.message);
+        return Ok(());
+    }
+    ui.complaint(&checked.message);
+    let wrong = |item: &&CheckedItem| !item.valid;
+    if let Some(suggestion) = checked.items.iter().filter(wrong).find_map(|item| item.suggestion.as_ref()) {
+        ui.hint(suggestion);
+    }
+    Ok(())
+}

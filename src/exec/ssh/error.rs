@@ -1,0 +1,124 @@
+//! Why `ssh-keygen` could not sign or check.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::exec::subprocess::SubprocessError;
+use crate::item::wording::shown;
+
+/// What went wrong, as far as `ssh-keygen` can be understood.
+#[derive(Debug, thiserror::Error)]
+pub enum SshError {
+    /// There is no such program.
+    #[error("signatures of authors need the program `ssh-keygen`, which is not on the search path")]
+    NoProgram,
+    /// It knows nothing of signatures.
+    #[error("this `ssh-keygen` is too old to make or check signatures")]
+    TooOld,
+    /// There is no such key.
+    #[error("cannot read the key `{}`", .key.display())]
+    NoKey {
+        /// The file.
+        key: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The file holds something else.
+    #[error("`{}` is not an SSH key", .0.display())]
+    NotAKey(PathBuf),
+    /// Others may read the private key, so that it is not used.
+    #[error("others may read the private key `{}`", .0.display())]
+    OpenToOthers(PathBuf),
+    /// Only the public half is there.
+    #[error("the private half of `{}` is neither beside it nor in an agent", .0.display())]
+    NoPrivateHalf(PathBuf),
+    /// The passphrase was wrong, or there was nobody to ask.
+    #[error("the key `{}` is locked, and its passphrase was not given", .0.display())]
+    Locked(PathBuf),
+    /// The agent did not want to.
+    #[error("the agent refused to sign with `{}`", .0.display())]
+    Refused(PathBuf),
+    /// Anything else.
+    #[error("`ssh-keygen` did not sign with `{}`: {reason}", .key.display())]
+    NotSigned {
+        /// The key.
+        key: PathBuf,
+        /// What it said.
+        reason: String,
+    },
+    /// Somebody asked to stop.
+    #[error("interrupted while `ssh-keygen` was at work")]
+    Interrupted,
+    /// It did not come to an end.
+    #[error("`ssh-keygen` took more than {} s", .0.as_secs())]
+    TooLong(Duration),
+    /// It could not be started.
+    #[error(transparent)]
+    Subprocess(#[from] SubprocessError),
+    /// What it is given could not be written.
+    #[error("cannot give `ssh-keygen` its files")]
+    Files(#[from] io::Error),
+}
+
+impl SshError {
+    /// Understands why nothing was signed.
+    pub(super) fn not_signed(key: &Path, said: &str) -> Self {
+        let (said_any, key) = (|words: &[&str]| words.iter().any(|words| said.contains(words)), key.to_path_buf());
+        if super::is_too_old(said) {
+            Self::TooOld
+        } else if said_any(&["incorrect passphrase"]) {
+            Self::Locked(key)
+        } else if said_any(&["agent refused", "device not found", "invalid PIN"]) {
+            Self::Refused(key)
+        } else if said_any(&["UNPROTECTED", "bad permissions"]) {
+            Self::OpenToOthers(key)
+        } else if said_any(&["No private key found", "agent contains no identities", "agent failed"]) {
+            Self::NoPrivateHalf(key)
+        } else {
+            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            Self::NotSigned { key, reason: shown(last.trim()) }
+        }
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoProgram | Self::TooOld => "SSH_KEYGEN_MISSING",
+            Self::NoKey { .. } | Self::NotAKey(_) => "INVALID_KEY",
+            Self::OpenToOthers(_) | Self::NoPrivateHalf(_) | Self::Locked(_) | Self::Refused(_) => "KEY_NOT_USABLE",
+            Self::NotSigned { .. } | Self::TooLong(_) | Self::Files(_) => "SSH_KEYGEN_FAILED",
+            Self::Interrupted => "INTERRUPTED",
+            Self::Subprocess(err) => err.code(),
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::NoProgram => {
+                "install OpenSSH 8.2 or later; relative folders of the search path and those of the project do not count"
+                    .to_owned()
+            }
+            Self::TooOld => "install OpenSSH 8.2 or later".to_owned(),
+            Self::NoKey { .. } => "name a private key such as `~/.ssh/id_ed25519`, or a `.pub` whose private half an \
+                                   agent holds; `ssh-keygen -t ed25519` makes one"
+                .to_owned(),
+            Self::NotAKey(_) => "name a private key, or the `.pub` of one that an agent holds".to_owned(),
+            Self::OpenToOthers(key) => format!("`chmod 600 '{}'`", key.display()),
+            Self::NoPrivateHalf(_) => "add it to an agent with `ssh-add`, or name the private key".to_owned(),
+            Self::Locked(key) => {
+                format!("do it at a terminal, where it is asked for, or unlock it with `ssh-add '{}'`", key.display())
+            }
+            Self::Refused(_) => "confirm when the agent or the key asks for it; `ssh-add -l` lists its keys".to_owned(),
+            Self::NotSigned { .. } | Self::TooLong(_) => {
+                "try it by hand: `echo | ssh-keygen -Y sign -n piton-content -f KEY`".to_owned()
+            }
+            Self::Interrupted => return None,
+            Self::Subprocess(err) => return err.hint(),
+            Self::Files(_) => "see that there is space in the folder for temporary files".to_owned(),
+        };
+        Some(hint)
+    }
+}

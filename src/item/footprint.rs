@@ -1,0 +1,148 @@
+//! What the system says about a file without opening it.
+//!
+//! A [`Footprint`] tells whether a file can have changed since it was read. It is only as good as the
+//! clock of its file system: one that is about as old as the reading itself proves nothing, see
+//! [`Footprint::is_older_than`]. Whatever cannot be looked at is [`Sight::Unknown`], which equals
+//! nothing, not even itself.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Stat, statat};
+use rustix::io::Errno;
+
+/// Some file systems count time in steps of two seconds.
+const SLACK: i64 = 2_000_000_000;
+
+/// The marks that every change of a file leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Footprint {
+    /// Its length in bytes.
+    pub(crate) size: u64,
+    /// When its content was changed, in nanoseconds.
+    pub(crate) modified: i64,
+    /// When anything about it was changed, in nanoseconds; nobody can set this.
+    pub(crate) changed: i64,
+    /// Which file it is.
+    pub(crate) inode: u64,
+    /// On which device.
+    pub(crate) device: u64,
+    /// What kind of file it is, and its permissions.
+    pub(crate) mode: u32,
+}
+
+/// What is seen at a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sight {
+    /// There is nothing.
+    Absent,
+    /// There is something.
+    Present(Footprint),
+    /// It cannot be looked at.
+    Unknown,
+}
+
+/// Whether a link at the end of a path is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// What it leads to is looked at.
+    Followed,
+    /// The link itself is looked at.
+    Seen,
+}
+
+impl Sight {
+    /// Looks at a path.
+    pub(crate) fn of(path: &Path, links: Links) -> Self {
+        Self::below(CWD, path, links)
+    }
+
+    /// Looks at a path below an open folder.
+    pub(crate) fn below(folder: impl AsFd, path: &Path, links: Links) -> Self {
+        let flags = match links {
+            Links::Followed => AtFlags::empty(),
+            Links::Seen => AtFlags::SYMLINK_NOFOLLOW,
+        };
+        match statat(folder, path, flags) {
+            Ok(stat) => Self::Present(Footprint::from_stat(&stat)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Self::Absent,
+            Err(_) => Self::Unknown,
+        }
+    }
+
+    /// Whether two looks prove that nothing changed between them, the first of which was taken when `moment` was over.
+    pub(crate) fn proves_unchanged(&self, since: &Self, moment: i64) -> bool {
+        match (self, since) {
+            (Self::Absent, Self::Absent) => true,
+            (Self::Present(now), Self::Present(then)) => now == then && then.is_older_than(moment),
+            _ => false,
+        }
+    }
+
+    /// The marks, if something is there.
+    pub(crate) fn footprint(&self) -> Option<&Footprint> {
+        match self {
+            Self::Present(footprint) => Some(footprint),
+            Self::Absent | Self::Unknown => None,
+        }
+    }
+}
+
+impl Footprint {
+    #[expect(
+        clippy::unnecessary_cast,
+        clippy::cast_sign_loss,
+        clippy::cast_possible_wrap,
+        reason = "the types of these fields differ between systems, and they are only compared"
+    )]
+    fn from_stat(stat: &Stat) -> Self {
+        let nanos = |seconds: i64, nanos: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
+        Self {
+            size: stat.st_size as u64,
+            modified: nanos(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: nanos(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            inode: stat.st_ino as u64,
+            device: stat.st_dev as u64,
+            mode: stat.st_mode as u32,
+        }
+    }
+
+    /// Whether a change after `moment` would have left other marks: a clock does not tell two changes
+    /// within one of its steps apart.
+    pub(crate) fn is_older_than(&self, moment: i64) -> bool {
+        self.modified.max(self.changed) < moment.saturating_sub(SLACK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_old_footprint_proves_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        assert!(Sight::of(&file, Links::Seen).proves_unchanged(&Sight::Absent, 0));
+        std::fs::write(&file, "one").unwrap();
+        let first = Sight::of(&file, Links::Seen);
+        assert!(first.proves_unchanged(&first, i64::MAX));
+        let own = first.footprint().unwrap().changed;
+        assert!(!first.proves_unchanged(&first, own), "written in the same moment");
+        assert!(!first.proves_unchanged(&first, own + SLACK));
+        assert!(first.proves_unchanged(&first, own + SLACK + 1));
+        std::fs::write(&file, "three").unwrap();
+        assert!(!Sight::of(&file, Links::Seen).proves_unchanged(&first, i64::MAX));
+        assert!(!Sight::Unknown.proves_unchanged(&Sight::Unknown, i64::MAX));
+        assert!(!Sight::Absent.proves_unchanged(&first, i64::MAX));
+    }
+
+    #[test]
+    fn a_link_is_seen_or_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "one").unwrap();
+        std::os::unix::fs::symlink("file", folder.path().join("link")).unwrap();
+        let inode = |name: &str, links| Sight::of(&folder.path().join(name), links).footprint().unwrap().inode;
+        assert_eq!(inode("link", Links::Followed), inode("file", Links::Seen));
+        assert_ne!(inode("link", Links::Seen), inode("file", Links::Seen));
+    }
+}

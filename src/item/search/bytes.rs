@@ -1,0 +1,170 @@
+//! Writing and reading the plain binary form of an index.
+//!
+//! Numbers are little-endian, texts and paths have their length before them. Reading never trusts a
+//! length: whatever does not fit is nothing.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::item::footprint::{Footprint, Sight};
+
+const ABSENT: u8 = 0;
+const PRESENT: u8 = 1;
+const UNKNOWN: u8 = 2;
+
+/// Bytes being written.
+#[derive(Debug, Default)]
+pub(super) struct Writer(pub(super) Vec<u8>);
+
+impl Writer {
+    /// How much was written.
+    pub(super) fn position(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    pub(super) fn byte(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    pub(super) fn short(&mut self, value: u16) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    /// A number of things; there are never too many of them to be held in memory.
+    pub(super) fn count(&mut self, value: usize) {
+        self.0.extend(u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes());
+    }
+
+    pub(super) fn number(&mut self, value: u64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    pub(super) fn signed(&mut self, value: i64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    pub(super) fn maybe(&mut self, value: Option<i64>) {
+        self.byte(u8::from(value.is_some()));
+        self.signed(value.unwrap_or_default());
+    }
+
+    pub(super) fn bytes(&mut self, value: &[u8]) {
+        self.count(value.len());
+        self.0.extend(value);
+    }
+
+    pub(super) fn text(&mut self, value: &str) {
+        self.bytes(value.as_bytes());
+    }
+
+    pub(super) fn path(&mut self, value: &Path) {
+        self.bytes(value.as_os_str().as_bytes());
+    }
+
+    pub(super) fn sight(&mut self, sight: &Sight) {
+        self.byte(match sight {
+            Sight::Absent => ABSENT,
+            Sight::Present(_) => PRESENT,
+            Sight::Unknown => UNKNOWN,
+        });
+        let Footprint { size, modified, changed, inode, device, mode } = sight.footprint().copied().unwrap_or_default();
+        self.number(size);
+        self.signed(modified);
+        self.signed(changed);
+        self.number(inode);
+        self.number(device);
+        self.number(u64::from(mode));
+    }
+}
+
+/// Bytes being read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader<'b> {
+    bytes: &'b [u8],
+}
+
+impl<'b> Reader<'b> {
+    /// Reads from a place on.
+    pub(super) fn at(bytes: &'b [u8], position: u64) -> Self {
+        let rest = usize::try_from(position).ok().and_then(|position| bytes.get(position..));
+        Self { bytes: rest.unwrap_or_default() }
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'b [u8]> {
+        let (taken, rest) = self.bytes.split_at_checked(length)?;
+        self.bytes = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.bytes.split_first_chunk()?;
+        self.bytes = rest;
+        Some(*taken)
+    }
+
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(super) fn short(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(super) fn count(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn number(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(super) fn signed(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    #[expect(clippy::option_option, reason = "what is missing in the bytes is not what was left out on purpose")]
+    pub(super) fn maybe(&mut self) -> Option<Option<i64>> {
+        let is_there = self.byte()? == 1;
+        let value = self.signed()?;
+        Some(is_there.then_some(value))
+    }
+
+    pub(super) fn bytes(&mut self) -> Option<&'b [u8]> {
+        let length = usize::try_from(self.count()?).ok()?;
+        self.take(length)
+    }
+
+    pub(super) fn text(&mut self) -> Option<&'b str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    pub(super) fn path(&mut self) -> Option<&'b Path> {
+        self.bytes().map(|bytes| Path::new(OsStr::from_bytes(bytes)))
+    }
+
+    pub(super) fn owned_path(&mut self) -> Option<PathBuf> {
+        self.path().map(Path::to_path_buf)
+    }
+
+    pub(super) fn hash(&mut self) -> Option<[u8; 32]> {
+        self.array()
+    }
+
+    pub(super) fn sight(&mut self) -> Option<Sight> {
+        let tag = self.byte()?;
+        let footprint = Footprint {
+            size: self.number()?,
+            modified: self.signed()?,
+            changed: self.signed()?,
+            inode: self.number()?,
+            device: self.number()?,
+            mode: u32::try_from(self.number()?).ok()?,
+        };
+        match tag {
+            ABSENT => Some(Sight::Absent),
+            PRESENT => Some(Sight::Present(footprint)),
+            _ => Some(Sight::Unknown),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What search knows about one item.
+//!
+//! A [`Document`] is made from an item alone; what other items say plays no part. Its words carry how
+//! strongly each stands for the item: a word of the id more than one of a tag, and so on down to the
+//! text, in bands that do not overlap, so that many words in a long text never outweigh a name.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use foldhash::fast::RandomState;
+
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+
+use super::words::words;
+use crate::item::directive::{Directive, StepAction};
+use crate::item::node::Node;
+use crate::item::signature::Integrity;
+use crate::item::store::{Content, Item, ItemKind, Layer, Roots};
+
+/// How much of a description is looked at, in bytes.
+const MAX_DESCRIPTION: usize = 4_000;
+/// How much of a text is looked at, in bytes.
+const MAX_BODY: usize = 16_000;
+
+/// Where an item says when it was changed, the best first.
+const DATES: [&str; 4] = ["updated_at", "updated", "date", "created_at"];
+
+/// An item as search sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Document {
+    pub(super) layer: Layer,
+    pub(super) kind: ItemKind,
+    /// Its id, without category.
+    pub(super) name: String,
+    pub(super) category: String,
+    pub(super) description: String,
+    /// Its file, as it is shown.
+    pub(super) path: String,
+    pub(super) tool_type: Option<String>,
+    pub(super) tags: Vec<String>,
+    /// When it was changed by its own words, in seconds.
+    pub(super) date: Option<i64>,
+    /// When its file was changed, in seconds.
+    pub(super) file_date: Option<i64>,
+    /// Its words, sorted, each with its strength.
+    pub(super) terms: Vec<(String, Strength)>,
+}
+
+/// How strongly a word stands for an item, in steps of 1/10,000; always below 1.
+pub(super) type Strength = u16;
+
+/// The steps of a [`Strength`].
+pub(super) const STEPS: u16 = 10_000;
+
+/// A part of an item in which words stand.
+struct Field {
+    /// The least that a word in it counts.
+    least: f64,
+    /// What short fields and repeated words can add.
+    more: f64,
+    /// How many words make a field a long one.
+    long: f64,
+}
+
+const ID: usize = 0;
+const TITLE: usize = 1;
+const CATEGORY: usize = 2;
+const DESCRIPTION: usize = 3;
+const BODY: usize = 4;
+
+const FIELDS: [Field; 5] = [
+    Field { least: 0.84, more: 0.12, long: 4.0 },
+    Field { least: 0.62, more: 0.16, long: 8.0 },
+    Field { least: 0.50, more: 0.10, long: 4.0 },
+    Field { least: 0.34, more: 0.14, long: 20.0 },
+    Field { least: 0.16, more: 0.14, long: 400.0 },
+];
+
+/// How far further fields with the same word lift the best one towards 1.
+const LIFT: f64 = 0.15;
+
+impl Document {
+    /// Takes from an item what search needs; the date of its file is left to whoever looked at it.
+    pub(super) fn of(item: &Item, roots: &Roots) -> Self {
+        Self {
+            layer: item.layer,
+            kind: item.kind(),
+            name: item.id.to_string(),
+            category: item.category.clone(),
+            description: description(item).to_owned(),
+            path: shown_path(roots, &item.file),
+            tool_type: tool_type(item),
+            tags: tags(item).to_vec(),
+            date: date(item),
+            file_date: None,
+            terms: terms(item),
+        }
+    }
+}
+
+/// A path as results show it.
+pub(super) fn shown_path(roots: &Roots, file: &Path) -> String {
+    roots.display(file).to_string_lossy().into_owned()
+}
+
+/// What an item is for, in its own words.
+pub(super) fn description(item: &Item) -> &str {
+    match &item.content {
+        Content::Tool(tool) => &tool.manifest.description,
+        Content::Directive(directive) => &directive.description,
+        Content::Knowledge(entry) => &entry.title,
+    }
+}
+
+fn tags(item: &Item) -> &[String] {
+    match &item.content {
+        Content::Tool(tool) => &tool.manifest.tags,
+        Content::Directive(directive) => &directive.tags,
+        Content::Knowledge(entry) => &entry.tags,
+    }
+}
+
+/// The type of a tool as it was written, or what it is where nothing was.
+fn tool_type(item: &Item) -> Option<String> {
+    let manifest = &item.as_tool()?.manifest;
+    if !manifest.tool_type.is_empty() {
+        return Some(manifest.tool_type.clone());
+    }
+    serde_json::to_value(manifest.kind).ok()?.as_str().map(str::to_owned)
+}
+
+/// The words of an item, counted by field.
+#[derive(Default)]
+struct Tally {
+    counts: HashMap<String, [u32; 5], RandomState>,
+    lengths: [u32; 5],
+}
+
+impl Tally {
+    fn add(&mut self, field: usize, text: &str, most: usize) {
+        let text = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
+        for word in words(text) {
+            if let Some(length) = self.lengths.get_mut(field) {
+                *length += 1;
+            }
+            if let Some(count) = self.counts.entry(word).or_default().get_mut(field) {
+                *count += 1;
+            }
+        }
+    }
+
+    fn into_terms(self) -> Vec<(String, Strength)> {
+        let lengths = self.lengths;
+        let mut terms: Vec<(String, Strength)> =
+            self.counts.into_iter().map(|(word, counts)| (word, strength(&counts, &lengths))).collect();
+        terms.sort_unstable();
+        terms
+    }
+}
+
+/// How strongly a word stands for an item: by the best field it is in, lifted a little by the others.
+fn strength(counts: &[u32; 5], lengths: &[u32; 5]) -> Strength {
+    let mut best: f64 = 0.0;
+    let mut without: f64 = 1.0;
+    for ((count, length), field) in counts.iter().zip(lengths).zip(&FIELDS) {
+        if *count == 0 {
+            continue;
+        }
+        let often = f64::from(*count) / (f64::from(*count) + 1.0);
+        let brief = 1.0 / (1.0 + f64::from(length.saturating_sub(1)) / field.long);
+        let strength = field.least + field.more * often * brief;
+        without *= 1.0 - best.min(strength);
+        best = best.max(strength);
+    }
+    let lifted = best + (1.0 - best) * LIFT * (1.0 - without);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 10,000")]
+    let steps = (lifted * f64::from(STEPS)).round() as u16;
+    steps
+}
+
+fn terms(item: &Item) -> Vec<(String, Strength)> {
+    let mut tally = Tally::default();
+    let id = words(item.id.name());
+    tally.add(ID, item.id.name(), usize::MAX);
+    if id.len() > 1 {
+        // People also write names in one word. It is no further word of the id.
+        let whole = tally.counts.entry(id.concat()).or_default();
+        whole[ID] = whole[ID].max(1);
+    }
+    for tag in tags(item) {
+        tally.add(TITLE, tag, MAX_DESCRIPTION);
+    }
+    tally.add(CATEGORY, &item.category, MAX_DESCRIPTION);
+    match &item.content {
+        Content::Tool(tool) => {
+            let manifest = &tool.manifest;
+            tally.add(TITLE, manifest.name.as_deref().unwrap_or_default(), MAX_DESCRIPTION);
+            tally.add(DESCRIPTION, &manifest.description, MAX_DESCRIPTION);
+            tally.add(BODY, &manifest.commands.join(" "), MAX_BODY);
+        }
+        Content::Directive(directive) => {
+            tally.add(DESCRIPTION, &directive.description, MAX_DESCRIPTION);
+            tally.add(BODY, &steps_text(directive), MAX_BODY);
+        }
+        Content::Knowledge(entry) => {
+            tally.add(TITLE, &entry.title, MAX_DESCRIPTION);
+            tally.add(
+                DESCRIPTION,
+                entry.fields.find("description").and_then(Node::as_text).unwrap_or_default(),
+                MAX_DESCRIPTION,
+            );
+            tally.add(BODY, &entry.entry_type, MAX_DESCRIPTION);
+            tally.add(BODY, &entry.body, MAX_BODY);
+        }
+    }
+    tally.into_terms()
+}
+
+/// What a directive says about its steps, until there is enough of it.
+fn steps_text(directive: &Directive) -> String {
+    let mut text = directive.context.clone().unwrap_or_default();
+    for step in &directive.steps {
+        if text.len() > MAX_BODY {
+            break;
+        }
+        let action = match &step.action {
+            StepAction::Tool { item_id, .. } | StepAction::Directive { item_id, .. } => item_id,
+            StepAction::Checkpoint { operation, .. } => operation,
+            StepAction::Item { verb, .. } => verb,
+            StepAction::Human { question, .. } => question,
+            StepAction::Prose { instruction, .. } => instruction,
+        };
+        for part in [&step.name, &step.description, action] {
+            text.push('\n');
+            text.push_str(part);
+        }
+    }
+    text
+}
+
+/// When an item was changed: what it says itself, else when it was stamped.
+fn date(item: &Item) -> Option<i64> {
+    let said = DATES.iter().find_map(|key| {
+        let written = match &item.content {
+            Content::Tool(tool) => tool.node.find(key)?.scalar(),
+            Content::Knowledge(entry) => entry.fields.find(key)?.scalar(),
+            Content::Directive(directive) => {
+                let mut elements = directive.notes.iter().chain(&directive.unknown);
+                let element = elements.find(|element| element.path.rsplit('/').next() == Some(key));
+                element.map(|element| without_tags(&element.content))
+            }
+        };
+        parse_date(written?.trim())
+    });
+    said.or_else(|| match &item.integrity {
+        Integrity::Valid { time, .. } => parse_date(time),
+        _ => None,
+    })
+}
+
+fn without_tags(content: &str) -> String {
+    content.split('<').map(|part| part.rsplit('>').next().unwrap_or_default()).collect()
+}
+
+/// A date or a point in time, in seconds; one without a zone is UTC.
+fn parse_date(text: &str) -> Option<i64> {
+    let zoned = |time: DateTime| time.to_zoned(TimeZone::UTC).ok().map(|time| time.timestamp());
+    let moment =
+        text.parse::<Timestamp>().ok().or_else(|| text.parse::<DateTime>().ok().and_then(zoned)).or_else(|| {
+            text.parse::<Date>().ok().and_then(|date| zoned(date.to_datetime(jiff::civil::Time::midnight())))
+        });
+    moment.map(Timestamp::as_second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_do_not_overlap() {
+        let lengths = [9, 30, 5, 80, 4_000];
+        let most = [1, 1, 1, 1, 1];
+        for field in 0..4 {
+            let (mut once, mut often) = ([0; 5], [0; 5]);
+            once[field] = 1;
+            often[field + 1] = 1_000;
+            assert!(strength(&once, &lengths) > strength(&often, &most), "field {field}");
+        }
+        assert!(strength(&[9, 9, 9, 9, 9], &most) < 10_000);
+    }
+
+    #[test]
+    fn dates_are_read_as_people_write_them() {
+        assert_eq!(parse_date("2026-01-28T12:00:00Z"), Some(1_769_601_600));
+        assert_eq!(parse_date("2026-01-28T13:00:00+01:00"), Some(1_769_601_600));
+        assert_eq!(parse_date("2026-01-28 12:00"), Some(1_769_601_600));
+        assert_eq!(parse_date("2026-01-28"), Some(1_769_558_400));
+        assert_eq!(parse_date("yesterday"), None);
+        assert_eq!(without_tags("<updated_at>2026-01-28</updated_at>"), "2026-01-28");
+    }
+}

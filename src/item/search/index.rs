@@ -1,0 +1,330 @@
+//! An index of the items on disk that is never wrong.
+//!
+//! [`Index::open`] takes up what an earlier search kept, [`Index::refresh`] makes it right again: one
+//! look at each folder and file where nothing changed, and only changed files are read. A file that
+//! looks the same is trusted when it was last changed well before it was read; otherwise its content is
+//! compared. What was kept and cannot be used for any reason is made again without a word.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use rustix::fs::{Mode, OFlags};
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+
+use super::document::Document;
+use super::image::{Facts, Image};
+use super::reading::{self, Around, Known, Reading};
+use super::record::{EntryRecord, EntryState, FolderRecord};
+use super::shelf::{self, Cache, Shelf};
+use super::{Query, Results, ranking};
+use crate::item::extractor::Extractor;
+use crate::item::finding::Strength;
+use crate::item::footprint::{Links, Sight};
+use crate::item::source::{files_below, leaves, read_bytes};
+use crate::item::store::walk::{self, Candidate, Listing};
+use crate::item::store::{Layer, Roots, builtin_items, load};
+use crate::item::wording::nearest;
+
+/// The most of a file of rules that counts.
+const MAX_RULES: u64 = 1 << 20;
+/// How many files are looked at without threads: starting them takes longer.
+const FEW: usize = 64;
+/// How many files are looked at by one thread at once.
+const SHARE: usize = 128;
+
+/// All items, ready to be searched.
+#[derive(Clone, Debug)]
+pub struct Index {
+    roots: Roots,
+    /// Where it is kept, or why it is not.
+    shelf: Result<Shelf, &'static str>,
+    image: Image,
+    note: String,
+}
+
+/// What a look at the disk came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// Nothing had changed since the last look.
+    Unchanged,
+    /// Something was read.
+    Renewed,
+}
+
+impl Index {
+    /// Takes up the index of some folders and makes it right.
+    pub fn open(roots: Roots, cache: Option<Cache<'_>>) -> Self {
+        let shelf = Shelf::of(&roots, cache);
+        let kept = shelf.as_ref().ok().and_then(Shelf::take);
+        let image = kept.unwrap_or_else(|| Image::build(Facts::default(), &[], &[]));
+        let mut index = Self { roots, shelf, image, note: String::new() };
+        index.refresh();
+        index
+    }
+
+    /// Makes the index right again after any change on disk.
+    pub fn refresh(&mut self) -> Freshness {
+        let key = key(self.shelf.as_ref().ok(), &self.roots);
+        if self.image.facts.key == key && is_current(&self.image) {
+            "nothing changed since the last search".clone_into(&mut self.note);
+            return Freshness::Unchanged;
+        }
+        // Before anything is looked at: its time says which looks can be trusted later.
+        let draft = self.shelf.as_ref().ok().map(Shelf::start_draft);
+        let moment = match &draft {
+            Some(Ok(draft)) => modified(draft),
+            _ => NamedTempFile::new().map_or(i64::MIN, |file| modified(&file)),
+        };
+        self.renew(key, moment, draft)
+    }
+
+    /// The same at a time of one's own.
+    #[cfg(test)]
+    pub(super) fn refresh_at(&mut self, moment: i64) -> Freshness {
+        let key = key(self.shelf.as_ref().ok(), &self.roots);
+        if self.image.facts.key == key && is_current(&self.image) {
+            return Freshness::Unchanged;
+        }
+        let draft = self.shelf.as_ref().ok().map(Shelf::start_draft);
+        self.renew(key, moment, draft)
+    }
+
+    fn renew(&mut self, key: Vec<u8>, moment: i64, draft: Option<std::io::Result<NamedTempFile>>) -> Freshness {
+        let renewed = rebuild(&self.roots, &self.image, key, moment);
+        self.note = format!("{} of {} files were read", renewed.read, renewed.files);
+        if renewed.is_same {
+            return Freshness::Unchanged;
+        }
+        self.image = renewed.image;
+        let kept = match &self.shelf {
+            Ok(place) => draft.unwrap_or_else(|| place.start_draft()).and_then(|draft| place.keep(draft, &self.image)),
+            Err(reason) => Err(std::io::Error::other(*reason)),
+        };
+        if let Err(err) = kept {
+            // Writing to a string cannot fail.
+            let _ = write!(self.note, "; the index is not kept: {err}");
+        }
+        Freshness::Renewed
+    }
+
+    /// Looks for items.
+    pub fn search(&self, query: &Query) -> Results {
+        ranking::search(&self.image, query)
+    }
+
+    /// How many files of the project should hold an item and hold none that can be used.
+    pub fn broken(&self) -> u64 {
+        self.image.facts.broken
+    }
+
+    /// The id nearest to a text, if one is near enough to be meant.
+    pub fn nearest(&self, text: &str) -> Option<String> {
+        let count = u32::try_from(self.image.len()).unwrap_or(u32::MAX);
+        let names = (0..count).filter_map(|number| Some(self.image.document(number)?.name));
+        nearest(text, names).map(str::to_owned)
+    }
+
+    /// What the last look came to, in words.
+    pub fn note(&self) -> &str {
+        &self.note
+    }
+}
+
+/// What documents depend on besides their files: the program, the folders and the rules for scripts.
+fn key(shelf: Option<&Shelf>, roots: &Roots) -> Vec<u8> {
+    let mut out = shelf::label(shelf, roots);
+    for root in [&roots.project, &roots.user].into_iter().flatten() {
+        let rules = root.join(".ai").join("extractors");
+        if rules.is_symlink() {
+            out.path(&rules.canonicalize().unwrap_or_default());
+        }
+        for (path, _) in files_below(&rules) {
+            let mut digest = Sha256::new();
+            match read_bytes(&path, MAX_RULES) {
+                Ok(bytes) => digest.update(bytes),
+                Err(err) => digest.update(err.to_string()),
+            }
+            if path.is_symlink() {
+                digest.update(path.canonicalize().unwrap_or_default().as_os_str().as_encoded_bytes());
+            }
+            out.path(&path);
+            out.bytes(&digest.finalize());
+        }
+    }
+    out.0
+}
+
+fn modified(file: &NamedTempFile) -> i64 {
+    Sight::of(file.path(), Links::Seen).footprint().map_or(i64::MIN, |footprint| footprint.modified)
+}
+
+/// Whether every folder and file proves that nothing changed.
+fn is_current(image: &Image) -> bool {
+    if !image.facts.is_provable {
+        return false;
+    }
+    let numbers = 0..image.folder_count();
+    let is_current = |number: u64| folder_is_current(image, number).unwrap_or(false);
+    if image.len() < FEW { numbers.into_iter().all(is_current) } else { numbers.into_par_iter().all(is_current) }
+}
+
+fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
+    let mut reader = image.folder(number)?;
+    reader.byte()?;
+    let path = reader.path()?;
+    let then = reader.sight()?;
+    let moment = image.facts.moment;
+    if !Sight::of(path, Links::Followed).proves_unchanged(&then, moment) {
+        return Some(false);
+    }
+    let count = reader.count()?;
+    if count == 0 {
+        return Some(true);
+    }
+    let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    for _ in 0..count {
+        for _ in 0..EntryRecord::skip_to_dependencies(&mut reader)? {
+            let (path, then) = (reader.path()?, reader.sight()?);
+            if !Sight::below(&folder, path, Links::Seen).proves_unchanged(&then, moment) {
+                return Some(false);
+            }
+        }
+    }
+    Some(true)
+}
+
+struct Renewed {
+    image: Image,
+    /// Whether it says nothing that the old one did not say.
+    is_same: bool,
+    files: usize,
+    read: usize,
+}
+
+/// Looks at everything and reads what may have changed.
+fn rebuild(roots: &Roots, old: &Image, key: Vec<u8>, moment: i64) -> Renewed {
+    let is_usable = old.facts.key == key;
+    let old_documents = if is_usable { old.to_documents() } else { Vec::new() };
+    let old_folders: Vec<FolderRecord> = (0..old.folder_count())
+        .filter(|_| is_usable)
+        .filter_map(|number| FolderRecord::read(&mut old.folder(number)?))
+        .collect();
+    let known = known(&old_folders, &old_documents, old.facts.moment);
+    let mut facts = Facts { key, moment, broken: 0, is_provable: true };
+    let mut extractors = Vec::new();
+    let mut documents = Vec::new();
+    let mut folders = Vec::new();
+    let mut read = 0;
+    let mut files = 0;
+    for (layer, root) in [(Layer::Project, &roots.project), (Layer::User, &roots.user)] {
+        let Some(root) = root else { continue };
+        let ai = root.join(".ai");
+        if layer == Layer::Project && leaves(&ai, root) {
+            facts.is_provable = false;
+            continue;
+        }
+        let listing = walk::candidates(&ai, root, Strength::Lenient);
+        facts.is_provable &= !listing.has_links && listing.findings.is_empty();
+        extractors.extend(load::extractors(roots, &ai, Strength::Lenient, &mut Vec::new()));
+        let readings = read_all(layer, roots, &listing, &extractors, &known);
+        files += readings.len();
+        read += readings.iter().filter(|reading| !reading.is_proven).count();
+        if layer == Layer::Project {
+            facts.broken = broken(&listing.found, &readings);
+        }
+        record(layer, listing, readings, &mut documents, &mut folders);
+    }
+    let is_same = is_usable
+        && read == 0
+        && facts.broken == old.facts.broken
+        && same_folders(&old_folders, &folders, old.facts.moment);
+    documents.extend(builtin_items().iter().map(|item| Document::of(item, roots)));
+    Renewed { image: Image::build(facts, &documents, &folders), is_same, files, read }
+}
+
+type KnownFiles<'k> = HashMap<(Layer, PathBuf), Known<'k>>;
+
+fn known<'k>(folders: &'k [FolderRecord], documents: &'k [Document], moment: i64) -> KnownFiles<'k> {
+    let mut known = HashMap::new();
+    for folder in folders {
+        for entry in &folder.entries {
+            let Some((path, _)) = entry.depends_on.first() else { continue };
+            let document = entry.document.and_then(|number| documents.get(usize::try_from(number).ok()?));
+            known.insert((folder.layer, folder.path.join(path)), Known { entry, document, moment });
+        }
+    }
+    known
+}
+
+fn read_all(
+    layer: Layer,
+    roots: &Roots,
+    listing: &Listing,
+    extractors: &[Extractor],
+    known: &KnownFiles<'_>,
+) -> Vec<Reading> {
+    let read_one = |candidate: &Candidate| {
+        let base = listing.folders.get(candidate.listed_in).map_or(Path::new("/"), |(path, _)| path.as_path());
+        let around = Around { layer, roots, extractors, base };
+        reading::read(candidate, &around, known.get(&(layer, candidate.path.clone())))
+    };
+    match listing.found.len() {
+        ..FEW => listing.found.iter().map(read_one).collect(),
+        _ => listing.found.par_iter().map(read_one).collect(),
+    }
+}
+
+/// How many files should hold an item and hold none; a script that a manifest beside it starts need not say what it is.
+fn broken(found: &[Candidate], readings: &[Reading]) -> u64 {
+    let started: HashSet<&Path> = readings.iter().filter_map(|reading| reading.entry.starts.as_deref()).collect();
+    let is_started = |file: &Path| {
+        let folder = started.get(file).and_then(|_| file.parent());
+        folder.is_some_and(|folder| !leaves(file, folder))
+    };
+    let is_broken = |(candidate, reading): &(&Candidate, &Reading)| match reading.entry.state {
+        EntryState::Fine => false,
+        EntryState::Broken => true,
+        EntryState::Silent => !is_started(&candidate.path),
+    };
+    found.iter().zip(readings).filter(is_broken).count() as u64
+}
+
+/// Writes down what was read, by folder, in shares that threads can look at side by side.
+fn record(
+    layer: Layer,
+    listing: Listing,
+    readings: Vec<Reading>,
+    documents: &mut Vec<Document>,
+    folders: &mut Vec<FolderRecord>,
+) {
+    let mut by_folder: Vec<Vec<EntryRecord>> = listing.folders.iter().map(|_| Vec::new()).collect();
+    for (candidate, Reading { mut entry, document, .. }) in listing.found.iter().zip(readings) {
+        entry.document = document.map(|document| {
+            documents.push(document);
+            u32::try_from(documents.len() - 1).unwrap_or(u32::MAX)
+        });
+        if let Some(entries) = by_folder.get_mut(candidate.listed_in) {
+            entries.push(entry);
+        }
+    }
+    for ((path, sight), mut entries) in listing.folders.into_iter().zip(by_folder) {
+        while entries.len() > SHARE {
+            let rest = entries.split_off(SHARE);
+            folders.push(FolderRecord { layer, path: path.clone(), sight, entries });
+            entries = rest;
+        }
+        folders.push(FolderRecord { layer, path, sight, entries });
+    }
+}
+
+/// Whether the same folders hold as many files as before, and all of that is proven.
+fn same_folders(old: &[FolderRecord], new: &[FolderRecord], moment: i64) -> bool {
+    let same = |(old, new): (&FolderRecord, &FolderRecord)| {
+        (old.layer, &old.path, old.entries.len()) == (new.layer, &new.path, new.entries.len())
+            && new.sight.proves_unchanged(&old.sight, moment)
+    };
+    old.len() == new.len() && old.iter().zip(new).all(same)
+}

@@ -1,0 +1,161 @@
+//! How much two words are alike.
+//!
+//! The same word is [`SAME`]; a beginning, a slip of the finger and a word inside a word are less, in this
+//! order. [`Wanted`] is a word of a query, prepared to be compared with the words of many items.
+
+use super::words::span;
+
+/// Shorter beginnings and parts are those of too many words.
+const MIN_PART: usize = 3;
+/// Shorter words have too many neighbours to be misspellings of each other.
+const MIN_TYPO: usize = 4;
+/// Words that begin with the same letters are related if these are so many, and most of both.
+const MIN_STEM: usize = 5;
+/// A word of this length may hold two slips.
+const MIN_TWO_TYPOS: usize = 8;
+
+/// The likeness of a word to itself. Whole numbers make sums exact, in whatever order they are made.
+pub(super) const SAME: u32 = 1_000;
+const BEGINNING: u32 = 700;
+const BEGINNING_WHOLE: u32 = 200;
+const ONE_TYPO: u32 = 620;
+const STEM: u32 = 500;
+const TWO_TYPOS: u32 = 480;
+const INSIDE: u32 = 300;
+const INSIDE_WHOLE: u32 = 150;
+
+/// A word of a query.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    word: String,
+    length: usize,
+    span: usize,
+    letters: u32,
+    is_number: bool,
+}
+
+impl Wanted {
+    pub(super) fn new(word: String) -> Self {
+        let length = word.chars().count();
+        let (span, letters, is_number) = (span(&word), letters(&word), is_number(&word));
+        Self { word, length, span, letters, is_number }
+    }
+
+    /// How much a word is like this one, from 0 to [`SAME`]; `letters` are those of the other word.
+    pub(super) fn likeness(&self, other: &str, other_letters: u32) -> u32 {
+        let word = self.word.as_str();
+        if word == other {
+            return SAME;
+        }
+        // A word with letters that the other does not have is neither part nor misspelling of it.
+        let missing = (self.letters & !other_letters).count_ones();
+        let differing = (self.letters ^ other_letters).count_ones();
+        let may_be_part = self.span >= MIN_PART && missing == 0 && word.len() < other.len();
+        if may_be_part && other.starts_with(word) {
+            return BEGINNING + self.share_of(other, BEGINNING_WHOLE);
+        }
+        let typo = self.typo(other, differing);
+        if self.is_related(other) {
+            return typo.max(STEM);
+        }
+        if typo == 0 && may_be_part && other.contains(word) {
+            return INSIDE + self.share_of(other, INSIDE_WHOLE);
+        }
+        typo
+    }
+
+    fn typo(&self, other: &str, differing: u32) -> u32 {
+        // A number with another digit is another number.
+        if self.length < MIN_TYPO || differing > 4 || self.is_number || is_number(other) {
+            return 0;
+        }
+        let allowed = if self.length >= MIN_TWO_TYPOS { 2 } else { 1 };
+        let length = other.chars().count();
+        if length.abs_diff(self.length) > allowed || length < MIN_TYPO {
+            return 0;
+        }
+        match strsim::osa_distance(&self.word, other) {
+            1 => ONE_TYPO,
+            2 if allowed == 2 => TWO_TYPOS,
+            _ => 0,
+        }
+    }
+
+    /// Whether both words seem to be forms of one: `migrate` and `migration`, `test` and `testing`.
+    fn is_related(&self, other: &str) -> bool {
+        if self.is_number || self.word.as_bytes().first() != other.as_bytes().first() {
+            return false;
+        }
+        let common = self.word.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+        let length = other.chars().count();
+        let is_beginning = common == length && common >= MIN_TYPO && common * 2 >= self.length;
+        is_beginning || common >= MIN_STEM && common * 5 >= length.max(self.length) * 3
+    }
+
+    /// As much of a number as this word is of another.
+    fn share_of(&self, other: &str, number: u32) -> u32 {
+        let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        number.saturating_mul(length(self.length)) / length(other.chars().count().max(1))
+    }
+}
+
+/// The letters of a word as a set in which some share a place: enough to see that words differ.
+pub(super) fn letters(word: &str) -> u32 {
+    word.chars().fold(0, |set, letter| set | 1 << (u32::from(letter) % 32))
+}
+
+fn is_number(word: &str) -> bool {
+    word.chars().all(char::is_numeric)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alike(word: &str, other: &str) -> u32 {
+        Wanted::new(word.to_owned()).likeness(other, letters(other))
+    }
+
+    #[test]
+    fn the_nearer_the_more_alike() {
+        let order = [
+            alike("deploy", "deploy"),
+            alike("deplo", "deploy"),
+            alike("dep", "deploy"),
+            alike("deplyo", "deploy"),
+            alike("deployment", "deploy"),
+            alike("databsae", "databases"),
+            alike("ploy", "deploy"),
+            alike("dew", "deploy"),
+        ];
+        assert!(order.windows(2).all(|pair| pair[0] > pair[1]), "{order:?}");
+        assert_eq!(order[7], 0);
+    }
+
+    #[test]
+    fn slips_count_by_the_length_of_the_word() {
+        assert_eq!(alike("deplpy", "deploy"), 620);
+        assert_eq!(alike("edploy", "deploy"), 620);
+        assert_eq!(alike("dploy", "deploy"), 620);
+        assert_eq!(alike("dpoly", "deploy"), 0);
+        assert_eq!(alike("igratoion", "migration"), 480);
+        assert_eq!(alike("map", "mop"), 0);
+        assert_eq!(alike("2024", "2025"), 0);
+    }
+
+    #[test]
+    fn forms_of_a_word_are_related() {
+        assert_eq!(alike("migration", "migrate"), 500);
+        assert_eq!(alike("migrate", "migration"), 500);
+        assert_eq!(alike("testing", "test"), 500);
+        assert_eq!(alike("restart", "restore"), 0);
+        assert_eq!(alike("production", "prose"), 0);
+    }
+
+    #[test]
+    fn short_words_are_no_parts_of_others() {
+        assert_eq!((alike("de", "deploy"), alike("lo", "deploy")), (0, 0));
+        assert!(alike("移行", "テータ移行") > 0);
+        assert_eq!(alike("test", "te"), 0);
+    }
+}

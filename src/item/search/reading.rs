@@ -1,0 +1,219 @@
+//! From a file to its document, or to the knowledge that nothing changed.
+//!
+//! What a document depends on is looked at before it is read, so that a change meanwhile is seen the
+//! next time. A file that may have changed is read, and compared by its hash, before it is parsed.
+//! Nothing is read that search does not show: neither the scripts behind manifests nor their
+//! requirements.
+
+use std::path::{Component, Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::document::Document;
+use super::file_date;
+use super::record::{EntryRecord, EntryState};
+use crate::item::code::Code;
+use crate::item::extractor::Extractor;
+use crate::item::finding::{Findings, Severity, Strength};
+use crate::item::footprint::{Links, Sight};
+use crate::item::signature::{self, Integrity, Seat, UNSTAMPED_FOLDERS};
+use crate::item::source::{SourceFile, Unread, read_bytes};
+use crate::item::store::walk::Candidate;
+use crate::item::store::{Item, ItemKind, Layer, Roots, load};
+
+/// A folder tool with more files is looked at anew each time, if it is stamped.
+const MAX_FILES: usize = 2_000;
+/// What a rule of an extractor may read beside a script.
+const SETTINGS: [&str; 4] = ["json", "yaml", "yml", "toml"];
+/// The hash of what was not read.
+const NO_HASH: [u8; 32] = [0; 32];
+
+/// A file as it is now.
+pub(super) struct Reading {
+    pub(super) entry: EntryRecord,
+    pub(super) document: Option<Document>,
+    /// Whether the file was not even opened.
+    pub(super) is_proven: bool,
+}
+
+/// What was known about a file.
+pub(super) struct Known<'k> {
+    pub(super) entry: &'k EntryRecord,
+    pub(super) document: Option<&'k Document>,
+    /// When it was read.
+    pub(super) moment: i64,
+}
+
+/// Where a file lies.
+pub(super) struct Around<'a> {
+    pub(super) layer: Layer,
+    pub(super) roots: &'a Roots,
+    pub(super) extractors: &'a [Extractor],
+    /// The folder that it was listed in.
+    pub(super) base: &'a Path,
+}
+
+/// Looks at a file, and reads it where that is needed.
+pub(super) fn read(candidate: &Candidate, around: &Around<'_>, known: Option<&Known<'_>>) -> Reading {
+    let sight = Sight::of(&candidate.path, Links::Followed);
+    let mut bytes = None;
+    if let Some(known) = known.filter(|known| known.others_are_unchanged(around.base))
+        && let Some((_, then)) = known.entry.depends_on.first()
+    {
+        if sight.proves_unchanged(then, known.moment) {
+            return Reading { is_proven: true, ..known.again(sight) };
+        }
+        if known.entry.hash != NO_HASH {
+            bytes = Some(read_bytes(&candidate.path, load::size_limit(candidate)));
+            if let Some(Ok(bytes)) = &bytes
+                && hash(bytes) == known.entry.hash
+            {
+                return known.again(sight);
+            }
+        }
+    }
+    parse(candidate, around, sight, bytes)
+}
+
+impl Known<'_> {
+    fn others_are_unchanged(&self, base: &Path) -> bool {
+        let mut others = self.entry.depends_on.iter().skip(1);
+        others.all(|(path, then)| Sight::of(&base.join(path), Links::Followed).proves_unchanged(then, self.moment))
+    }
+
+    fn again(&self, sight: Sight) -> Reading {
+        let mut entry = self.entry.clone();
+        if let Some((_, then)) = entry.depends_on.first_mut() {
+            *then = sight;
+        }
+        let mut document = self.document.cloned();
+        if let Some(document) = &mut document {
+            document.file_date = file_date(&sight);
+        }
+        Reading { entry, document, is_proven: false }
+    }
+}
+
+/// Reads a file as an item.
+fn parse(
+    candidate: &Candidate,
+    around: &Around<'_>,
+    mut sight: Sight,
+    bytes: Option<Result<Vec<u8>, Unread>>,
+) -> Reading {
+    let mut findings = Findings::new(&candidate.path, Strength::Lenient);
+    let mut others = beside(candidate, around.extractors);
+    let mut own_hash = NO_HASH;
+    let mut item = None;
+    if load::may_be_item(candidate, around.extractors) {
+        match bytes.unwrap_or_else(|| read_bytes(&candidate.path, load::size_limit(candidate))) {
+            Ok(bytes) => {
+                own_hash = hash(&bytes);
+                if let Some(source) = SourceFile::decode(&candidate.path, bytes, &mut findings) {
+                    item = load::parse(around.layer, candidate, &source, around.extractors, &mut findings);
+                    if let Some(item) = &mut item {
+                        item.integrity = stamp(item, &source, candidate, &mut others, &mut findings);
+                    }
+                }
+            }
+            Err(unread) => {
+                unread.report(&mut findings);
+                // What keeps a file from being read may go away without a mark on it.
+                if matches!(unread, Unread::Failed(_)) {
+                    sight = Sight::Unknown;
+                }
+            }
+        }
+    }
+    let document = item.as_ref().filter(|item| item.is_named()).map(|item| {
+        let mut document = Document::of(item, around.roots);
+        document.file_date = file_date(&sight);
+        document
+    });
+    let error = findings.as_slice().iter().find(|finding| finding.severity == Severity::Error);
+    let state = match error {
+        Some(error) if document.is_none() && error.code == Code::MissingMetadata => EntryState::Silent,
+        Some(_) if document.is_none() => EntryState::Broken,
+        _ => EntryState::Fine,
+    };
+    let relative = |path: PathBuf| path.strip_prefix(around.base).map(Path::to_path_buf).unwrap_or(path);
+    let files = std::iter::once((candidate.path.clone(), sight)).chain(others);
+    let entry = EntryRecord {
+        document: None,
+        state,
+        hash: own_hash,
+        starts: item.as_ref().and_then(started),
+        depends_on: files.map(|(path, sight)| (relative(path), sight)).collect(),
+    };
+    Reading { entry, document, is_proven: false }
+}
+
+/// The files beside a candidate that its document may depend on, as they are before it is read.
+fn beside(candidate: &Candidate, extractors: &[Extractor]) -> Vec<(PathBuf, Sight)> {
+    let seen = |path: PathBuf| {
+        let sight = Sight::of(&path, Links::Followed);
+        (path, sight)
+    };
+    let ending = candidate.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let mut files = Vec::new();
+    if candidate.kind == ItemKind::Tool {
+        if signature::seat(&candidate.path, "") == Seat::Beside {
+            files.push(seen(signature::detached_file(&candidate.path)));
+        }
+        if !extractors.is_empty() && !SETTINGS.contains(&ending) {
+            files.extend(SETTINGS.iter().map(|ending| seen(candidate.path.with_extension(ending))));
+        }
+    }
+    files
+}
+
+/// Compares an item with its stamp. That of a folder covers every file in it.
+fn stamp(
+    item: &Item,
+    source: &SourceFile,
+    candidate: &Candidate,
+    others: &mut Vec<(PathBuf, Sight)>,
+    findings: &mut Findings,
+) -> Integrity {
+    let detached = others
+        .iter()
+        .any(|(path, sight)| sight.footprint().is_some() && signature::detached_file(&candidate.path) == *path);
+    if signature::check(&candidate.path, &source.raw()) == Integrity::Unsigned && !detached {
+        return Integrity::Unsigned;
+    }
+    if let Some(folder) = &candidate.folder {
+        let walk = walkdir::WalkDir::new(folder).into_iter().filter_entry(|entry| {
+            entry.depth() == 0 || !UNSTAMPED_FOLDERS.iter().any(|folder| entry.file_name() == *folder)
+        });
+        let before = others.len();
+        for entry in walk {
+            match entry {
+                // What a link leads to may change unseen.
+                Ok(entry) if entry.path_is_symlink() => others.push((entry.into_path(), Sight::Unknown)),
+                Ok(entry) => {
+                    let sight = Sight::of(entry.path(), Links::Followed);
+                    others.push((entry.into_path(), sight));
+                }
+                Err(_) => others.push((folder.clone(), Sight::Unknown)),
+            }
+            if others.len() - before > MAX_FILES {
+                others.truncate(before);
+                others.push((folder.clone(), Sight::Unknown));
+                break;
+            }
+        }
+    }
+    load::integrity(item, source, candidate, findings)
+}
+
+/// The script that a tool in a single file starts with.
+fn started(item: &Item) -> Option<PathBuf> {
+    let tool = item.as_tool().filter(|tool| tool.folder.is_none())?;
+    let entrypoint = Path::new(tool.manifest.config.get("entrypoint")?.as_str()?);
+    let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    entrypoint.components().all(is_inside).then(|| tool.file.parent().map(|folder| folder.join(entrypoint)))?
+}
+
+fn hash(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}

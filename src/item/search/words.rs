@@ -1,0 +1,124 @@
+//! Taking texts apart into words.
+//!
+//! `deploy_app`, `deployApp` and `Deploy App!` are the same two words; `Übersicht` and `ubersicht` are
+//! the same word. Items and queries go through the same [`words`], so that they can only agree.
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// Longer words are cut: nobody types them, and comparing them would only cost time.
+const MAX_LENGTH: usize = 64;
+
+/// The words in a text, folded: without case, without accents.
+pub(super) fn words(text: &str) -> Vec<String> {
+    let mut splitter = Splitter::default();
+    if text.is_ascii() {
+        split(text.chars(), &mut splitter);
+    } else {
+        split(text.nfkd().filter(|character| !is_accent(*character)), &mut splitter);
+    }
+    splitter.end();
+    splitter.words
+}
+
+#[derive(Default)]
+struct Splitter {
+    words: Vec<String>,
+    word: String,
+    length: usize,
+}
+
+impl Splitter {
+    fn end(&mut self) {
+        if !self.word.is_empty() {
+            self.words.push(std::mem::take(&mut self.word));
+            self.length = 0;
+        }
+    }
+
+    fn push(&mut self, character: char) {
+        if self.length >= MAX_LENGTH {
+            return;
+        }
+        self.length += 1;
+        if character.is_ascii() {
+            self.word.push(character.to_ascii_lowercase());
+        } else {
+            // The way over capitals makes `ß` and `SS`, `ς` and `Σ` the same.
+            self.word.extend(character.to_uppercase().flat_map(char::to_lowercase));
+        }
+    }
+}
+
+fn split(characters: impl Iterator<Item = char>, splitter: &mut Splitter) {
+    let mut characters = characters.peekable();
+    let mut before = ' ';
+    while let Some(character) = characters.next() {
+        let is_part = character.is_alphanumeric() || is_combining_mark(character);
+        // `HTTPClient` is `http client`: the last of several capitals begins a word.
+        let begins = character.is_uppercase()
+            && (before.is_lowercase()
+                || before.is_numeric()
+                || before.is_uppercase() && characters.peek().is_some_and(|next| next.is_lowercase()));
+        if begins || !is_part {
+            splitter.end();
+        }
+        if is_part {
+            splitter.push(character);
+        }
+        before = character;
+    }
+}
+
+/// Whether a mark only decorates the letter before it. In other scripts marks are vowels, which make words.
+fn is_accent(character: char) -> bool {
+    matches!(character, '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}')
+}
+
+/// How much a word says by its length: a character of a script without letters is as good as two.
+pub(super) fn span(word: &str) -> usize {
+    if word.is_ascii() {
+        return word.len();
+    }
+    let ideograph = |character: char| matches!(character, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}');
+    word.chars().map(|character| if ideograph(character) { 2 } else { 1 }).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_name_are_the_same_words() {
+        for spelling in
+            ["deploy_app", "deployApp", "Deploy-App", "DEPLOY APP", "deploy.app", "DeployApp!", "deploy/app"]
+        {
+            assert_eq!(words(spelling), ["deploy", "app"], "{spelling}");
+        }
+        assert_eq!(words("HTTPClient2Go"), ["http", "client2", "go"]);
+        assert_eq!(words("S3Bucket v2.1 k8s"), ["s3", "bucket", "v2", "1", "k8s"]);
+        assert_eq!(words(" -- "), Vec::<String>::new());
+    }
+
+    #[test]
+    fn accents_and_case_do_not_matter() {
+        for spelling in ["Größe", "GRÖSSE", "grösse", "Gro\u{308}ße"] {
+            assert_eq!(words(spelling), ["grosse"], "{spelling}");
+        }
+        assert_eq!(words("Café ΟΔΟΣ ﬁn Ａ１"), ["cafe", "οδος".replace('ς', "σ").as_str(), "fin", "a1"]);
+        assert_eq!(words("развёртывание"), words("РАЗВЕРТЫВАНИЕ"));
+        assert_eq!(words("データ移行"), words("ﾃﾞｰﾀ移行"));
+        assert_eq!((span("db"), span("移行"), span("año")), (2, 4, 3));
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_folded_once_and_for_all(text in any::<String>()) {
+            let once = words(&text);
+            prop_assert!(once.iter().all(|word| !word.is_empty()));
+            prop_assert_eq!(words(&once.join(" ")).concat(), once.concat());
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Who signed an item: the text that an author signs, and what a signature says about its key.
+//!
+//! An author signs [`statement`] with an SSH key, and the armored signature stands in `<file>.sshsig`
+//! beside the item. [`AuthorSignature::parse`] reads which key made it; whether it holds only `ssh-keygen`
+//! decides, and whether that key is trusted a file outside of every repository. Pure.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::item::store::ItemKind;
+
+/// What SSH signatures of items are for; one made for anything else does not count.
+pub const NAMESPACE: &str = "piton-content";
+/// The most that a file with a signature may hold; one with a large RSA key is about 3 KiB.
+pub const MAX_SIGNATURE: u64 = 64 * 1024;
+
+const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
+const END: &str = "-----END SSH SIGNATURE-----";
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The text that an author signs: which item it is and the hash in its stamp.
+///
+/// Three lines, each with its line end, so that `ssh-keygen -Y verify` can check it by hand.
+pub fn statement(kind: ItemKind, id: &str, hash: &str) -> String {
+    format!("piton item v1\n{kind} {id}\nsha256:{hash}\n")
+}
+
+/// What a signature says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorSignature {
+    /// The key that made it.
+    pub key: PublicKey,
+    /// What it was made for.
+    pub namespace: String,
+}
+
+/// A public key, as SSH writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PublicKey {
+    blob: Vec<u8>,
+}
+
+impl AuthorSignature {
+    /// Reads an armored SSH signature; nothing when it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let body = text.trim().strip_prefix(BEGIN)?.strip_suffix(END)?;
+        let body: String = body.split_ascii_whitespace().collect();
+        let bytes = decode(&body)?;
+        let rest = bytes.strip_prefix(b"SSHSIG")?;
+        let (version, rest) = rest.split_at_checked(4)?;
+        if version != [0, 0, 0, 1] {
+            return None;
+        }
+        let (key, rest) = string(rest)?;
+        let (namespace, _) = string(rest)?;
+        Some(Self { key: PublicKey::of(key)?, namespace: String::from_utf8(namespace.to_vec()).ok()? })
+    }
+}
+
+impl PublicKey {
+    /// Reads the base64 part of a public key; its type is in there as well.
+    pub fn decode(base64: &str) -> Option<Self> {
+        Self::of(&decode(base64)?)
+    }
+
+    fn of(blob: &[u8]) -> Option<Self> {
+        let key = Self { blob: blob.to_vec() };
+        let is_type = |c: char| c.is_ascii_alphanumeric() || "-@._".contains(c);
+        let is_key = key.kind().is_some_and(|kind| !kind.is_empty() && kind.chars().all(is_type));
+        // More than its type, or it would be no key.
+        is_key.then_some(key).filter(|key| string(&key.blob).is_some_and(|(_, rest)| !rest.is_empty()))
+    }
+
+    /// Its type, e.g. `ssh-ed25519`.
+    pub fn kind(&self) -> Option<&str> {
+        std::str::from_utf8(string(&self.blob)?.0).ok()
+    }
+
+    /// The key as it stands in files: its type and base64.
+    pub fn text(&self) -> String {
+        format!("{} {}", self.kind().unwrap_or_default(), encode(&self.blob))
+    }
+
+    /// Its fingerprint, e.g. `SHA256:AXvu4f…`, as `ssh-keygen -l` prints it.
+    pub fn fingerprint(&self) -> String {
+        format!("SHA256:{}", encode(&Sha256::digest(&self.blob)).trim_end_matches('='))
+    }
+}
+
+/// One string of SSH's wire format, and what follows it.
+fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_at_checked(4)?;
+    let length = u32::from_be_bytes(length.try_into().ok()?);
+    rest.split_at_checked(usize::try_from(length).ok()?)
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=');
+    if text.is_empty() || text.len() - digits.len() > 2 || !text.len().is_multiple_of(4) {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
+    let (mut held, mut bits) = (0_u32, 0);
+    for digit in digits.bytes() {
+        let value = ALPHABET.iter().position(|known| *known == digit)?;
+        held = held << 6 | u32::try_from(value).ok()?;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push(u8::try_from(held >> bits & 0xff).ok()?);
+        }
+    }
+    Some(bytes)
+}
+
+fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
+        let held = at(0) << 16 | at(1) << 8 | at(2);
+        for place in 0..4 {
+            let index = usize::try_from(held >> (18 - 6 * place) & 0x3f).unwrap_or_default();
+            let digit = ALPHABET.get(index).copied().map_or('=', char::from);
+            text.push(if place <= u32::try_from(chunk.len()).unwrap_or(3) { digit } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIKLHrHi7zBh/L3JF0f45dmq4V5eVWEuAT4G4Xncbyfg";
+    const SIGNATURE: &str = "-----BEGIN SSH SIGNATURE-----\n\
+        U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgoseseLvMGH8vckXR/jl2arhXl5\n\
+        VYS4BPgbhedxvJ+BUAAAANcGl0b24tY29udGVudAAAAAAAAAAGc2hhNTEyAAAAUwAAAAtz\n\
+        c2gtZWQyNTUxOQAAAEAxrpPRGT0dMWZB/sxH3+jm3jFsAij1x5OhEGcKmmvA+EGetIJFMw\n\
+        6vkuFk+lEKbvAy5ujLnY1jDU0HIulvfB8C\n\
+        -----END SSH SIGNATURE-----\n";
+
+    #[test]
+    fn a_signature_says_which_key_made_it_and_what_for() {
+        let signature = AuthorSignature::parse(SIGNATURE).unwrap();
+        assert_eq!(signature.namespace, NAMESPACE);
+        assert_eq!(signature.key.kind(), Some("ssh-ed25519"));
+        // What `ssh-keygen -l` says about this key.
+        assert_eq!(signature.key.fingerprint(), "SHA256:AXvu4fbN8knfKbLe1yJG/UfX8egoGasiXYMNMN/+eik");
+        assert!(signature.key.text().starts_with("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKLHrHi7zBh/"));
+        assert!(signature.key.text().contains(&KEY[..60]));
+    }
+
+    #[test]
+    fn what_is_no_signature_or_key_is_none() {
+        let cut = SIGNATURE.replace("6vkuFk", "6vku!k");
+        for text in ["", "x", BEGIN, "-----BEGIN SSH SIGNATURE-----\n-----END SSH SIGNATURE-----", &cut] {
+            assert_eq!(AuthorSignature::parse(text), None, "{text}");
+        }
+        for text in ["", "A", "AAAA", "AAAAC3NzaC1lZDI1NTE5", "////", "AAA=====", "AAAAC3NzaC1lZDI1NTE5AA AA"] {
+            assert_eq!(PublicKey::decode(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn base64_is_that_of_everybody_else() {
+        for (bytes, text) in [("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+            assert_eq!((encode(bytes.as_bytes()).as_str(), decode(text).unwrap()), (text, bytes.as_bytes().to_vec()));
+        }
+    }
+
+    #[test]
+    fn the_statement_names_kind_id_and_hash() {
+        assert_eq!(statement(ItemKind::Tool, "greet", "ab"), "piton item v1\ntool greet\nsha256:ab\n");
+    }
+}

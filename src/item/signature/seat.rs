@@ -1,0 +1,144 @@
+//! Where the stamp of a file stands: in a comment on its first line, or in `<file>.sig` beside it.
+//!
+//! [`seat`] decides by the ending, and for endings that nobody knows by a shebang, so that signing,
+//! checking, copying and hashing agree. What a comment cannot precede (JSON, PHP, unknown languages) has
+//! its stamp beside it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+const MARK: char = '\u{feff}';
+const BLANKS: [char; 2] = [' ', '\t'];
+
+/// Where a stamp stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// On the first line, after a shebang, as a comment with this beginning and end.
+    Comment(&'static str, &'static str),
+    /// In a file of its own.
+    Beside,
+}
+
+impl Seat {
+    /// What a line says that is a comment of this language, and nothing besides.
+    ///
+    /// Blanks count only where they can do no harm, and only those that no language takes for a line end.
+    pub(super) fn body(self, line: &str) -> Option<&str> {
+        let Self::Comment(opening, closing) = self else { return None };
+        let line = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
+        // Older tools wrote `#kiwi-mcp:`; `--` without a blank is not a comment everywhere.
+        let opening = if opening == "-- " { opening } else { opening.trim_end() };
+        let inner = line.strip_prefix(opening)?.trim_end_matches(BLANKS).strip_suffix(closing.trim_start())?;
+        let body = inner.trim_matches(BLANKS);
+        // A backslash at the end would make the next line a part of the comment.
+        let is_plain = |c: char| c.is_ascii_graphic() || BLANKS.contains(&c);
+        (body.chars().all(is_plain) && !body.ends_with('\\')).then_some(body)
+    }
+}
+
+/// Decides where the stamp of a file stands; `raw` is its content.
+pub fn seat(file: &Path, raw: &str) -> Seat {
+    let ending = file.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+    match ending.as_str() {
+        "md" | "markdown" | "html" | "xml" => Seat::Comment("<!-- ", " -->"),
+        "py" | "sh" | "bash" | "zsh" | "fish" | "rb" | "pl" | "pm" | "r" | "ps1" | "jl" | "ex" | "exs" | "tcl"
+        | "awk" | "nu" | "yaml" | "yml" | "toml" => Seat::Comment("# ", ""),
+        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "go" | "rs" | "swift" | "kt" | "kts" | "scala" | "java" | "c"
+        | "cpp" | "cs" | "dart" | "zig" => Seat::Comment("// ", ""),
+        "lua" | "sql" | "hs" | "elm" => Seat::Comment("-- ", ""),
+        "css" => Seat::Comment("/* ", " */"),
+        "lisp" | "el" | "clj" | "scm" => Seat::Comment("; ", ""),
+        // JSON has no comments, and whatever precedes `<?php` is printed.
+        "json" | "php" => Seat::Beside,
+        // Interpreters that are named by a first line pass over it as a comment.
+        _ if raw.trim_start_matches(MARK).starts_with("#!") => Seat::Comment("# ", ""),
+        _ => Seat::Beside,
+    }
+}
+
+/// The file that holds the stamp of a file which cannot hold it itself.
+pub fn detached_file(file: &Path) -> PathBuf {
+    with_ending(file, ".sig")
+}
+
+/// The file that holds the signature of an author.
+pub fn author_file(file: &Path) -> PathBuf {
+    with_ending(file, ".sshsig")
+}
+
+/// Whether a file belongs to another one as its stamp or signature, by its name.
+pub fn is_companion(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "sig" || ending == "sshsig")
+}
+
+fn with_ending(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_language_has_a_place_for_its_stamp() {
+        for (name, raw, expected) in [
+            ("a.py", "", Seat::Comment("# ", "")),
+            ("a.PY", "", Seat::Comment("# ", "")),
+            ("a.ts", "#!/usr/bin/env deno\n", Seat::Comment("// ", "")),
+            ("a.lua", "", Seat::Comment("-- ", "")),
+            ("a.json", "", Seat::Beside),
+            ("a.php", "#!/usr/bin/env php\n<?php\n", Seat::Beside),
+            ("a.what", "x", Seat::Beside),
+            ("a.what", "#!/bin/what\n", Seat::Comment("# ", "")),
+            ("a", "\u{feff}#!/bin/what\n", Seat::Comment("# ", "")),
+            ("a", "x", Seat::Beside),
+        ] {
+            assert_eq!(seat(Path::new(name), raw), expected, "{name} {raw:?}");
+        }
+    }
+
+    #[test]
+    fn a_stamp_is_a_whole_comment_and_nothing_else() {
+        let python = Seat::Comment("# ", "");
+        for line in ["# x:1", "#x:1", "#\tx:1 \t", "# x:1\n", "# x:1\r\n"] {
+            assert_eq!(python.body(line), Some("x:1"), "{line:?}");
+        }
+        for line in [
+            ":<<x:1",
+            "// x:1",
+            "\"\"\"x:1",
+            " # x:1",
+            "# x:1\\",
+            "# x:1 \\\r\n",
+            "# x:1\0",
+            "# x:1\u{b}",
+            "# x:1\u{c}",
+            "# x:1\r",
+            "# x:1\r\r\n",
+            "# a\rx:1\n",
+            "# x:1\u{85}",
+            "# x:1\u{2028}",
+            "#\u{2029}x:1",
+            "#\u{a0}x:1",
+            "x:1",
+        ] {
+            assert_eq!(python.body(line), None, "{line:?}");
+        }
+        let page = Seat::Comment("<!-- ", " -->");
+        assert_eq!((page.body("<!--x:1-->"), page.body("<!-- x:1 --> ")), (Some("x:1"), Some("x:1")));
+        assert_eq!((page.body("<!-- x:1"), page.body("<!-- x:1 --> y"), page.body("# x:1")), (None, None, None));
+        assert_eq!(Seat::Comment("/* ", " */").body("/* x:1"), None);
+        assert_eq!(Seat::Comment("-- ", "").body("--x:1"), None);
+        assert_eq!(Seat::Beside.body("# x:1"), None);
+    }
+
+    #[test]
+    fn companions_are_known_by_their_names() {
+        assert_eq!(detached_file(Path::new("a/t.json")), Path::new("a/t.json.sig"));
+        assert_eq!(author_file(Path::new("a/t.md")), Path::new("a/t.md.sshsig"));
+        assert!(is_companion(Path::new("a/t.json.sig")) && is_companion(Path::new("t.md.sshsig")));
+        assert!(!is_companion(Path::new("a/sig")) && !is_companion(Path::new("t.md")));
+    }
+}

@@ -1,0 +1,182 @@
+//! What can be created, and the words for it.
+
+use crate::item::wording::{did_you_mean, nearest, shown};
+
+/// The types that a new tool can have.
+pub const TYPES: [&str; 14] = [
+    "script",
+    "python",
+    "bash",
+    "node",
+    "api",
+    "mcp_server",
+    "mcp_tool",
+    "docker",
+    "cli",
+    "local",
+    "meta",
+    "runtime",
+    "directive",
+    "knowledge",
+];
+
+/// What is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A script.
+    Script {
+        /// The language it is written in.
+        language: Language,
+        /// The type as it is written.
+        written: &'static str,
+    },
+    /// An HTTP call.
+    Api,
+    /// Another MCP server.
+    McpServer,
+    /// A tool of another MCP server.
+    McpTool,
+    /// A container.
+    Docker,
+    /// An installed command.
+    Cli,
+    /// A program of the project.
+    Local,
+    /// A tool that combines others.
+    Meta,
+    /// What runs scripts of one language.
+    Runtime,
+    /// A workflow.
+    Directive,
+    /// Something worth knowing.
+    Knowledge,
+}
+
+/// The languages of scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// Python, by way of `main`.
+    Python,
+    /// Bash.
+    Bash,
+    /// JavaScript.
+    Node,
+}
+
+impl Language {
+    /// The ending of its files.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Python => "py",
+            Self::Bash => "sh",
+            Self::Node => "js",
+        }
+    }
+}
+
+impl Kind {
+    /// The kind that a type means; the executor of a script says in which language it is written.
+    pub fn of(written: &str, executor: Option<&str>) -> Result<Self, SkeletonError> {
+        let script = |language, written| Self::Script { language, written };
+        Ok(match written {
+            "script" => script(language_of(executor)?, "script"),
+            "python" => script(Language::Python, "python"),
+            "bash" => script(Language::Bash, "bash"),
+            "node" => script(Language::Node, "script"),
+            "api" => Self::Api,
+            "mcp_server" => Self::McpServer,
+            "mcp_tool" => Self::McpTool,
+            "docker" => Self::Docker,
+            "cli" => Self::Cli,
+            "local" => Self::Local,
+            "meta" => Self::Meta,
+            "runtime" => Self::Runtime,
+            "directive" => Self::Directive,
+            "knowledge" => Self::Knowledge,
+            "primitive" => return Err(SkeletonError::Primitive),
+            other => return Err(SkeletonError::UnknownType(other.to_owned())),
+        })
+    }
+
+    /// The type as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Script { written, .. } => written,
+            Self::Api => "api",
+            Self::McpServer => "mcp_server",
+            Self::McpTool => "mcp_tool",
+            Self::Docker => "docker",
+            Self::Cli => "cli",
+            Self::Local => "local",
+            Self::Meta => "meta",
+            Self::Runtime => "runtime",
+            Self::Directive => "directive",
+            Self::Knowledge => "knowledge",
+        }
+    }
+}
+
+fn language_of(executor: Option<&str>) -> Result<Language, SkeletonError> {
+    match executor {
+        None | Some("python_runtime") => Ok(Language::Python),
+        Some("bash_runtime") => Ok(Language::Bash),
+        Some("node_runtime") => Ok(Language::Node),
+        Some(other) => Err(SkeletonError::UnknownLanguage(other.to_owned())),
+    }
+}
+
+/// Why there is no skeleton for something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SkeletonError {
+    /// The type is none.
+    #[error("`{}` is not a type of tool", shown(.0))]
+    UnknownType(String),
+    /// Primitives are part of piton.
+    #[error("a primitive cannot be created: `subprocess` and `http_client` are the only two, and part of piton")]
+    Primitive,
+    /// A script for a runtime of the project can be written in any language.
+    #[error("the language of a script that `{}` runs is not known", shown(.0))]
+    UnknownLanguage(String),
+    /// A description has to fit into one line.
+    #[error("the description `{}` is not one line of text", shown(.0))]
+    Description(String),
+    /// A local tool has a manifest and a program.
+    #[error("a local tool is a folder: it has a manifest and a program")]
+    NeedsFolder,
+}
+
+impl SkeletonError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownType(_) => "UNKNOWN_TYPE",
+            Self::Primitive => "PRIMITIVE_SHADOWED",
+            Self::UnknownLanguage(_) | Self::Description(_) | Self::NeedsFolder => "INVALID_PARAMETER",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::UnknownType(written) => {
+                let meant = match written.as_str() {
+                    "http" | "rest" => Some("api"),
+                    "sh" | "shell" => Some("bash"),
+                    "js" | "javascript" | "nodejs" => Some("node"),
+                    "py" => Some("python"),
+                    "mcp" => Some("mcp_server"),
+                    "container" => Some("docker"),
+                    "command" => Some("cli"),
+                    other => nearest(other, TYPES),
+                };
+                did_you_mean(meant, &format!("there are {}", TYPES.join(", ")))
+            }
+            Self::Primitive => {
+                "use `--type runtime` for another interpreter, `cli` for a program, `api` for an HTTP call".to_owned()
+            }
+            Self::UnknownLanguage(_) => "say it: `--type python`, `bash` or `node`".to_owned(),
+            Self::Description(_) => "write one line; more belongs into the file".to_owned(),
+            Self::NeedsFolder => "leave `--file` out, or use `--type python --file`".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! What piton says about itself, topic by topic.
+//!
+//! The pages are Markdown in `topic/`. Every front door shows the same ones: the terminal renders them, others
+//! hand out a [`Page`]. A topic enters as one row of [`TOPICS`]; the tests of `cli/help` parse each command line of
+//! a page with the real parser.
+
+use serde::Serialize;
+
+/// A page about one subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// The word that it is asked for by.
+    pub name: &'static str,
+    /// What it is about, in one line.
+    pub summary: &'static str,
+    /// The page, as Markdown.
+    pub text: &'static str,
+}
+
+/// A page as it is handed out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Page {
+    /// The text.
+    pub help: String,
+    /// What it is about.
+    pub topic: String,
+    /// Its command lines.
+    pub examples: Vec<String>,
+}
+
+macro_rules! topic {
+    ($name:literal, $summary:literal) => {
+        Topic { name: $name, summary: $summary, text: include_str!(concat!("topic/", $name, ".md")) }
+    };
+}
+
+/// Every topic, in the order in which one would read them.
+pub const TOPICS: [Topic; 14] = [
+    topic!("overview", "what piton is for, and where to begin"),
+    topic!("directive", "workflows: what is to be done, step by step"),
+    topic!("tool", "what does the work, and how it is called"),
+    topic!("knowledge", "what is worth remembering"),
+    topic!("search", "finding items by words"),
+    topic!("load", "reading an item, and copying it"),
+    topic!("execute", "running directives, tools and command lines"),
+    topic!("checkpoint", "what becomes of changes, and the way back"),
+    topic!("runs", "waiting, resuming, looking back, working side by side"),
+    topic!("permissions", "what a directive allows, and what enforces it"),
+    topic!("signing", "what a signature proves"),
+    topic!("templates", "placeholders and conditions in directives"),
+    topic!("settings", "where settings come from, and who may set them"),
+    topic!("exit-codes", "how a command says what came of it"),
+];
+
+impl Topic {
+    /// Finds the topic of a name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        TOPICS.iter().find(|topic| topic.name == name)
+    }
+
+    /// The command lines that it shows, without their prompt.
+    pub fn examples(&self) -> Vec<String> {
+        self.text.lines().filter_map(|line| line.strip_prefix("$ ")).map(command_line).collect()
+    }
+
+    /// The page as it is handed out.
+    pub fn page(&self) -> Page {
+        Page { help: self.text.to_owned(), topic: self.name.to_owned(), examples: self.examples() }
+    }
+}
+
+/// A command line without the remark behind it.
+fn command_line(line: &str) -> String {
+    line.split_once("  #").map_or(line, |(command, _)| command).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_has_a_title_examples_and_lines_that_fit_a_terminal() {
+        for topic in TOPICS {
+            assert!(topic.text.starts_with("# "), "{}", topic.name);
+            assert!(!topic.examples().is_empty(), "{}", topic.name);
+            let mut in_code = false;
+            for line in topic.text.lines() {
+                in_code ^= line.starts_with("```");
+                let most = if in_code { 102 } else { 80 };
+                assert!(line.chars().count() <= most, "{}: {line}", topic.name);
+            }
+        }
+    }
+
+    #[test]
+    fn remarks_are_no_part_of_a_command_line() {
+        assert_eq!(command_line("piton log   # what happened"), "piton log");
+        assert_eq!(command_line("piton tool run x --param text='# one'"), "piton tool run x --param text='# one'");
+    }
+
+    #[test]
+    fn the_topics_that_other_front_doors_promise_are_there() {
+        for name in ["overview", "tool", "directive", "knowledge", "search", "load", "execute", "checkpoint"] {
+            assert_eq!(Topic::find(name).map(|topic| topic.name), Some(name));
+        }
+        assert_eq!(Topic::find("nonsense"), None);
+    }
+}

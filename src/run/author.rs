@@ -1,0 +1,320 @@
+//! Who signed an item, and whether that counts here.
+//!
+//! [`Authors`] reads once whom the user trusts and judges items by the signature beside them; `ssh-keygen` checks
+//! it. What an author signed is the hash in the stamp: without a valid stamp there is nothing to judge. The
+//! same signature of the same text is checked once in a process, whoever asks.
+
+mod error;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+pub use error::{AuthorError, UntrustedItem};
+
+use super::error::RunError;
+use super::trust::{self, Trust};
+use crate::config::SignatureRequirement;
+use crate::context::Context;
+use crate::exec::call;
+use crate::exec::invocation::Invocation;
+use crate::exec::ssh::Verified;
+use crate::item::directive::Directive;
+use crate::item::signature::author::{AuthorSignature, MAX_SIGNATURE, NAMESPACE, statement};
+use crate::item::signature::{self, Integrity, author_file};
+use crate::item::source::{MAX_TEXT, Unread, read_bytes};
+use crate::item::store::{Item, ItemKind, Layer};
+use crate::item::validate;
+use crate::item::wording::shown;
+pub use crate::journal::event::SignedBy;
+use crate::policy::author::{Revoked, Signers};
+
+/// What the signature beside an item is worth.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Authorship {
+    /// Nobody signed it.
+    Unsigned,
+    /// Somebody signed exactly this who is trusted.
+    Valid {
+        /// Who.
+        name: String,
+        /// The fingerprint of the key.
+        fingerprint: String,
+    },
+    /// It was signed by a key that nobody said to trust.
+    Untrusted {
+        /// The fingerprint of the key.
+        fingerprint: String,
+        /// The key itself, to be trusted.
+        key: String,
+    },
+    /// It was signed by a key that was revoked.
+    Revoked {
+        /// The fingerprint of the key.
+        fingerprint: String,
+    },
+    /// The key is not valid at this time.
+    Expired {
+        /// The fingerprint of the key.
+        fingerprint: String,
+        /// Whose it is.
+        name: String,
+    },
+    /// The key is trusted, but not for items.
+    OtherPurpose {
+        /// The fingerprint of the key.
+        fingerprint: String,
+    },
+    /// The signature is of another content, or of another item.
+    OtherContent {
+        /// The fingerprint of the key.
+        fingerprint: String,
+    },
+    /// There is something, but not a signature of an item.
+    Invalid {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Authorship {
+    /// What is the matter, in words that follow the name of a file.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Unsigned => "has no author's signature".to_owned(),
+            Self::Valid { name, .. } => format!("is signed by `{}`", shown(name)),
+            Self::Untrusted { fingerprint, .. } => format!("is signed by {fingerprint}, which is not trusted"),
+            Self::Revoked { fingerprint } => format!("is signed by {fingerprint}, which was revoked"),
+            Self::Expired { fingerprint, name } => {
+                format!("is signed by {fingerprint} of `{}`, which is not valid now", shown(name))
+            }
+            Self::OtherPurpose { fingerprint } => {
+                format!("is signed by {fingerprint}, which is not trusted for items (`{NAMESPACE}`)")
+            }
+            Self::OtherContent { fingerprint } => {
+                format!("has a signature by {fingerprint} of another content or item")
+            }
+            Self::Invalid { reason } => format!("has no signature that can be used: {reason}"),
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Valid { .. } => None,
+            Self::Unsigned | Self::OtherContent { .. } | Self::Invalid { .. } => {
+                Some("read it, then sign it with `piton sign --key KEY ITEM`, or ask its author to".to_owned())
+            }
+            Self::Untrusted { key, .. } => {
+                Some(format!("if you know whose key it is: `piton trust add '{key}' --as NAME`"))
+            }
+            Self::Revoked { .. } | Self::Expired { .. } => {
+                Some("have it signed anew with a key that is valid".to_owned())
+            }
+            Self::OtherPurpose { .. } => {
+                Some(format!("add `{NAMESPACE}` to the `namespaces` of its line; `piton trust list` shows where"))
+            }
+        }
+    }
+
+    /// Whether somebody signed it who is trusted.
+    pub fn is_valid(&self) -> bool {
+        matches!(self, Self::Valid { .. })
+    }
+}
+
+/// What is known already, by everything that it depends on.
+static KNOWN: LazyLock<Mutex<HashMap<[u8; 32], Authorship>>> = LazyLock::new(Mutex::default);
+
+/// Whom the user trusts, as it was when this was made.
+pub struct Authors<'c> {
+    ctx: &'c Context,
+    signers: Signers,
+    revoked: Option<Revoked>,
+}
+
+impl<'c> Authors<'c> {
+    /// Reads whom the user trusts.
+    pub fn of(ctx: &'c Context) -> Result<Self, RunError> {
+        let trust = Trust::of(ctx)?;
+        Ok(Self { ctx, signers: trust.signers()?, revoked: trust.revoked()? })
+    }
+
+    /// Judges the signature beside an item; one without a valid stamp has none.
+    pub fn judge(&self, item: &Item) -> Result<Authorship, RunError> {
+        let Integrity::Valid { hash, .. } = &item.integrity else { return Ok(Authorship::Unsigned) };
+        let text = statement(item.kind(), item.id.as_str(), hash);
+        match signature_beside(&item.file) {
+            Ok(None) => Ok(Authorship::Unsigned),
+            Ok(Some(signature)) => self.judge_signature(&signature, &text),
+            Err(reason) => Ok(Authorship::Invalid { reason }),
+        }
+    }
+
+    fn judge_signature(&self, signature: &str, text: &str) -> Result<Authorship, RunError> {
+        let Some(made) = AuthorSignature::parse(signature) else {
+            return Ok(Authorship::Invalid { reason: "it is not an SSH signature".to_owned() });
+        };
+        if made.namespace != NAMESPACE {
+            let reason = format!("it was made for `{}`, not for `{NAMESPACE}`", shown(&made.namespace));
+            return Ok(Authorship::Invalid { reason });
+        }
+        let fingerprint = made.key.fingerprint();
+        if self.revoked.as_ref().is_some_and(|revoked| revoked.has(&made.key)) {
+            return Ok(Authorship::Revoked { fingerprint });
+        }
+        let revoked = self.revoked.as_ref().map(Revoked::text);
+        let known = digest(&[signature, text, self.signers.text(), revoked.unwrap_or_default()]);
+        let remembered = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&known).cloned();
+        if let Some(authorship) = remembered {
+            return Ok(authorship);
+        }
+        let lines = self.signers.all().into_iter().filter(|signer| signer.key == made.key && signer.is_for_items());
+        let names: Vec<String> =
+            lines.flat_map(|signer| signer.principals.split(',').map(str::to_owned).collect::<Vec<_>>()).collect();
+        let allowed = self.signers.text().as_bytes();
+        let verified = trust::keygen(self.ctx)?.verify(signature, text, &names, allowed, revoked.map(str::as_bytes))?;
+        let authorship = match verified {
+            Verified::By(name) => Authorship::Valid { name, fingerprint },
+            Verified::NotOfThisText => Authorship::OtherContent { fingerprint },
+            Verified::ByNobody(said) => match self.signers.all().into_iter().find(|signer| signer.key == made.key) {
+                Some(_) if said.contains("namespace") => Authorship::OtherPurpose { fingerprint },
+                Some(signer) if said.contains("expired") || said.contains("not yet valid") => {
+                    Authorship::Expired { fingerprint, name: signer.principals }
+                }
+                _ => Authorship::Untrusted { fingerprint, key: made.key.text() },
+            },
+        };
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(known, authorship.clone());
+        Ok(authorship)
+    }
+}
+
+/// Refuses items that the signature policy does not let run; returns who signed them, where that is asked for.
+pub(super) fn demand<'i>(ctx: &Context, items: impl IntoIterator<Item = &'i Item>) -> Result<Vec<SignedBy>, RunError> {
+    let required = ctx.config.signature_requirement();
+    let mut signed = Vec::new();
+    if required == SignatureRequirement::None {
+        return Ok(signed);
+    }
+    let own: Vec<&Item> = items.into_iter().filter(|item| item.layer != Layer::Builtin).collect();
+    if required == SignatureRequirement::Integrity {
+        let unsigned = own.iter().filter(|item| !matches!(item.integrity, Integrity::Valid { .. }));
+        let unsigned: Vec<PathBuf> = unsigned.map(|item| ctx.shown_path(&item.file)).collect();
+        if !unsigned.is_empty() {
+            return Err(AuthorError::Unsigned(unsigned).into());
+        }
+    } else if !own.is_empty() {
+        let authors = Authors::of(ctx)?;
+        let mut untrusted = Vec::new();
+        for item in &own {
+            let file = ctx.shown_path(&item.file);
+            match authors.judge(item)? {
+                Authorship::Valid { name, fingerprint } => signed.push(SignedBy { file, name, fingerprint }),
+                author => untrusted.push(UntrustedItem { file, author }),
+            }
+        }
+        if !untrusted.is_empty() {
+            return Err(AuthorError::Untrusted(untrusted).into());
+        }
+    }
+    match own.into_iter().find_map(|item| gap(ctx, item)) {
+        Some(gap) => Err(gap.into()),
+        None => Ok(signed),
+    }
+}
+
+/// What a tool is made of and its stamp does not cover.
+pub(super) fn gap(ctx: &Context, item: &Item) -> Option<AuthorError> {
+    let tool = item.as_tool()?;
+    let id = item.id.to_string();
+    if let Some(script) = validate::uncovered_script(item) {
+        return Some(AuthorError::Uncovered { tool: id, files: vec![ctx.shown_path(&script)] });
+    }
+    if !tool.lenders.is_empty() {
+        let files = tool.lenders.iter().map(|file| ctx.shown_path(file)).collect();
+        return Some(AuthorError::Lent { tool: id, files });
+    }
+    let folder = signature::uncovered_folder(tool.folder.as_deref()?)?;
+    Some(AuthorError::Packages { tool: id, folder: ctx.shown_path(&folder) })
+}
+
+/// Refuses a directive that was pinned when its run began, if what is asked for now does not let it run: a key may have
+/// been revoked while the run waited.
+pub(super) fn demand_pinned(
+    ctx: &Context,
+    file: &Path,
+    directive: &Directive,
+    text: &str,
+    signature: Option<&str>,
+) -> Result<(), RunError> {
+    let required = ctx.config.signature_requirement();
+    let author = match signature::check_directive(file, text, directive.name.as_str(), &directive.version) {
+        _ if required == SignatureRequirement::None => return Ok(()),
+        Integrity::Valid { .. } if required == SignatureRequirement::Integrity => return Ok(()),
+        Integrity::Valid { hash, .. } => match signature {
+            Some(signature) => {
+                let text = statement(ItemKind::Directive, directive.name.as_str(), &hash);
+                Authors::of(ctx)?.judge_signature(signature, &text)?
+            }
+            None => Authorship::Unsigned,
+        },
+        _ => Authorship::Unsigned,
+    };
+    if author.is_valid() {
+        return Ok(());
+    }
+    Err(AuthorError::Pinned(UntrustedItem { file: ctx.shown_path(file), author }).into())
+}
+
+/// Refuses a call that runs files which belong to no item, unless they hold a stamp of their own and that is enough.
+pub(super) fn demand_borrowed(ctx: &Context, invocation: &Invocation) -> Result<(), RunError> {
+    let required = ctx.config.signature_requirement();
+    if required == SignatureRequirement::None {
+        return Ok(());
+    }
+    let is_stamped = |file: &PathBuf| {
+        let bytes = read_bytes(file, MAX_TEXT).unwrap_or_default();
+        let checked = std::str::from_utf8(&bytes).map(|text| signature::check(file, text));
+        required == SignatureRequirement::Integrity && matches!(checked, Ok(Integrity::Valid { .. }))
+    };
+    let borrowed = call::borrowed_files(invocation, [Some(&ctx.root), Some(&ctx.cwd), ctx.home.as_deref()]);
+    let files: Vec<PathBuf> =
+        borrowed.iter().filter(|file| !is_stamped(file)).map(|file| ctx.shown_path(file)).collect();
+    if files.is_empty() {
+        Ok(())
+    } else {
+        Err(AuthorError::Uncovered { tool: invocation.id().to_owned(), files }.into())
+    }
+}
+
+/// What the signature beside an item is worth, if there is one.
+pub fn of_item(ctx: &Context, item: &Item) -> Result<Option<Authorship>, RunError> {
+    match signature_beside(&item.file) {
+        Ok(None) => Ok(None),
+        _ => Authors::of(ctx)?.judge(item).map(Some),
+    }
+}
+
+/// The signature beside a file; nothing where there is none.
+pub(super) fn signature_beside(file: &Path) -> Result<Option<String>, String> {
+    match read_bytes(&author_file(file), MAX_SIGNATURE) {
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| "it is not an SSH signature".to_owned()),
+        Err(Unread::Failed(err)) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(err) => Err(err.to_string()),
+    }
+}
+
+fn digest(parts: &[&str]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}

@@ -1,0 +1,210 @@
+//! The programs that tools and commands use. Interpreters are tried by calling a tool in a throw-away project, as `piton tool
+//! run` would; the others by letting them do what piton needs from them.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Surroundings;
+use super::probe::Outcome;
+use crate::exec::interrupt::Interrupts;
+use crate::exec::subprocess::{self, CommandLine};
+use crate::exec::supervisor::{Stream, Supervisor};
+use crate::item::directive::CheckpointMode;
+use crate::item::finding::Strength;
+use crate::item::store::{ItemStore, Roots};
+use crate::item::wording::shown;
+use crate::policy::Authority;
+use crate::run::error::{RunError, with_causes};
+use crate::run::session::{RunRequest, Session};
+use crate::run::tool::{self, ToolRequest, ToolStep};
+
+const PYTHON: &str = "def main(number: int) -> dict:\n    import platform\n    \
+    return {\"answer\": number * 2, \"version\": platform.python_version()}\n";
+const BASH: &str =
+    "printf '{\"answer\": %s, \"version\": \"%s\"}\\n' \"$((PITON_PARAM_NUMBER * 2))\" \"$BASH_VERSION\"\n";
+const NODE: &str = "const number = Number(process.env.PITON_PARAM_NUMBER);\n\
+    console.log(JSON.stringify({answer: number * 2, version: process.version}));\n";
+
+/// The git program. Checkpoints do without; what talks to others does not.
+pub(super) fn git(around: &Surroundings) -> Outcome {
+    match say(around, &["git", "--version"], b"") {
+        Ok(version) => Outcome::ok(version.trim_start_matches("git version ").to_owned()),
+        Err(wrong) => Outcome::missing(
+            format!("{wrong}: `push`, `fetch`, `run --worktree`, hooks and signed commits do not work"),
+            "install git; checkpoints themselves do without it",
+        ),
+    }
+}
+
+/// A Python function as a tool.
+pub(super) fn python(around: &Surroundings) -> Outcome {
+    called(around, ("python", "python_runtime", "main.py", PYTHON), "Python", "install Python 3 as `python3`")
+}
+
+/// A bash script as a tool.
+pub(super) fn bash(around: &Surroundings) -> Outcome {
+    called(around, ("bash", "bash_runtime", "main.sh", BASH), "bash", "install bash")
+}
+
+/// A JavaScript file as a tool.
+pub(super) fn node(around: &Surroundings) -> Outcome {
+    called(around, ("node", "node_runtime", "main.js", NODE), "JavaScript", "install Node.js as `node`")
+}
+
+/// Calls a tool that doubles a number and tells its version.
+fn called(around: &Surroundings, tool: (&str, &str, &str, &str), language: &str, hint: &str) -> Outcome {
+    let wrong = match call(around, tool) {
+        Ok(Ok(value)) if value.get("answer").and_then(Value::as_i64) == Some(42) => {
+            let version = value.get("version").and_then(Value::as_str).unwrap_or_default();
+            return Outcome::ok(shown(version));
+        }
+        Ok(Ok(value)) => format!("the tool answered {value}"),
+        Ok(Err(message)) => message,
+        Err(err) => with_causes(&err),
+    };
+    Outcome::missing(format!("{wrong}: tools in {language} do not run"), hint)
+}
+
+/// What a tool returns, or why it failed.
+fn call(
+    around: &Surroundings,
+    (name, runtime, entrypoint, source): (&str, &str, &str, &str),
+) -> Result<Result<Value, String>, RunError> {
+    let ctx = around.project(name)?;
+    let folder = ctx.project_items().join("tools").join(name);
+    let manifest = format!(
+        "tool_id: {name}\ntool_type: script\nversion: \"1.0.0\"\ncategory: probes\ndescription: Doubles a number\n\
+         executor: {runtime}\nmutates_state: false\nconfig:\n  entrypoint: {entrypoint}\n  timeout: {}\nparameters:\n  \
+         - {{name: number, type: integer, required: true, description: The number}}\n",
+        around.patient.limit.as_secs().max(1)
+    );
+    let written = fs::create_dir_all(&folder)
+        .and_then(|()| fs::write(folder.join("tool.yaml"), manifest))
+        .and_then(|()| fs::write(folder.join(entrypoint), source));
+    written.map_err(RunError::Marker)?;
+    let store = ItemStore::open(Roots { project: Some(ctx.root.clone()), user: None }, Strength::Lenient);
+    let request = ToolRequest { id: name.to_owned(), words: vec!["number=21".to_owned()], ..ToolRequest::default() };
+    let plan = tool::plan(&ctx, &store, &request, &Authority::Person)?;
+    let supervisor = Supervisor::start(&ctx.program)?;
+    let run = RunRequest {
+        name: name.to_owned(),
+        command: vec!["piton".to_owned(), "doctor".to_owned()],
+        mode: CheckpointMode::Disabled,
+        lock_timeout: Duration::ZERO,
+        directive: None,
+    };
+    let mut silent = |_: &_| {};
+    let mut session = Session::begin(&ctx, &run, &mut silent)?;
+    let end = session.call_tool(ToolStep::new(name, &plan, None), supervisor, &mut |_| {})?;
+    let error = end.end.error.as_ref().map(|error| error.message.clone());
+    session.finish(end.end.run_status(), end.end.error)?;
+    Ok(end.result.result.ok_or_else(|| error.unwrap_or_else(|| "the tool returned nothing".to_owned())))
+}
+
+/// Whether packages of Python tools can be installed.
+pub(super) fn venv(around: &Surroundings) -> Outcome {
+    if let Ok(version) = say(around, &["uv", "--version"], b"") {
+        return Outcome::ok(format!("made by {version}"));
+    }
+    let folder = around.workshop.join("venv");
+    let made = say(around, &["python3", "-m", "venv", "--without-pip", &folder.to_string_lossy()], b"");
+    let works = made.and_then(|_| say(around, &[&folder.join("bin/python").to_string_lossy(), "-c", "pass"], b""));
+    let hint = "install uv, or the venv module of Python (on Debian: `apt install python3-venv`)";
+    match works.and_then(|_| say(around, &["python3", "-c", "import ensurepip"], b"")) {
+        Ok(_) => Outcome::ok("made by `python3 -m venv`, filled by pip; uv would be quicker"),
+        Err(wrong) => Outcome::missing(format!("{wrong}: Python tools with `dependencies` do not run"), hint),
+    }
+}
+
+/// Whether items can be signed by a key, and signatures checked.
+pub(super) fn ssh_keygen(around: &Surroundings) -> Outcome {
+    let folder = around.workshop.join("keys");
+    let hint = "install OpenSSH 8.2 or newer; integrity stamps do without";
+    match sign_and_verify(around, &folder) {
+        Ok(()) => Outcome::ok("a key was made; it signed a text, and the signature was verified"),
+        Err(wrong) => Outcome::missing(format!("{wrong}: authorship cannot be signed or checked"), hint),
+    }
+}
+
+fn sign_and_verify(around: &Surroundings, folder: &Path) -> Result<(), String> {
+    let failed = |err: std::io::Error| err.to_string();
+    fs::create_dir_all(folder).map_err(failed)?;
+    let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let (key, text, signature, allowed) = (path("key"), path("text"), path("text.sig"), path("allowed"));
+    fs::write(&text, "text\n").map_err(failed)?;
+    let program = "ssh-keygen";
+    say(around, &[program, "-q", "-t", "ed25519", "-N", "", "-C", "probe", "-f", &key], b"")?;
+    say(around, &[program, "-Y", "sign", "-f", &key, "-n", "piton-probe", &text], b"")?;
+    let public = crate::item::source::read_bytes(Path::new(&path("key.pub")), 4096).map_err(|err| err.to_string())?;
+    fs::write(&allowed, [b"probe ", public.as_slice()].concat()).map_err(failed)?;
+    let verify = [program, "-Y", "verify", "-f", &allowed, "-I", "probe", "-n", "piton-probe", "-s", &signature];
+    say(around, &verify, b"text\n")?;
+    match say(around, &verify, b"another text\n") {
+        Ok(_) => Err("it accepts the signature of another text".to_owned()),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Whether Docker or Podman answers.
+pub(super) fn containers(around: &Surroundings) -> Outcome {
+    let environment = &around.own.environment;
+    let of_variable =
+        environment.find("DOCKER_HOST").and_then(|it| it.to_str()?.strip_prefix("unix://").map(PathBuf::from));
+    let runtime = environment.find("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let sockets = of_variable
+        .into_iter()
+        .chain(["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from))
+        .chain(runtime.into_iter().flat_map(|it| [it.join("docker.sock"), it.join("podman/podman.sock")]));
+    let found = sockets.into_iter().find(|socket| answers(socket, around.patient.limit));
+    let detail = match found {
+        Some(socket) => format!("a service answers at `{}`, but piton cannot run containers yet", socket.display()),
+        None => "neither Docker nor Podman answers, and piton cannot run containers yet".to_owned(),
+    };
+    Outcome::missing(detail, "").without_hint()
+}
+
+fn answers(socket: &Path, limit: Duration) -> bool {
+    let Ok(mut stream) = UnixStream::connect(socket) else { return false };
+    let asked = stream
+        .set_read_timeout(Some(limit))
+        .and_then(|()| stream.set_write_timeout(Some(limit)))
+        .and_then(|()| stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: localhost\r\n\r\n"));
+    let mut answer = [0; 12];
+    asked.is_ok() && stream.read_exact(&mut answer).is_ok() && answer.ends_with(b"200")
+}
+
+/// What a program says when it succeeds: its first line. Otherwise why it did not.
+fn say(around: &Surroundings, words: &[&str], input: &[u8]) -> Result<String, String> {
+    let name = words.first().copied().unwrap_or_default();
+    let argv = words.iter().map(Into::into).collect();
+    let mut environment = around.own.environment.variables().clone();
+    environment.insert("LC_ALL".into(), "C".into());
+    let mut command = CommandLine::new(argv, around.workshop.clone(), environment).map_err(|err| with_causes(&err))?;
+    command.timeout = Some(around.patient.limit);
+    let mut interrupts = Interrupts::listen().map_err(|err| err.to_string())?;
+    let mut errors = Vec::new();
+    let mut hear = |stream: Stream, bytes: &[u8]| {
+        if stream == Stream::Stderr && errors.len() < 4096 {
+            errors.extend_from_slice(bytes);
+        }
+    };
+    let ended = subprocess::converse::<RunError>(&command, input, &mut interrupts, |_| Ok(()), &mut hear);
+    let ended = ended.map_err(|err| with_causes(&err))?;
+    let first = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        text.lines().map(str::trim).find(|line| !line.is_empty()).map(shown).unwrap_or_default()
+    };
+    match ended.outcome.exit_code {
+        Some(0) => Ok(first(&ended.stdout.head)),
+        _ if ended.outcome.timed_out => {
+            Err(format!("`{name}` did not answer within {} s", around.patient.limit.as_secs()))
+        }
+        Some(code) if errors.is_empty() => Err(format!("`{name}` exited with status {code}")),
+        _ => Err(format!("`{name}` failed: {}", first(&errors))),
+    }
+}

@@ -1,0 +1,297 @@
+//! New items: a skeleton of each kind, or content that somebody else wrote.
+//!
+//! Nothing that exists is ever written over, and what is written has been read and found valid before. A new
+//! item is not stamped: the first edit would break the stamp.
+
+mod place;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::parameters::Given;
+use super::{Access, Home, ItemAnswer, ItemEffect, ItemStepError, Write, shown};
+use crate::context::Context;
+use crate::exec::chain;
+use crate::item::code::Code;
+use crate::item::finding::{Finding, Findings, Severity, Strength};
+use crate::item::id::{InvalidItemId, ItemId};
+use crate::item::skeleton::{self, Fields, Kind, Layout, Skeleton, SkeletonError, SkeletonFile, Usage};
+use crate::item::source::SourceFile;
+use crate::item::store::{ItemKind, ItemStore, Layer, PRIMITIVES};
+use crate::item::tool::{self, Reading, Root, Surroundings, ToolKind};
+use crate::item::wording::separated;
+use crate::item::{directive, knowledge};
+
+/// An item that was created, or would be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Created {
+    /// The id.
+    pub name: ItemId,
+    /// What it is.
+    pub item_type: ItemKind,
+    /// The type of a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_type: Option<String>,
+    /// The file that makes it an item.
+    pub path: String,
+    /// Every file.
+    pub files: Vec<String>,
+    /// Whose it is.
+    pub source: Layer,
+    /// The file to edit first.
+    pub edit: String,
+    /// What to do with it now.
+    pub next: Vec<String>,
+    /// What to know about it, in words.
+    pub notes: Vec<String>,
+}
+
+/// Creates an item.
+pub(super) fn create(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Result<ItemEffect, ItemStepError> {
+    let home = match given.text("location")?.as_deref() {
+        None | Some("project") => Home::Project,
+        Some("user") => Home::User,
+        Some(_) => return Err(given.wrong("location", "must be `project` or `user`")),
+    };
+    let (kind, fields) = wanted(ctx, store, given)?;
+    let made = match given.whole("content")? {
+        None => skeleton::skeleton(kind, &fields)?,
+        Some(content) => written(kind, &fields, content),
+    };
+    let mut notes = place::check(ctx, store, home, &fields.id, &made)?;
+    let tool_type = judge(store, &fields.id, &made)?;
+    if made.kind != ItemKind::Knowledge && separated(fields.id.as_str(), '_') != fields.id.as_str() {
+        let better = separated(fields.id.as_str(), '_');
+        notes.push(format!("ids are usually in snake_case: `{better}`; `piton validate` will say so"));
+    }
+    let path = made.files.last().map(|file| shown(&file.path)).unwrap_or_default();
+    let created = Created {
+        item_type: made.kind,
+        tool_type,
+        files: made.files.iter().map(|file| shown(&file.path)).collect(),
+        source: home.layer(),
+        edit: shown(&made.edit),
+        next: next(&fields.id, home, &made),
+        name: fields.id,
+        path,
+        notes,
+    };
+    let writes = made.files.into_iter().map(|file| {
+        let access = if file.executable { Access::Executable } else { Access::Plain };
+        Write { access, ..Write::text(home, file.path, file.content) }
+    });
+    Ok(ItemEffect { writes: writes.collect(), answer: ItemAnswer::Create(Box::new(created)) })
+}
+
+/// What is to be created.
+fn wanted(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Result<(Kind, Fields), ItemStepError> {
+    let name = given.required("item_id")?;
+    let id: ItemId = name.parse().map_err(|reason| invalid(&name, reason))?;
+    let in_name = id.category().unwrap_or_default().to_owned();
+    let category = match given.field("category")? {
+        None => in_name,
+        Some(category) if in_name.is_empty() || in_name == category => {
+            category.parse::<ItemId>().map_err(|reason| invalid(&category, reason))?.to_string()
+        }
+        Some(_) => return Err(given.wrong("category", format!("is another one than that of `{id}`"))),
+    };
+    let executor = given.field("executor")?;
+    let kind = match (given.kind()?, given.field("tool_type")?) {
+        (Some(ItemKind::Directive), _) => Kind::Directive,
+        (Some(ItemKind::Knowledge), _) => Kind::Knowledge,
+        (_, written) => Kind::of(written.as_deref().unwrap_or("script"), executor.as_deref())?,
+    };
+    let executor = match executor {
+        Some(executor) => Some(store.find(ItemKind::Tool, &executor)?.id.clone()),
+        None if kind == Kind::McpTool && given.whole("content")?.is_none() => Some(only_server(store)?),
+        None => None,
+    };
+    let layout = match given.field("layout")?.as_deref() {
+        // A file `tool.yaml` would make the folder that it lies in a tool.
+        Some("file") if id.name() == "tool" => return Err(given.wrong("layout", "must be `folder` for this id")),
+        None if id.name() == "tool" => Some(Layout::Folder),
+        None => None,
+        Some("file") => Some(Layout::File),
+        Some("folder") => Some(Layout::Folder),
+        Some(_) => return Err(given.wrong("layout", "must be `file` or `folder`")),
+    };
+    let variable = |name: &str| ctx.environment.find(name)?.to_str().map(str::trim).map(str::to_owned);
+    let author = ["GIT_AUTHOR_NAME", "USER", "LOGNAME"].into_iter().filter_map(variable).find(|name| !name.is_empty());
+    let fields = Fields {
+        id: id.name().parse().map_err(|reason| invalid(&name, reason))?,
+        category,
+        description: given.field("description")?,
+        executor,
+        layout,
+        author: author.unwrap_or_else(|| "unknown".to_owned()),
+    };
+    Ok((kind, fields))
+}
+
+/// A tool of a server needs one; where there is just one, it is meant.
+fn only_server(store: &ItemStore) -> Result<ItemId, ItemStepError> {
+    let is_server = |tool: &tool::LoadedTool| tool.manifest.kind == ToolKind::McpServer;
+    let mut servers: Vec<&ItemId> =
+        store.items().iter().filter(|item| item.as_tool().is_some_and(is_server)).map(|item| &item.id).collect();
+    servers.sort();
+    servers.dedup();
+    match servers.as_slice() {
+        [server] => Ok((*server).clone()),
+        known => Err(ItemStepError::NoServer(known.iter().map(ToString::to_string).collect())),
+    }
+}
+
+fn invalid(name: &str, reason: InvalidItemId) -> ItemStepError {
+    ItemStepError::InvalidName { name: name.to_owned(), reason, mended: mended(name) }
+}
+
+/// An id that the author of another text may have meant.
+fn mended(name: &str) -> Option<String> {
+    let part = |part: &str| {
+        let part: String =
+            separated(part.trim(), '_').chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        part.split('_').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
+    };
+    let parts: Vec<String> = name.split('/').map(part).filter(|part| !part.is_empty()).collect();
+    parts.join("/").parse::<ItemId>().ok().map(|id| id.to_string())
+}
+
+/// Content that somebody wrote, as one file.
+fn written(kind: Kind, fields: &Fields, content: &str) -> Skeleton {
+    let is_manifest = content.lines().any(|line| ["tool_id:", "tool:"].iter().any(|key| line.starts_with(key)));
+    let (of, ending) = match kind {
+        Kind::Directive => (ItemKind::Directive, "md"),
+        Kind::Knowledge => (ItemKind::Knowledge, "md"),
+        _ if content.trim_start().starts_with('{') => (ItemKind::Tool, "json"),
+        Kind::Script { language, .. } if !is_manifest => (ItemKind::Tool, language.ending()),
+        _ => (ItemKind::Tool, "yaml"),
+    };
+    let folder = std::path::Path::new(crate::context::ITEMS).join(of.folder()).join(&fields.category);
+    let path = match (fields.layout, ending) {
+        (Some(Layout::Folder), "yaml" | "json") => folder.join(fields.id.as_str()).join(format!("tool.{ending}")),
+        _ => folder.join(format!("{}.{ending}", fields.id)),
+    };
+    let usage = match of {
+        ItemKind::Tool => Usage::Call(""),
+        ItemKind::Directive => Usage::Run(""),
+        ItemKind::Knowledge => Usage::Read,
+    };
+    let executable = content.starts_with("#!");
+    let files = vec![SkeletonFile { path: path.clone(), content: content.to_owned(), executable }];
+    Skeleton { kind: of, tool_type: None, files, edit: path, usage }
+}
+
+/// Reads what is about to be written; returns the type of a tool.
+fn judge(store: &ItemStore, id: &ItemId, made: &Skeleton) -> Result<Option<String>, ItemStepError> {
+    let Some(file) = made.files.last() else { return Ok(None) };
+    let source = SourceFile { path: file.path.clone(), text: file.content.clone(), marked: false };
+    let mut findings = Findings::new(&file.path, Strength::Lenient);
+    let (named, tool_type) = match made.kind {
+        ItemKind::Directive => (directive::parse(&source, &mut findings).map(|it| it.name), None),
+        ItemKind::Knowledge => (knowledge::parse(&source, &mut findings).map(|it| it.id), None),
+        ItemKind::Tool => {
+            let is_folder = file.path.file_stem().is_some_and(|name| name == "tool");
+            let folder = file.path.parent().filter(|_| is_folder);
+            let around = Surroundings { folder, root: Root::Tools, in_lib: false, extractors: &[] };
+            match tool::read(&source, &around, &mut findings) {
+                Reading::Tool(tool) => {
+                    let problem = match chain::resolve(store, &tool) {
+                        Ok(chain) => chain.check_kinds().err(),
+                        Err(err) => Some(err),
+                    };
+                    if let Some(err) = problem {
+                        let hint = err.hint();
+                        return Err(ItemStepError::NotValid { code: err.code(), reason: err.to_string(), hint });
+                    }
+                    missing_script(&tool, made)?;
+                    (Some(tool.manifest.tool_id.clone()), Some(tool.manifest.tool_type))
+                }
+                Reading::Unnamed(_) | Reading::NotATool | Reading::Broken => (None, None),
+            }
+        }
+    };
+    let first = findings.into_vec().into_iter().find(|finding| finding.severity == Severity::Error);
+    match (first, named) {
+        (Some(Finding { code, message: reason, suggestion: hint, .. }), _) => {
+            Err(ItemStepError::NotValid { code, reason, hint })
+        }
+        (None, Some(named)) if named == *id => Ok(tool_type),
+        (None, Some(named)) => Err(ItemStepError::NotValid {
+            code: Code::NameMismatch,
+            reason: format!("it calls itself `{named}`, not `{id}`"),
+            hint: Some(format!("create it as `{named}`, or write `{id}` in it")),
+        }),
+        (None, None) => Err(ItemStepError::NotValid {
+            code: Code::MissingMetadata,
+            reason: format!("it is no {}", made.kind),
+            hint: Some("`piton new` without content shows how one is written".to_owned()),
+        }),
+    }
+}
+
+/// A manifest that starts a file has to come with it.
+fn missing_script(tool: &tool::LoadedTool, made: &Skeleton) -> Result<(), ItemStepError> {
+    let starts = tool.manifest.config.get("entrypoint").and_then(Value::as_str);
+    let Some(entrypoint) = starts.filter(|_| matches!(tool.manifest.kind, ToolKind::Script | ToolKind::Local)) else {
+        return Ok(());
+    };
+    let is_there = |file: &SkeletonFile| file.path.file_name().is_some_and(|name| name == entrypoint);
+    if made.files.iter().any(is_there) {
+        return Ok(());
+    }
+    Err(ItemStepError::NotValid {
+        code: Code::MissingEntrypoint,
+        reason: format!("Entrypoint '{}' not found", crate::item::wording::shown(entrypoint)),
+        hint: Some("create the script itself, with its metadata in comments at the top".to_owned()),
+    })
+}
+
+/// What comes after creating an item, in commands.
+fn next(id: &ItemId, home: Home, made: &Skeleton) -> Vec<String> {
+    let path = shown(&made.edit);
+    let edited = match home {
+        Home::Project => path,
+        Home::User => format!("~/{path}"),
+    };
+    let mut next = vec![format!("edit {edited}")];
+    if home == Home::Project {
+        next.push("piton validate".to_owned());
+    }
+    let with = |flag: &str, example: &str| match example {
+        "" => String::new(),
+        example => format!(" {flag} {example}"),
+    };
+    match made.usage {
+        Usage::Call(example) => next.push(format!("piton tool run {id}{}", with("--param", example))),
+        Usage::Run(example) => next.push(format!("piton run {id}{}", with("--input", example))),
+        Usage::Executor => next.push(format!("piton new tool NAME --type bash --executor {id}")),
+        Usage::Read | Usage::NotYet => {}
+    }
+    if home == Home::Project {
+        next.push(format!("piton sign {id}"));
+    }
+    next
+}
+
+impl Created {
+    /// Why it cannot be run, for those kinds of tools.
+    pub fn obstacle(&self) -> Option<String> {
+        let written = self.tool_type.as_deref()?;
+        let is_waiting = matches!(written, "api" | "mcp_server" | "mcp_tool" | "mcp" | "docker" | "meta");
+        is_waiting.then(|| format!("tools of type `{written}` are validated, but piton cannot run them yet"))
+    }
+}
+
+/// Whether an id is part of piton.
+fn is_builtin(store: &ItemStore, kind: ItemKind, id: &ItemId) -> bool {
+    PRIMITIVES.contains(&id.as_str()) && kind == ItemKind::Tool
+        || store.items().iter().any(|item| {
+            item.layer == Layer::Builtin && item.kind() == kind && item.id.as_str().eq_ignore_ascii_case(id.as_str())
+        })
+}
+
+impl From<SkeletonError> for ItemStepError {
+    fn from(err: SkeletonError) -> Self {
+        Self::Skeleton(err)
+    }
+}

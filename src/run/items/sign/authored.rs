@@ -1,0 +1,110 @@
+//! The signature of a person beside the stamp of an item.
+//!
+//! A person at the terminal says with which key; no directive and no agent can. Everything that is to be
+//! signed is signed by one `ssh-keygen` before a run begins, so that a locked key holds up nobody; what has
+//! changed until it is written is refused.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{Signed, SignedItem};
+use crate::context::Context;
+use crate::exec::ssh::{Keygen, Talk};
+use crate::item::signature::author::{AuthorSignature, PublicKey, statement};
+use crate::item::signature::author_file;
+use crate::item::source::{MAX_DOCUMENT, read_bytes};
+use crate::policy::author::public_key;
+use crate::run::author::signature_beside;
+use crate::run::error::RunError;
+use crate::run::items::{ItemAnswer, ItemEffect, ItemStepError, Write};
+use crate::run::trust;
+
+/// Signatures by the text that they are of.
+pub(in crate::run::items) type Signatures = BTreeMap<String, String>;
+
+/// Signs everything that a plan stamps or finds stamped.
+pub(in crate::run::items) fn make(
+    ctx: &Context,
+    key: &Path,
+    effect: &ItemEffect,
+    talk: &mut Talk<'_>,
+) -> Result<Signatures, RunError> {
+    let ItemAnswer::Sign(answer) = &effect.answer else { return Ok(Signatures::new()) };
+    let keygen = trust::keygen(ctx)?;
+    let key = match (key.strip_prefix("~"), &ctx.home) {
+        (Ok(inside), Some(home)) => home.join(inside),
+        _ => ctx.cwd.join(key),
+    };
+    let public = public_half(&key);
+    let mut signatures = Signatures::new();
+    let mut missing: Vec<String> = Vec::new();
+    for item in answer.signed.iter().chain(&answer.unchanged) {
+        let text = statement(item.item_type, &item.name, &item.hash);
+        match kept(ctx, &keygen, item, &text, public.as_ref())? {
+            Some(signature) => {
+                signatures.insert(text, signature);
+            }
+            None => missing.push(text),
+        }
+    }
+    if !missing.is_empty() {
+        let made = keygen.sign(&key, &missing, talk)?;
+        signatures.extend(missing.into_iter().zip(made));
+    }
+    Ok(signatures)
+}
+
+/// Adds signatures to a plan.
+pub(in crate::run::items) fn add(
+    ctx: &Context,
+    effect: &mut ItemEffect,
+    signatures: &Signatures,
+) -> Result<(), ItemStepError> {
+    let ItemAnswer::Sign(answer) = &mut effect.answer else { return Ok(()) };
+    for item in answer.signed.iter_mut().chain(&mut answer.unchanged) {
+        let text = statement(item.item_type, &item.name, &item.hash);
+        let changed = || ItemStepError::NotSignable {
+            name: item.name.clone(),
+            reason: "it was changed while it was being signed".to_owned(),
+            hint: Some("look at what changed, then sign it again".to_owned()),
+        };
+        let signature = signatures.get(&text).ok_or_else(changed)?;
+        item.author = AuthorSignature::parse(signature).map(|made| made.key.fingerprint());
+        if signature_beside(&file_of(ctx, item)).ok().flatten().as_deref() != Some(signature) {
+            effect.writes.push(Write::text(item.home, author_file(&item.place), signature.clone()));
+        }
+    }
+    let is_written = |item: &SignedItem| effect.writes.iter().any(|write| write.path == author_file(&item.place));
+    let Signed { signed, unchanged, .. } = answer;
+    signed.extend(unchanged.extract_if(.., |item| is_written(item)));
+    answer.tell();
+    Ok(())
+}
+
+/// The signature beside an item, if this key has made it of this text.
+fn kept(
+    ctx: &Context,
+    keygen: &Keygen,
+    item: &SignedItem,
+    text: &str,
+    public: Option<&PublicKey>,
+) -> Result<Option<String>, RunError> {
+    let Ok(Some(signature)) = signature_beside(&file_of(ctx, item)) else { return Ok(None) };
+    let is_ours = AuthorSignature::parse(&signature).is_some_and(|made| Some(&made.key) == public);
+    Ok(if is_ours && keygen.holds(&signature, text)? { Some(signature) } else { None })
+}
+
+fn file_of(ctx: &Context, item: &SignedItem) -> PathBuf {
+    super::top(ctx, item.home).unwrap_or(&ctx.root).join(&item.place)
+}
+
+/// The public half of a key, where it lies beside it.
+fn public_half(key: &Path) -> Option<PublicKey> {
+    let mut beside = key.as_os_str().to_owned();
+    beside.push(".pub");
+    let read = |file: &Path| {
+        let bytes = read_bytes(file, MAX_DOCUMENT).ok()?;
+        public_key(&String::from_utf8_lossy(&bytes)).ok().map(|(key, _)| key)
+    };
+    read(key).or_else(|| read(Path::new(&beside)))
+}

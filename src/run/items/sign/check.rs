@@ -1,0 +1,204 @@
+//! `piton sign --check`: what the stamps and signatures of items are worth, without writing anything.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{selection, shown};
+use crate::config::SignatureRequirement;
+use crate::context::Context;
+use crate::item::finding::Strength;
+use crate::item::signature::Integrity;
+use crate::item::store::{Item, ItemKind, ItemStore, Layer};
+use crate::item::validate;
+use crate::run::author::{self, AuthorError, Authors, Authorship};
+use crate::run::error::RunError;
+use crate::run::items::parameters::Given;
+use crate::run::items::{ItemStepError, Verb};
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Whether everything is as it must be.
+    pub valid: bool,
+    /// Each item.
+    pub items: Vec<CheckedItem>,
+    /// How many of each, in words.
+    pub message: String,
+}
+
+/// What the stamp and the signature of an item are worth.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckedItem {
+    /// Its id, or the name of its file.
+    pub name: String,
+    /// What it is.
+    pub item_type: ItemKind,
+    /// Whose it is.
+    pub source: Layer,
+    /// Its file.
+    pub path: String,
+    /// What its stamp says; none when it cannot be read as an item.
+    pub signature: Option<Integrity>,
+    /// What the signature of an author is worth, where there is one or one is needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<Authorship>,
+    /// Whether it is as it must be.
+    pub valid: bool,
+    /// What is wrong, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<String>,
+}
+
+/// Which items are to be checked.
+#[derive(Clone, Debug)]
+pub struct CheckRequest {
+    /// Ids, paths and patterns; everything without any.
+    pub patterns: Vec<String>,
+    /// Only of this kind.
+    pub kind: Option<ItemKind>,
+    /// Whose they are.
+    pub source: Layer,
+}
+
+/// Checks stamps and signatures. Nothing is written.
+pub fn check_signatures(ctx: &Context, request: &CheckRequest) -> Result<Checked, RunError> {
+    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+    let mut parameters = Map::new();
+    if let Some(kind) = request.kind {
+        parameters.insert("item_type".to_owned(), json!(kind));
+    }
+    let given = Given::new(ctx, Verb::Sign, &parameters)?;
+    let everything = [String::from("*")];
+    let wanted = if request.patterns.is_empty() { everything.as_slice() } else { &request.patterns };
+    let selection = match selection::select(ctx, &store, &given, request.source, wanted) {
+        // A project without items has nothing that could be wrong.
+        Err(ItemStepError::NothingMatches { .. }) if request.patterns.is_empty() => selection::Selection::default(),
+        other => other?,
+    };
+    let required = ctx.config.signature_requirement();
+    let mut authors = None;
+    let mut items = Vec::new();
+    for item in selection.items {
+        let has_signature = crate::run::author::signature_beside(&item.file) != Ok(None);
+        let author = if has_signature || required == SignatureRequirement::Author {
+            let authors = match &mut authors {
+                Some(authors) => authors,
+                none => none.insert(Authors::of(ctx)?),
+            };
+            Some(authors.judge(item)?)
+        } else {
+            None
+        };
+        let gap = (required != SignatureRequirement::None).then(|| author::gap(ctx, item)).flatten();
+        items.push(judged(&store, item, author, gap, required));
+    }
+    for broken in selection.broken {
+        items.push(CheckedItem {
+            name: broken.name,
+            item_type: broken.item_type,
+            source: request.source,
+            path: broken.path,
+            signature: None,
+            author: None,
+            valid: false,
+            problem: Some(broken.error),
+            suggestion: broken.suggestion,
+        });
+    }
+    let valid = items.iter().all(|item| item.valid);
+    Ok(Checked { valid, message: message(&items), items })
+}
+
+fn judged(
+    store: &ItemStore,
+    item: &Item,
+    author: Option<Authorship>,
+    gap: Option<AuthorError>,
+    required: SignatureRequirement,
+) -> CheckedItem {
+    let needs_stamp = required >= SignatureRequirement::Integrity;
+    let again = || Some(format!("look at what changed, then `piton sign {}`", item.id));
+    let (mut valid, mut problem, mut suggestion) = match &item.integrity {
+        Integrity::Valid { .. } => (true, None, None),
+        Integrity::Unsigned => (!needs_stamp, None, Some(format!("read it, then `piton sign {}`", item.id))),
+        Integrity::Foreign { kind } => (!needs_stamp, Some((*kind).to_owned()), again()),
+        Integrity::Mismatch { .. } => (false, Some("Content hash mismatch".to_owned()), again()),
+        Integrity::Invalid { reason, .. } => (false, Some((*reason).to_owned()), again()),
+    };
+    let is_stamped = matches!(item.integrity, Integrity::Valid { .. });
+    if let Some(author) = author.as_ref().filter(|author| is_stamped && !author.is_valid()) {
+        let is_wrong =
+            matches!(author, Authorship::OtherContent { .. } | Authorship::Revoked { .. } | Authorship::Invalid { .. });
+        valid = !is_wrong && required < SignatureRequirement::Author;
+        problem = Some(author.reason());
+        suggestion = author.hint();
+    }
+    if let Some(script) = validate::uncovered_script(item).filter(|_| is_stamped && problem.is_none()) {
+        valid = !needs_stamp;
+        problem = Some(format!("`{}` is not covered by its stamp", shown(&store.roots().display(&script))));
+        suggestion = Some("put both into a folder of their own, with the manifest as `tool.yaml`".to_owned());
+    }
+    if let Some(gap) = gap.filter(|_| is_stamped && problem.is_none()) {
+        valid = false;
+        problem = Some(gap.to_string());
+        suggestion = gap.hint();
+    }
+    CheckedItem {
+        name: item.id.to_string(),
+        item_type: item.kind(),
+        source: item.layer,
+        path: shown(&store.roots().display(&item.file)),
+        signature: Some(item.integrity.clone()),
+        author: author.filter(|_| is_stamped),
+        valid,
+        problem,
+        suggestion,
+    }
+}
+
+fn message(items: &[CheckedItem]) -> String {
+    if items.is_empty() {
+        return "there are no items to check".to_owned();
+    }
+    let count = |is: &dyn Fn(&CheckedItem) -> bool| items.iter().filter(|item| is(item)).count();
+    let stamp = |item: &CheckedItem, word: &str| item.state() == word;
+    let parts = [
+        (count(&|item| stamp(item, "valid")), "valid"),
+        (count(&|item| item.author.as_ref().is_some_and(Authorship::is_valid)), "signed by somebody you trust"),
+        (count(&|item| stamp(item, "unsigned")), "unsigned"),
+        (count(&|item| stamp(item, "foreign")), "with a stamp of another kind"),
+        (count(&|item| !item.valid), "not as they must be"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
+    let plural = if items.len() == 1 { "" } else { "s" };
+    format!("{} item{plural}: {}", items.len(), parts.join(", "))
+}
+
+impl CheckedItem {
+    /// What its stamp is worth, in a word.
+    pub fn state(&self) -> &'static str {
+        match &self.signature {
+            None => "unreadable",
+            Some(Integrity::Unsigned) => "unsigned",
+            Some(Integrity::Valid { .. }) => "valid",
+            Some(Integrity::Mismatch { .. }) => "mismatch",
+            Some(Integrity::Foreign { .. }) => "foreign",
+            Some(Integrity::Invalid { .. }) => "invalid",
+        }
+    }
+}
+
+/// The parameters of a request to sign, as `perform` takes them.
+pub fn parameters(patterns: &[String], kind: Option<ItemKind>, source: Layer) -> Map<String, Value> {
+    let mut parameters = Map::new();
+    parameters.insert("item_id".to_owned(), json!(patterns));
+    parameters.insert("source".to_owned(), json!(source));
+    if let Some(kind) = kind {
+        parameters.insert("item_type".to_owned(), json!(kind));
+    }
+    parameters
+}

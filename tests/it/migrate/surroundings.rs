@@ -1,0 +1,138 @@
+//! What lies around a script that is migrated: manifests, the library, the rules of git.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::{BOXED, COUNT, behaviour, tree};
+use crate::harness::{TestProject, cmd_snapshot};
+
+/// A manifest with its script beside it, of the same name or of another, is one tool.
+#[test]
+fn a_manifest_takes_the_script_beside_it_along_and_the_script_is_no_second_tool() {
+    let manifest = |id: &str, script: &str| BOXED.replace("boxed", id).replace("run.sh", script);
+    let project = TestProject::new()
+        .file(".ai/scripts/ops/ship.yaml", manifest("ship", "ship.sh"))
+        .file(".ai/scripts/ops/ship.sh", "echo '{\"shipped\": true}'\n")
+        .file(".ai/scripts/ops/zip.yaml", manifest("zip", "a_script.sh"))
+        .file(".ai/scripts/ops/a_script.sh", "echo '{\"zipped\": true}'\n")
+        .file(".ai/scripts/ops/broken.yaml", manifest("broken", "b.py").replace("tool_id", "name"))
+        .file(".ai/scripts/ops/b.py", "def main():\n    return 1\n")
+        .committed();
+    let before = tree(&project, ".ai");
+    cmd_snapshot!(project.piton(["migrate", "a_script"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `.ai/scripts/ops/a_script.sh` is what `.ai/scripts/ops/zip.yaml` starts with
+
+    hint: migrate `.ai/scripts/ops/zip.yaml`, and it goes along; `piton validate` says whether it can
+    ");
+    cmd_snapshot!(project.piton(["migrate", "--all"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    ship  .ai/scripts/ops/ship.yaml → .ai/tools/ops/ship.yaml
+      moved    .ai/scripts/ops/ship.sh → .ai/tools/ops/ship.sh
+      moved    .ai/scripts/ops/ship.yaml → .ai/tools/ops/ship.yaml
+    zip  .ai/scripts/ops/zip.yaml → .ai/tools/ops/zip.yaml
+      moved    .ai/scripts/ops/a_script.sh → .ai/tools/ops/a_script.sh
+      moved    .ai/scripts/ops/zip.yaml → .ai/tools/ops/zip.yaml
+    left alone
+      .ai/scripts/ops/b.py is what `.ai/scripts/ops/broken.yaml` starts with
+        migrate `.ai/scripts/ops/broken.yaml`, and it goes along; `piton validate` says whether it can
+      .ai/scripts/ops/broken.yaml: it cannot be read as a tool
+        `piton validate` says why
+    ----- stderr -----
+    no checkpoint: explicit mode: `piton checkpoint` commits it
+    ✓ 2 scripts became tools, 2 files were left alone
+    hint: check them with `piton validate`; `piton undo` brings everything back
+    ");
+    for (id, result) in [("ship", json!({"shipped": true})), ("zip", json!({"zipped": true}))] {
+        assert_eq!(behaviour(&project, id, &[])["result"], result, "{id}");
+    }
+    project.bash("rm -rf .ai/outputs");
+    cmd_snapshot!(project.piton(["undo"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    ----- stderr -----
+    ✓ undo migrate (8 files)
+    ");
+    assert_eq!(tree(&project, ".ai"), before);
+    assert_eq!(project.piton(["migrate", "ship"]).code(), Some(0));
+}
+
+/// Whatever folder a script lies in, `lib` is the library, unless there is another one beside it.
+#[test]
+fn a_script_of_a_category_finds_the_library() {
+    let project = TestProject::new()
+        .file(
+            ".ai/scripts/text/count.py",
+            "from lib import words\n\n\ndef main(text: str):\n    return words.count(text)\n",
+        )
+        .file(".ai/scripts/lib/words.py", "def count(text):\n    return len(text.split())\n")
+        .file(".ai/scripts/own/count_own.py", "from lib import words\n\n\ndef main():\n    return 1\n")
+        .file(".ai/scripts/own/lib/words.py", "X = 1\n")
+        .committed();
+    assert_eq!(project.piton(["migrate", "--all"]).code(), Some(0));
+    assert_eq!(behaviour(&project, "count", &["text=a b"])["result"], json!(2));
+    assert!(project.root().join(".ai/scripts/own/count_own.py").exists());
+}
+
+#[test]
+fn what_git_ignores_is_moved_only_without_checkpoints() {
+    let project = TestProject::new()
+        .file(".gitignore", ".ai/\n")
+        .file(".ai/scripts/text/count_words.py", COUNT)
+        .file("x", "")
+        .committed();
+    let before = tree(&project, ".ai");
+    cmd_snapshot!(project.piton(["migrate", "--all"]), @"
+    success: false
+    exit_code: 5
+    ----- stdout -----
+    ----- stderr -----
+    error: git ignores `.ai/scripts/text/count_words.py`: no checkpoint could bring it back
+
+    hint: take it out of `.gitignore`, or go without checkpoints: `--checkpoint disabled`
+    ");
+    assert_eq!(project.piton(["migrate", "--all", "--dry-run"]).code(), Some(5));
+    assert_eq!(project.piton(["migrate", "count_words", "--checkpoint", "auto"]).code(), Some(5));
+    assert_eq!(tree(&project, ".ai"), before);
+    cmd_snapshot!(project.piton(["migrate", "--all", "--checkpoint", "disabled"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    count_words  .ai/scripts/text/count_words.py → .ai/tools/text/count_words
+      moved    .ai/scripts/text/count_words.py → .ai/tools/text/count_words/main.py
+      created  .ai/tools/text/count_words/tool.yaml
+    ----- stderr -----
+    warning: without checkpoints piton cannot undo this
+    no checkpoint: checkpoints are disabled
+    ✓ 1 script became a tool
+    hint: check it with `piton validate`
+    ");
+}
+
+#[test]
+fn a_file_that_git_ignores_but_tracks_comes_back() {
+    let project = TestProject::new().file(".ai/scripts/text/count_words.py", COUNT).committed();
+    fs::write(project.root().join(".gitignore"), "*.py\n").expect("rules");
+    let before = tree(&project, ".ai");
+    let ran = project.piton(["migrate", "--all"]);
+    // Where it would go git ignores it: the copy stays behind an undo, the script comes back.
+    assert!(ran.stderr().contains("git ignores `.ai/tools/text/count_words/main.py`"), "{ran}");
+    assert_eq!(project.piton(["undo"]).code(), Some(0));
+    assert!(before.iter().all(|(name, file)| tree(&project, ".ai").get(name) == Some(file)));
+}
+
+#[test]
+fn a_path_is_understood_from_wherever_it_was_typed() {
+    let project = TestProject::new().file(".ai/scripts/text/count_words.py", COUNT).file("src/x", "").committed();
+    for (folder, name) in [("src", "../.ai/scripts/text/count_words.py"), (".ai/scripts", "text/count_words.py")] {
+        let ran = project.piton(["-C", folder, "migrate", name, "--dry-run"]);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+    }
+}

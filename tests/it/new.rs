@@ -1,0 +1,454 @@
+//! `piton new`: skeletons that are valid and run as they are.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Ran, TestProject, cmd_snapshot};
+
+/// The last line of what is printed.
+fn last(ran: &Ran) -> Value {
+    let stdout = ran.stdout();
+    serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}: {ran}"))
+}
+
+/// What strict validation says, besides that items are not signed.
+fn complaints(project: &TestProject) -> Vec<Value> {
+    let report = project.piton(["validate", "--strict", "--format", "json"]).json();
+    let findings = report["findings"].as_array().expect("findings").clone();
+    findings.into_iter().filter(|finding| finding["code"] != "UNSIGNED").collect()
+}
+
+#[test]
+fn a_name_that_is_none_is_mended() {
+    let project = TestProject::new();
+    cmd_snapshot!(project.piton(["new", "tool", "Count Words!"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `Count Words!` is not an id: an id may hold letters, digits, `_`, `-`, `.` and `/`, not a space
+
+    hint: did you mean `count_words`?
+    ");
+    cmd_snapshot!(project.piton(["new", "directive", "../escape"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `../escape` is not an id: each part must begin with a letter or digit
+
+    hint: did you mean `escape`?
+    ");
+    cmd_snapshot!(project.piton(["new", "knowledge", "!"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `!` is not an id: an id may hold letters, digits, `_`, `-`, `.` and `/`, not `!`
+
+    hint: use lower case letters, digits and `_`; `/` after a category
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "a/x", "--category", "b"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `category` of `create` is another one than that of `a/x`
+    ");
+    assert_eq!(project.files(), Vec::<String>::new());
+}
+
+#[test]
+fn a_type_that_is_none_is_refused() {
+    let project = TestProject::new();
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "pyton"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `pyton` is not a type of tool
+
+    hint: did you mean `python`?
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "primitive"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: a primitive cannot be created: `subprocess` and `http_client` are the only two, and part of piton
+
+    hint: use `--type runtime` for another interpreter, `cli` for a program, `api` for an HTTP call
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--executor", "ruby_runtime"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the language of a script that `ruby_runtime` runs is not known
+
+    hint: say it: `--type python`, `bash` or `node`
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "api", "--executor", "subprocess"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: it is not valid: API tools must use executor: http_client, got: subprocess (`x` → `subprocess`)
+
+    hint: write `executor: http_client`
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "mcp_tool"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: a tool of type `mcp_tool` names the server that has it, and there is none
+
+    hint: make one first, with `piton new tool NAME --type mcp_server`, and name it with `--executor`
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "local", "--file"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: a local tool is a folder: it has a manifest and a program
+
+    hint: leave `--file` out, or use `--type python --file`
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--description", "two\nlines"]), @r"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the description `two\nlines` is not one line of text
+
+    hint: write one line; more belongs into the file
+    ");
+    assert_eq!(project.files(), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_that_exists_is_written_over() {
+    let project = TestProject::new()
+        .tool("greet", "", "true")
+        .file(".ai/tools/ops", "a file\n")
+        .file(".ai/tools/notes/mine.txt", "mine\n")
+        .file(".ai/knowledge/facts.md", "no entry\n")
+        .committed();
+    symlink("/tmp", project.root().join(".ai/tools/linked")).unwrap();
+    cmd_snapshot!(project.piton(["new", "tool", "greet"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: tool `greet` exists already at `.ai/tools/greet/tool.yaml`
+
+    hint: choose another id, or edit that one
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "text/GREET"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: tool `GREET` exists already at `.ai/tools/greet/tool.yaml`
+
+    hint: choose another id, or edit that one
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "ops/x"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `.ai/tools/ops` is in the way
+
+    hint: rename it, or choose another category
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "linked/x"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `.ai/tools/linked` is in the way
+
+    hint: rename it, or choose another category
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "greet/x"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `.ai/tools/greet` is in the way
+
+    hint: rename it, or choose another category
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "notes"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `.ai/tools/notes` exists already
+
+    hint: rename or remove `.ai/tools/notes` first
+    ");
+    cmd_snapshot!(project.piton(["new", "knowledge", "facts"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `.ai/knowledge/facts.md` exists already
+
+    hint: rename or remove `.ai/knowledge/facts.md` first
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "subprocess"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: tool `subprocess` is part of piton
+
+    hint: choose another id; a tool names a primitive as its executor
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "python_runtime"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: tool `python_runtime` is part of piton
+
+    hint: choose another id, or change a copy of it: `piton load python_runtime --to project`
+    ");
+    cmd_snapshot!(project.piton(["new", "directive", "readme"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: an item at `.ai/directives/readme.md` would not be found: such names are passed over
+
+    hint: choose another name
+    ");
+    assert_eq!(project.git(["status", "--porcelain"]), "?? .ai/tools/linked\n");
+}
+
+#[test]
+fn an_item_of_another_layer_is_shadowed_with_a_word() {
+    let project = TestProject::new().home_file(".ai/knowledge/facts.md", KNOWLEDGE);
+    cmd_snapshot!(project.piton(["new", "knowledge", "facts"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    created .ai/knowledge/facts.md
+    ----- stderr -----
+    warning: knowledge `facts` exists in the user layer as well, at `[HOME]/.ai/knowledge/facts.md`: here the new one wins
+    hint: edit `.ai/knowledge/facts.md`, then `piton validate`; once it is right, `piton sign facts`
+    ");
+    cmd_snapshot!(project.piton(["new", "knowledge", "facts", "--to", "user"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: knowledge `facts` exists already at `[HOME]/.ai/knowledge/facts.md`
+
+    hint: choose another id, or edit that one
+    ");
+}
+
+const KNOWLEDGE: &str =
+    "---\nid: facts\ntitle: Facts\nversion: \"1.0.0\"\nentry_type: reference\ncategory: general\ntags: []\n---\nText\n";
+
+#[test]
+fn what_comes_next_is_said() {
+    let project = TestProject::new();
+    cmd_snapshot!(project.piton(["new", "tool", "text/count_words", "--description", "Counts: words & more"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    created .ai/tools/text/count_words/main.py
+    created .ai/tools/text/count_words/tool.yaml
+    ----- stderr -----
+    hint: edit `.ai/tools/text/count_words/main.py`, then `piton validate` and `piton tool run count_words --param who=Ada`; once it is right, `piton sign count_words`
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "ops/clean", "--type", "bash", "--file", "--dry-run"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    would create .ai/tools/ops/clean.sh
+    ----- stderr -----
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "weather", "--type", "api"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    created .ai/tools/weather.yaml
+    ----- stderr -----
+    tools of type `api` are validated, but piton cannot run them yet
+    hint: edit `.ai/tools/weather.yaml`, then `piton validate`; once it is right, `piton sign weather`
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "strict_bash", "--type", "runtime"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    created .ai/tools/strict_bash.yaml
+    ----- stderr -----
+    hint: edit `.ai/tools/strict_bash.yaml`, then `piton validate` and `piton new tool NAME --type bash --executor strict_bash`; once it is right, `piton sign strict_bash`
+    ");
+    cmd_snapshot!(project.piton(["new", "directive", "release/notes"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    created .ai/directives/release/notes.md
+    ----- stderr -----
+    hint: edit `.ai/directives/release/notes.md`, then `piton validate` and `piton run notes --input topic=hello`; once it is right, `piton sign notes`
+    ");
+    cmd_snapshot!(project.piton(["new", "knowledge", "voice"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    created .ai/knowledge/voice.md
+    ----- stderr -----
+    hint: edit `.ai/knowledge/voice.md`, then `piton validate`; once it is right, `piton sign voice`
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "my-tool", "--type", "cli"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    created .ai/tools/my-tool.yaml
+    ----- stderr -----
+    warning: ids are usually in snake_case: `my_tool`; `piton validate` will say so
+    hint: edit `.ai/tools/my-tool.yaml`, then `piton validate` and `piton tool run my-tool --param folder=.`; once it is right, `piton sign my-tool`
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "mine", "--to", "user", "--type", "node"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    created ~/.ai/tools/mine/main.js
+    created ~/.ai/tools/mine/tool.yaml
+    ----- stderr -----
+    hint: edit `~/.ai/tools/mine/main.js`, then `piton tool run mine --param who=Ada`
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "plain", "--format", "json", "--dry-run"]), @r#"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    {"name":"plain","item_type":"tool","tool_type":"script","path":".ai/tools/plain/tool.yaml","files":[".ai/tools/plain/main.py",".ai/tools/plain/tool.yaml"],"source":"project","edit":".ai/tools/plain/main.py","next":["edit .ai/tools/plain/main.py","piton validate","piton tool run plain --param who=Ada","piton sign plain"],"notes":[],"dry_run":true}
+    ----- stderr -----
+    "#);
+    assert!(project.home().join(".ai/tools/mine/tool.yaml").is_file());
+    assert!(!project.root().join(".ai/tools/ops").exists());
+}
+
+#[test]
+fn every_tool_that_can_run_runs_as_it_was_made() {
+    let project = TestProject::new().file("README.md", "read me\n").committed();
+    for (name, more, parameter, expected) in [
+        ("py", &["--type", "python"][..], "who=Ada", json!({"greeting": "Hello, Ada!"})),
+        ("py_file", &["--file"], "who=Ada", json!({"greeting": "Hello, Ada!"})),
+        ("sh", &["--type", "bash"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
+        ("sh_file", &["--type", "bash", "--file"], "who=$(x) 'q'", json!({"stdout": "Hello, $(x) 'q'!\n"})),
+        ("js", &["--type", "node"], "who=Ada", json!({"greeting": "Hello, Ada!"})),
+        ("js_file", &["--type", "node", "--file"], "who=\"Ada\"", json!({"greeting": "Hello, \"Ada\"!"})),
+        ("by_executor", &["--executor", "bash_runtime"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
+        ("command", &["--type", "cli"], "folder=.", json!({"stdout": "README.md\n"})),
+        ("command_folder", &["--type", "cli", "--folder"], "folder=-x", Value::Null),
+        ("program", &["--type", "local"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
+        ("own_runtime", &["--type", "runtime"], "", Value::Null),
+        ("by_runtime", &["--type", "bash", "--executor", "own_runtime"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
+        ("tool", &["--type", "cli"], "folder=.", json!({"stdout": "README.md\n"})),
+    ] {
+        let words = [&["new", "tool", name][..], more, &["--checkpoint", "auto", "--format", "json"]].concat();
+        let made = project.piton(words);
+        assert_eq!((made.code(), &made.json()["name"]), (Some(0), &json!(name)), "{made}");
+        assert_eq!(complaints(&project), Vec::<Value>::new(), "{name}");
+        project.assert_clean();
+        for file in made.json()["files"].as_array().expect("files") {
+            let file = file.as_str().expect("a path");
+            let permissions = fs::metadata(project.root().join(file)).expect(file).permissions().mode();
+            let ending = std::path::Path::new(file).extension();
+            let expected = ending.is_some_and(|ending| ending == "sh" || ending == "js");
+            assert_eq!(permissions & 0o100 != 0, expected, "{file}");
+        }
+        if expected.is_null() {
+            continue;
+        }
+        let call = ["tool", "run", name, "--param", parameter, "--checkpoint", "auto", "--strict", "--format", "json"];
+        let ran = project.piton(call);
+        let result = last(&ran);
+        assert_eq!((&result["status"], &result["result"]), (&json!("success"), &expected), "{ran}");
+        assert_eq!(result["checkpoint"]["status"], "no_changes", "{ran}");
+        // Without a parameter it runs as well.
+        assert_eq!(project.piton(["tool", "run", name]).code(), Some(0), "{name}");
+        project.assert_clean();
+    }
+    assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
+}
+
+#[test]
+fn tools_that_cannot_run_yet_are_valid_and_say_so() {
+    let project = TestProject::new();
+    for written in ["api", "mcp_server", "mcp_tool", "docker", "meta"] {
+        let made = project.piton(["new", "tool", &format!("my_{written}"), "--type", written]);
+        assert_eq!(made.code(), Some(0), "{made}");
+        assert!(made.stderr().contains("cannot run them yet"), "{made}");
+        assert!(!made.stderr().contains("tool run"), "{made}");
+        assert_eq!(complaints(&project), Vec::<Value>::new(), "{written}");
+        let ran = project.piton(["tool", "run", &format!("my_{written}"), "--format", "json"]);
+        assert_eq!(last(&ran)["code"], "UNSUPPORTED_TOOL", "{ran}");
+    }
+    // The one server there is was meant.
+    assert!(project.read(".ai/tools/my_mcp_tool.yaml").contains("executor: my_mcp_server\n"));
+}
+
+#[test]
+fn a_directive_runs_as_it_was_made() {
+    let project = TestProject::new().tool("greet", "", "true").committed();
+    for words in [["directive", "ops/look_around"], ["knowledge", "ops/voice"]] {
+        assert_eq!(project.piton(["new"].iter().chain(&words).chain(&["--checkpoint", "auto"])).code(), Some(0));
+    }
+    assert_eq!(project.piton(["new", "tool", "as_type", "--type", "directive"]).code(), Some(0));
+    assert!(project.root().join(".ai/directives/as_type.md").is_file());
+    let ran = project.piton(["run", "look_around", "--input", "topic=greet", "--format", "json"]);
+    let finished = last(&ran);
+    assert_eq!((&finished["status"], &finished["outputs"]), (&json!("succeeded"), &json!({"found": 1})), "{ran}");
+    assert_eq!(complaints(&project).iter().filter(|it| it["severity"] == "error").count(), 0);
+}
+
+#[test]
+fn a_new_item_is_a_step_that_can_be_undone() {
+    let project = TestProject::new().file("mine.txt", "mine\n").committed().file("mine.txt", "changed\n");
+    assert_eq!(project.piton(["new", "tool", "text/count"]).code(), Some(0));
+    assert!(project.root().join(".ai/tools/text/count/main.py").is_file());
+    assert_eq!(project.piton(["undo"]).code(), Some(0));
+    assert_eq!(project.files(), ["mine.txt"]);
+    assert_eq!(project.git(["status", "--porcelain"]), " M mine.txt\n");
+    // A dry run leaves neither files nor a run.
+    let runs = project.piton(["log", "--format", "json"]).stdout();
+    assert_eq!(project.piton(["new", "tool", "text/count", "--dry-run"]).code(), Some(0));
+    assert_eq!(project.piton(["log", "--format", "json"]).stdout(), runs);
+    assert_eq!(project.files(), ["mine.txt"]);
+}
+
+#[test]
+fn it_works_without_git_and_without_a_home_where_none_is_needed() {
+    let project = TestProject::without_git();
+    cmd_snapshot!(project.piton(["new", "tool", "plain", "--type", "cli"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    created .ai/tools/plain.yaml
+    ----- stderr -----
+    hint: edit `.ai/tools/plain.yaml`, then `piton validate` and `piton tool run plain --param folder=.`; once it is right, `piton sign plain`
+    ");
+    assert!(project.root().join(".ai/tools/plain.yaml").is_file());
+    let mut homeless = project.command(["new", "tool", "other", "--to", "user"]);
+    let ran = project.ran(homeless.env_remove("HOME").output().expect("piton starts"));
+    cmd_snapshot!(ran, @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: there is no home folder: HOME is not set
+
+    hint: set HOME, or use the project
+    ");
+}
