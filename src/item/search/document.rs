@@ -7,8 +7,6 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use foldhash::fast::RandomState;
-
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -134,7 +132,7 @@ fn tool_type(item: &Item) -> Option<String> {
 /// The words of an item, counted by field.
 #[derive(Default)]
 struct Tally {
-    counts: HashMap<String, [u32; 5], RandomState>,
+    counts: HashMap<String, [u32; 5]>,
     lengths: [u32; 5],
 }
 

@@ -7,8 +7,6 @@
 
 use std::collections::HashMap;
 
-use foldhash::fast::RandomState;
-
 use super::bytes::{Reader, Writer};
 use super::document::{Document, Strength};
 use super::likeness::letters;
@@ -283,7 +281,7 @@ fn table<T>(out: &mut Writer, rows: &[T], write: impl Fn(&T, &mut Writer)) -> Se
 /// Writes all words and where they are mentioned.
 fn write_terms(out: &mut Writer, documents: &[Document]) -> (Section, u64, u64) {
     // Documents come in order, so only the words have to be sorted, not every mention of them.
-    let mut by_word: HashMap<&str, Vec<(u32, Strength)>, RandomState> = HashMap::default();
+    let mut by_word: HashMap<&str, Vec<(u32, Strength)>> = HashMap::new();
     for (number, document) in (0..).zip(documents) {
         for (word, strength) in &document.terms {
             by_word.entry(word).or_default().push((number, *strength));
