@@ -27,6 +27,7 @@ pub mod exec;
 pub mod failpoint;
 pub mod item;
 pub mod journal;
+pub mod mcp;
 pub mod policy;
 pub mod run;
 pub mod validation;

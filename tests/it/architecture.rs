@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "main",
     "cli",
+    "mcp",
     "error",
     "run",
     "audit",
@@ -24,7 +25,12 @@ const ORDER: [&str; 14] = [
 ];
 
 /// Text that only some files may hold: the text, where it is at home, and the rule.
-const HOMES: [(&[&str], &[&str], &str); 19] = [
+const HOMES: [(&[&str], &[&str], &str); 20] = [
+    (
+        &["rmcp", "tokio", "tokio_util", "hyper", "hyper_util", "http_body_util"],
+        &["mcp"],
+        "only `mcp` speaks the protocol and is asynchronous",
+    ),
     (&["saphyr_parser", "serde_yaml"], &["item/yaml"], "only `item/yaml` mentions the YAML crates"),
     (&["jsonc_parser"], &["item/json"], "only `item/json` mentions the JSON parser that knows places"),
     (&["roxmltree"], &["item/directive"], "only `item/directive` mentions the XML crate"),
