@@ -91,7 +91,7 @@ impl Session<'_, '_> {
             return self.deny(number, step, kind);
         }
         let machine = self.machine();
-        let mut interrupts = Interrupts::listen().map_err(RunError::Signals)?;
+        let mut interrupts = Interrupts::listen_for(&self.ctx.stop).map_err(RunError::Signals)?;
         let program = self.ctx.program.clone();
         let another = || Supervisor::start(&program);
         let mut installed = false;

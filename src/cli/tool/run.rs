@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use crate::checkpoint::secret::redacted;
 use crate::cli::exec::parse_mode;
-use crate::cli::ui::with_causes;
 use crate::cli::{Format, Ui, render};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
@@ -20,7 +19,7 @@ use crate::item::finding::Strength;
 use crate::item::params;
 use crate::item::store::ItemStore;
 use crate::journal::summary::ErrorSummary;
-use crate::run::error::RunError;
+use crate::run::error::{RunError, with_causes};
 use crate::run::session::{RunRequest, Session};
 use crate::run::tool::{self, ToolPlan, ToolRequest, ToolResult, ToolStatus, ToolStep};
 
