@@ -21,10 +21,13 @@ pub(super) struct McpArguments {
     /// A folder whose projects are served as well; may be given several times.
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
+    /// Lets tools that are called by themselves do no more than this directive allows.
+    #[arg(long = "as", value_name = "DIRECTIVE")]
+    directive: Option<String>,
 }
 
 pub(super) fn run(arguments: &McpArguments, ctx: &Context, _ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let server = Server::new(Desk::new(ctx, &arguments.roots)?);
+    let server = Server::new(Desk::new(ctx, &arguments.roots, arguments.directive.clone())?);
     crate::mcp::serve_stdio(server)?;
     Ok(ExitStatus::Success)
 }

@@ -22,6 +22,8 @@ pub struct Desk {
     home: Option<PathBuf>,
     /// The folders that projects may lie in, without symbolic links.
     roots: Vec<PathBuf>,
+    /// The directive that tools run for; no more than it allows is allowed.
+    directive: Option<String>,
     projects: Mutex<HashMap<PathBuf, Arc<Project>>>,
 }
 
@@ -37,7 +39,9 @@ pub(crate) struct Project {
 
 impl Desk {
     /// Serves the project around the working folder and those below other folders.
-    pub fn new(ctx: &Context, roots: &[PathBuf]) -> Result<Self, Error> {
+    ///
+    /// Tools that are called by themselves run for a directive, if one is named.
+    pub fn new(ctx: &Context, roots: &[PathBuf], directive: Option<String>) -> Result<Self, Error> {
         let mut allowed = vec![ctx.root.clone()];
         for root in roots {
             allowed.push(ctx.environment.enter(Some(&ctx.cwd.join(root)))?);
@@ -46,8 +50,14 @@ impl Desk {
             environment: ctx.environment.clone(),
             home: Some(ctx.root.clone()),
             roots: allowed,
+            directive,
             projects: Mutex::default(),
         })
+    }
+
+    /// The directive that tools run for.
+    pub(crate) fn directive(&self) -> Option<&str> {
+        self.directive.as_deref()
     }
 
     /// The project that a call is about, with its settings as they are now.

@@ -14,6 +14,7 @@ pub(crate) mod help;
 pub(crate) mod load;
 pub(crate) mod search;
 pub mod server;
+mod size;
 mod toolbox;
 
 use rmcp::ServiceExt as _;
