@@ -5,6 +5,7 @@
 //! tests never have to change the process.
 
 mod clock;
+pub mod stop;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use clock::Clock;
+use stop::Stop;
 
 use sha2::Digest;
 
@@ -42,6 +44,8 @@ pub struct Context {
     pub config: Config,
     /// The program itself, to be started again.
     pub program: PathBuf,
+    /// Ends what is done for this caller.
+    pub stop: Stop,
     clock: Clock,
 }
 
@@ -127,7 +131,7 @@ impl Context {
     /// The same process at work in another folder: its project and settings are found anew, time and chance go on.
     pub fn moved_to(&self, folder: &Path) -> Result<Self, ContextError> {
         let moved = Self::discover(self.environment.clone(), Some(folder))?;
-        Ok(Self { clock: self.clock.clone(), program: self.program.clone(), ..moved })
+        Ok(Self { clock: self.clock.clone(), program: self.program.clone(), stop: self.stop.clone(), ..moved })
     }
 
     fn new(root: PathBuf, found_by: FoundBy, cwd: PathBuf, environment: Environment) -> Result<Self, ContextError> {
@@ -137,7 +141,17 @@ impl Context {
         let files = Files { user: user.as_deref(), project: Some(&project) };
         let config = Config::load(files, &environment.variables)?;
         let clock = Clock::of(&environment)?;
-        Ok(Self { root, found_by, home, cwd, environment, config, program: own_program(), clock })
+        Ok(Self {
+            root,
+            found_by,
+            home,
+            cwd,
+            environment,
+            config,
+            program: own_program(),
+            stop: Stop::default(),
+            clock,
+        })
     }
 
     /// The time now, to the millisecond.

@@ -12,7 +12,9 @@ use crate::item::finding::Finding;
 use crate::item::store::LookupError;
 use crate::item::tool::Origin;
 use crate::item::wording::shown;
-use crate::run::error::RunError;
+use crate::journal::summary::ErrorSummary;
+use crate::run::error::{RunError, with_causes};
+use crate::run::tool::{ToolResult, ToolStatus};
 
 /// Everything that can stop a command.
 #[derive(Debug, thiserror::Error)]
@@ -222,6 +224,21 @@ impl Error {
             Self::Run(err) => err.place(),
             _ => None,
         }
+    }
+
+    /// The result of a tool that could not be called: it has the shape of one that was.
+    pub fn as_tool_result(&self, id: &str) -> ToolResult {
+        let mut result = ToolResult::of(id);
+        let status = match self.exit_status() {
+            ExitStatus::Denied => ToolStatus::Denied,
+            ExitStatus::Interrupted => ToolStatus::Cancelled,
+            _ => ToolStatus::Error,
+        };
+        let (code, message, suggestion) = (self.code().to_owned(), with_causes(self), self.hint());
+        result.fail(status, &ErrorSummary { code, message, suggestion });
+        result.place = self.place();
+        result.findings = self.findings().to_vec();
+        result
     }
 
     /// How the process ends.

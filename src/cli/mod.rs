@@ -21,6 +21,7 @@ mod items;
 mod load;
 mod log;
 mod man;
+mod mcp;
 mod migrate;
 mod new;
 mod overview;
@@ -142,6 +143,7 @@ enum Command {
     Tool(tool::ToolArguments),
     Directive(directive::DirectiveArguments),
     Config(config::ConfigArguments),
+    Mcp(mcp::McpArguments),
     Doctor(doctor::DoctorArguments),
     Quickstart(quickstart::QuickstartArguments),
     Completions(completions::CompletionsArguments),
@@ -185,6 +187,7 @@ impl Command {
             Self::Sign(_) => "sign",
             Self::Trust(_) => "trust",
             Self::Config(_) => "config",
+            Self::Mcp(_) => "mcp",
             Self::Doctor(_) => "doctor",
             Self::Quickstart(_) => "quickstart",
             Self::Completions(_) => "completions",
@@ -332,6 +335,7 @@ fn dispatch(command: &Command, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus,
         Command::Trust(command) => trust::run(command, ctx, ui),
         Command::Config(command) => config::run(command, ctx, ui),
         Command::Quickstart(_) => quickstart::run(ctx, ui),
+        Command::Mcp(command) => mcp::run(command, ctx, ui),
         Command::Doctor(command) => doctor::run(command, &ctx.environment, Ok(ctx.clone()), ui),
         Command::Completions(command) => completions::run(command, ui),
         Command::Man(command) => man::run(command, &ctx.cwd, ui),

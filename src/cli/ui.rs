@@ -25,6 +25,7 @@ use crate::item::finding::{Finding, Severity};
 use crate::item::tool::Origin;
 use crate::run::directive::Input;
 use crate::run::doctor::{Terminal, TerminalKind};
+use crate::run::error::with_causes;
 use live::{Cursor, LiveLine};
 
 pub(super) use live::elapsed;
@@ -478,17 +479,6 @@ fn choose(color: ColorSetting, environment: &Environment, is_terminal: bool) -> 
 
 fn shown_place(file: &Path, line: u32, column: u32) -> String {
     format!(" --> {}:{line}:{column}", file.display())
-}
-
-/// What happened, and why, in one line.
-pub(super) fn with_causes(err: &Error) -> String {
-    let mut text = err.to_string();
-    let mut cause = err.source();
-    while let Some(source) = cause {
-        let _ = write!(text, ": {source}");
-        cause = source.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Whoever runs tools listens for as long as the run lasts, checkpoints included: a signal is then
 //! never the end of piton in the middle of something, but a note that is read at the next safe place.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
 
 use super::process;
+use crate::context::stop::{Ear, Stop};
 
 /// Listens for signals while it lives. There may be several at a time: each hears every signal.
 #[derive(Debug)]
@@ -32,24 +33,6 @@ pub fn signal_in_words(signal: i32) -> String {
     match signal_hook::low_level::signal_name(signal) {
         Some(name) => format!("signal {signal} ({name})"),
         None => format!("signal {signal}"),
-    }
-}
-
-/// Asks for an end from another thread, as a signal would, but only of what one [`Interrupts`] is for.
-#[derive(Clone, Debug)]
-pub struct Canceller {
-    received: Arc<AtomicUsize>,
-    bell: Arc<UnixStream>,
-}
-
-impl Canceller {
-    /// Asks for the end.
-    pub fn cancel(&self) {
-        let number = usize::try_from(SIGTERM).unwrap_or_default();
-        // A signal that came first stays the reason.
-        let _ = self.received.compare_exchange(0, number, Ordering::SeqCst, Ordering::SeqCst);
-        // A full socket wakes as well.
-        let _ = self.bell.as_ref().write(&[0]);
     }
 }
 
@@ -75,14 +58,21 @@ impl Interrupts {
         Ok(interrupts)
     }
 
+    /// The same, and hears when the work of one caller is to end.
+    pub fn listen_for(stop: &Stop) -> io::Result<Self> {
+        let interrupts = Self::listen()?;
+        stop.attach(interrupts.ear());
+        Ok(interrupts)
+    }
+
     /// The last signal that asked piton to stop.
     pub fn received(&self) -> Option<i32> {
         i32::try_from(self.received.load(Ordering::SeqCst)).ok().filter(|signal| *signal != 0)
     }
 
-    /// A way to ask for the end from another thread.
-    pub fn canceller(&self) -> Canceller {
-        Canceller { received: Arc::clone(&self.received), bell: Arc::clone(&self.bell) }
+    /// A way to ask for the end from another thread, as a signal would.
+    pub fn ear(&self) -> Ear {
+        Ear::new(&self.received, &self.bell)
     }
 
     /// Sleeps, but not through a signal that asks piton to stop.

@@ -189,7 +189,7 @@ impl<'a, 'o> Run<'a, 'o> {
         observer: &'a mut Observer<'o>,
     ) -> Result<Self, RunError> {
         let Prepared { store, pinned, root, mode, agents } = prepared;
-        let interrupts = Interrupts::listen().map_err(RunError::Signals)?;
+        let interrupts = Interrupts::listen_for(&ctx.stop).map_err(RunError::Signals)?;
         let begin = RunRequest {
             name: root.directive.name.to_string(),
             command: request.command.clone(),
@@ -217,7 +217,7 @@ impl<'a, 'o> Run<'a, 'o> {
         observer: &'a mut Observer<'o>,
     ) -> Result<Self, RunError> {
         let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-        let interrupts = Interrupts::listen().map_err(RunError::Signals)?;
+        let interrupts = Interrupts::listen_for(&ctx.stop).map_err(RunError::Signals)?;
         // What was typed wrong leaves no trace.
         let configured = AgentCommands::with(&ctx.config, agent_command)?;
         let (session, pinned) = Session::reopen(ctx, &store, run, lock_timeout, observer)?;

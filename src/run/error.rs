@@ -558,7 +558,7 @@ fn problems_in_words(problems: &[ParamProblem]) -> String {
 }
 
 /// What happened, and why, in one line.
-pub(super) fn with_causes(err: &dyn std::error::Error) -> String {
+pub fn with_causes(err: &dyn std::error::Error) -> String {
     let mut message = err.to_string();
     let mut cause = err.source();
     while let Some(source) = cause {

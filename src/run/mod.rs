@@ -15,7 +15,7 @@ pub mod gc;
 pub mod hard;
 pub mod items;
 pub mod marker;
-mod outputs;
+pub mod outputs;
 pub mod recovery;
 pub mod session;
 mod settle;

@@ -136,7 +136,7 @@ impl Session<'_, '_> {
     }
 
     fn spawn(&mut self, step: u32, command: &subprocess::CommandLine) -> Result<Outcome, RunError> {
-        let mut interrupts = Interrupts::listen().map_err(RunError::Signals)?;
+        let mut interrupts = Interrupts::listen_for(&self.ctx.stop).map_err(RunError::Signals)?;
         let outcome = subprocess::run(command, &mut interrupts, |pid| {
             let started = process::start_time(pid).unwrap_or_default();
             let boot = process::boot_id().unwrap_or_default();

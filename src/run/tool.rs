@@ -4,10 +4,12 @@
 //! [`Session::call_tool`] carries a [`ToolPlan`] out. Whatever front door asks, the answer is a
 //! [`ToolResult`].
 
+mod command;
 mod plan;
 mod result;
 mod secrecy;
 
+pub use command::{Called, ToolCommand, perform};
 pub use plan::{ToolPlan, ToolRequest, authority_of, plan, told_parameters};
 pub use result::{ToolResult, ToolStatus};
 
@@ -91,7 +93,7 @@ impl Session<'_, '_> {
             return self.deny(number, step, kind);
         }
         let machine = self.machine();
-        let mut interrupts = Interrupts::listen().map_err(RunError::Signals)?;
+        let mut interrupts = Interrupts::listen_for(&self.ctx.stop).map_err(RunError::Signals)?;
         let program = self.ctx.program.clone();
         let another = || Supervisor::start(&program);
         let mut installed = false;

@@ -233,11 +233,11 @@ fn a_tool_is_cancelled_from_another_thread() {
     let folder = folder();
     let mut interrupts = Interrupts::listen().expect("ears");
     let other = Interrupts::listen().expect("ears");
-    let canceller = interrupts.canceller();
+    let ear = interrupts.ear();
     thread::scope(|scope| {
         scope.spawn(|| {
             await_file(&folder, "daemon");
-            canceller.cancel();
+            ear.ring();
         });
         let work = shell(&folder, &format!("{DAEMON} while :; do sleep 0.01; done"));
         let ended = start().run(&work, &mut interrupts, &mut |_, _| {}).expect("an end");
@@ -251,7 +251,7 @@ fn a_tool_is_cancelled_from_another_thread() {
 fn what_was_cancelled_before_is_not_begun() {
     let folder = folder();
     let mut interrupts = Interrupts::listen().expect("ears");
-    interrupts.canceller().cancel();
+    interrupts.ear().ring();
     let ended = start().run(&shell(&folder, "touch begun"), &mut interrupts, &mut |_, _| {}).expect("an end");
     assert_eq!((ended.exit_code, ended.interrupted), (None, true));
     assert!(!folder.path().join("begun").exists());

@@ -53,13 +53,13 @@ fn environments(bench: &Bench) -> Vec<PathBuf> {
 /// Prepares the call of a bench and asks for the end as soon as something is so.
 fn cancelled_when(bench: &Bench, what: &str, is_so: impl Fn() -> bool) -> CallError {
     let (machine, mut interrupts) = (bench.machine(), super::ears());
-    let canceller = interrupts.canceller();
+    let ear = interrupts.ear();
     thread::scope(|scope| {
         let prepare =
             || call::prepare(&bench.invocation, &machine, &super::supervisor, &mut interrupts, &mut |_| {}).map(drop);
         let prepared = scope.spawn(prepare);
         until(what, is_so);
-        canceller.cancel();
+        ear.ring();
         prepared.join().expect("joined").expect_err("it was interrupted")
     })
 }

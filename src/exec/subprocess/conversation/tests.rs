@@ -76,11 +76,11 @@ fn a_request_to_stop_is_passed_on() {
         &["sh", "-c", "trap 'echo stopped; exit 3' TERM; echo x > ready; while :; do sleep 0.01; done"],
     );
     let mut interrupts = Interrupts::listen().unwrap();
-    let canceller = interrupts.canceller();
+    let ear = interrupts.ear();
     let came = thread::scope(|scope| {
         scope.spawn(|| {
             await_file(&folder, "ready");
-            canceller.cancel();
+            ear.ring();
         });
         converse(&waiting, b"", &mut interrupts, |_| Ok::<_, SubprocessError>(()), &mut |_, _| {})
     });

@@ -1,0 +1,93 @@
+//! The arguments of a call, checked.
+//!
+//! What a call does not know is refused by name, because it may have been meant to narrow it.
+
+use rmcp::model::JsonObject;
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+use crate::item::store::ItemKind;
+use crate::item::wording::{nearest, shown};
+
+/// The arguments of a call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Arguments(Map<String, Value>);
+
+impl Arguments {
+    /// Takes what a client sent; only these names are known.
+    pub(crate) fn new(given: Option<JsonObject>, known: &[&str]) -> Result<Self, Failure> {
+        let given = given.unwrap_or_default();
+        if let Some(name) = given.keys().find(|name| !known.contains(&name.as_str())) {
+            let suggestion = match nearest(name, known.iter().copied()) {
+                Some(similar) => format!("did you mean `{similar}`?"),
+                None => format!("the arguments are {}", known.join(", ")),
+            };
+            let message = format!("there is no argument `{}`", shown(name));
+            return Err(Failure::argument(message).with_suggestion(suggestion));
+        }
+        Ok(Self(given))
+    }
+
+    /// The value of an argument; `null` counts as not given.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    /// A text.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Failure> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.trim().is_empty())),
+            Some(_) => Err(Failure::argument(format!("`{name}` must be text"))),
+        }
+    }
+
+    /// A text that has to be given.
+    pub(crate) fn required(&self, name: &str) -> Result<&str, Failure> {
+        self.text(name)?.ok_or_else(|| missing(name))
+    }
+
+    /// Yes or no; no when it is not given.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, Failure> {
+        match self.value(name) {
+            None => Ok(false),
+            Some(Value::Bool(value)) => Ok(*value),
+            Some(_) => Err(Failure::argument(format!("`{name}` must be true or false"))),
+        }
+    }
+
+    /// An object; empty when it is not given.
+    pub(crate) fn object(&self, name: &str) -> Result<Map<String, Value>, Failure> {
+        match self.value(name) {
+            None => Ok(Map::new()),
+            Some(Value::Object(object)) => Ok(object.clone()),
+            Some(_) => Err(Failure::argument(format!("`{name}` must be an object"))),
+        }
+    }
+
+    /// The kind of items; `script` is an old name of tools.
+    pub(crate) fn kind(&self) -> Result<ItemKind, Failure> {
+        match self.required("item_type")? {
+            "tool" | "script" => Ok(ItemKind::Tool),
+            "directive" => Ok(ItemKind::Directive),
+            "knowledge" => Ok(ItemKind::Knowledge),
+            other => Err(Failure::argument(format!("`{}` is no kind of items", shown(other)))
+                .with_suggestion("`item_type` is `tool`, `directive` or `knowledge`")),
+        }
+    }
+
+    /// Everything.
+    pub(crate) fn all(&self) -> &Map<String, Value> {
+        &self.0
+    }
+}
+
+/// An argument that has to be given.
+pub(crate) fn missing(name: &str) -> Failure {
+    let suggestion = match name {
+        "project_path" => "add `project_path: \"/absolute/path\"`".to_owned(),
+        _ => format!("add `{name}`; `help` says what it means"),
+    };
+    Failure::new(&format!("{name} is required"), "MISSING_ARGUMENT", format!("the argument `{name}` is missing"))
+        .with_suggestion(suggestion)
+}

@@ -1,0 +1,122 @@
+//! The projects that are served, and nothing outside of them.
+//!
+//! A project is the one that piton was started in, or lies below a folder named by `--root`. Its
+//! settings are read anew for each call; what is costly to make is kept: the index of its items.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::arguments::missing;
+use super::failure::Failure;
+use crate::context::{Context, Environment};
+use crate::error::Error;
+use crate::item::search::{Cache, Index};
+use crate::item::wording::shown;
+
+/// Everything that the calls of a server share.
+#[derive(Debug)]
+pub struct Desk {
+    environment: Environment,
+    /// The project that is meant when none is named.
+    home: Option<PathBuf>,
+    /// The folders that projects may lie in, without symbolic links.
+    roots: Vec<PathBuf>,
+    /// The directive that tools run for; no more than it allows is allowed.
+    directive: Option<String>,
+    projects: Mutex<HashMap<PathBuf, Arc<Project>>>,
+}
+
+/// A project that was seen before.
+#[derive(Debug)]
+pub(crate) struct Project {
+    /// Its top.
+    pub(crate) root: PathBuf,
+    index: Mutex<Option<Index>>,
+    /// Held by whoever changes something: calls of one project take turns.
+    pub(crate) turn: Mutex<()>,
+}
+
+impl Desk {
+    /// Serves the project around the working folder and those below other folders.
+    ///
+    /// Tools that are called by themselves run for a directive, if one is named.
+    pub fn new(ctx: &Context, roots: &[PathBuf], directive: Option<String>) -> Result<Self, Error> {
+        let mut allowed = vec![ctx.root.clone()];
+        for root in roots {
+            allowed.push(ctx.environment.enter(Some(&ctx.cwd.join(root)))?);
+        }
+        Ok(Self {
+            environment: ctx.environment.clone(),
+            home: Some(ctx.root.clone()),
+            roots: allowed,
+            directive,
+            projects: Mutex::default(),
+        })
+    }
+
+    /// The directive that tools run for.
+    pub(crate) fn directive(&self) -> Option<&str> {
+        self.directive.as_deref()
+    }
+
+    /// The project that a call is about, with its settings as they are now.
+    pub(crate) fn project(&self, named: Option<&str>) -> Result<(Arc<Project>, Context), Failure> {
+        let folder = match (named, &self.home) {
+            (Some(named), _) => self.confine(Path::new(named))?,
+            (None, Some(home)) => home.clone(),
+            (None, None) => return Err(missing("project_path")),
+        };
+        let ctx = Context::discover(self.environment.clone(), Some(&folder))?;
+        // What lies above the folder that was named may not be served.
+        self.require_served(&ctx.root)?;
+        if ctx.config.has_errors() {
+            return Err(Error::Settings(ctx.config.findings().to_vec()).into());
+        }
+        let mut projects = lock(&self.projects);
+        let project = projects.entry(ctx.root.clone()).or_insert_with(|| {
+            Arc::new(Project { root: ctx.root.clone(), index: Mutex::default(), turn: Mutex::default() })
+        });
+        Ok((Arc::clone(project), ctx))
+    }
+
+    /// A folder that was named, if it is served.
+    fn confine(&self, named: &Path) -> Result<PathBuf, Failure> {
+        if named.is_relative() {
+            return Err(Failure::argument(format!("`{}` is not an absolute path", shown(&named.to_string_lossy())))
+                .with_suggestion("`project_path` is the absolute path of a project"));
+        }
+        let folder = self.environment.enter(Some(named))?;
+        self.require_served(&folder)?;
+        Ok(folder)
+    }
+
+    fn require_served(&self, folder: &Path) -> Result<(), Failure> {
+        if self.roots.iter().any(|root| folder.starts_with(root)) {
+            return Ok(());
+        }
+        let message = format!("`{}` is not a project that this server serves", shown(&folder.to_string_lossy()));
+        Err(Failure::new("Project not served", "PROJECT_NOT_SERVED", message)
+            .with_suggestion("start the server in that project, or with `piton mcp --root DIR`"))
+    }
+}
+
+impl Project {
+    /// Does something with the index of its items, which is made right first.
+    pub(crate) fn with_index<T>(&self, ctx: &Context, then: impl FnOnce(&Index) -> T) -> T {
+        let mut kept = lock(&self.index);
+        let index = match kept.take() {
+            Some(mut index) => {
+                index.refresh();
+                index
+            }
+            None => Index::open(ctx.roots(), Some(Cache { folder: &ctx.cache_folder(), program: &ctx.program })),
+        };
+        then(kept.insert(index))
+    }
+}
+
+/// A lock whose holder may have panicked: what it guards is made right by its next user.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,56 @@
+//! `execute`: running tools and directives, and what else is done with items and runs.
+//!
+//! One file for each thing that an action is about: [`tool`] calls, [`directive`] begins runs, [`run`] goes on with
+//! them, [`item`] changes items.
+
+mod directive;
+mod item;
+mod run;
+mod tool;
+
+use std::sync::Arc;
+
+use super::arguments::Arguments;
+use super::call::{Caller, Reply};
+use super::desk::Desk;
+use super::failure::Failure;
+use crate::item::store::ItemKind;
+use crate::item::wording::{nearest, shown};
+
+/// The arguments that it knows.
+pub(crate) const ARGUMENTS: [&str; 8] =
+    ["item_type", "action", "item_id", "parameters", "project_path", "dry_run", "checkpoint", "ask"];
+
+/// What can be done.
+pub(crate) const ACTIONS: [&str; 10] =
+    ["run", "continue", "status", "cancel", "undo", "sign", "validate", "create", "update", "delete"];
+
+/// Does what was asked for.
+pub(crate) async fn answer(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+    let kind = arguments.kind()?;
+    let action = arguments.text("action")?.unwrap_or("run").to_owned();
+    let replied = match (action.as_str(), kind) {
+        ("run", ItemKind::Tool) => tool::run(desk, arguments, caller).await,
+        ("run", ItemKind::Directive) => directive::run(desk, arguments, caller).await,
+        ("run", ItemKind::Knowledge) => item::read(desk, arguments, caller).await,
+        ("continue", _) => run::go_on(desk, arguments, caller).await,
+        ("status", _) => run::status(desk, arguments, caller).await,
+        ("cancel", _) => run::cancel(desk, arguments, caller).await,
+        ("undo", _) => run::undo(desk, arguments, caller).await,
+        ("sign", _) => item::sign(desk, arguments, caller).await,
+        ("validate", _) => item::validate(desk, arguments, caller).await,
+        ("create", _) => item::create(desk, arguments, caller).await,
+        ("update", _) => item::update(desk, arguments, caller).await,
+        ("delete", _) => item::delete(desk, arguments, caller).await,
+        _ => Err(unknown(&action)),
+    };
+    replied.map_err(|failure| failure.about(kind))
+}
+
+fn unknown(action: &str) -> Failure {
+    let suggestion = match nearest(action, ACTIONS) {
+        Some(similar) => format!("did you mean `{similar}`?"),
+        None => format!("the actions are {}", ACTIONS.join(", ")),
+    };
+    Failure::argument(format!("there is no action `{}`", shown(action))).with_suggestion(suggestion)
+}

@@ -1,0 +1,109 @@
+//! Why a call could not be done: `{error, item_type, message, suggestion}`, in words that agents know.
+
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use crate::item::finding::Finding;
+use crate::item::store::ItemKind;
+
+/// Why a call could not be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    /// In few words, the same ones every time.
+    pub(crate) error: String,
+    /// The stable code.
+    pub(crate) code: String,
+    /// What the call was about.
+    pub(crate) item_type: Option<String>,
+    /// What went wrong.
+    pub(crate) message: String,
+    /// The way out.
+    pub(crate) suggestion: Option<String>,
+    /// What is wrong in files.
+    pub(crate) findings: Vec<Finding>,
+    /// What else belongs to it, such as the tool that was called.
+    pub(crate) more: Map<String, Value>,
+}
+
+impl Failure {
+    /// A failure that no other error describes.
+    pub(crate) fn new(error: &str, code: &str, message: impl Into<String>) -> Self {
+        Self {
+            error: error.to_owned(),
+            code: code.to_owned(),
+            item_type: None,
+            message: message.into(),
+            suggestion: None,
+            findings: Vec::new(),
+            more: Map::new(),
+        }
+    }
+
+    /// An argument that cannot be meant.
+    pub(crate) fn argument(message: impl Into<String>) -> Self {
+        Self::new("Invalid argument", "INVALID_ARGUMENT", message)
+    }
+
+    /// Something that cannot happen, and did.
+    pub(crate) fn internal(err: &dyn std::error::Error) -> Self {
+        Self::new("Internal error", "INTERNAL", err.to_string())
+            .with_suggestion("this is a fault of piton; `piton status` and `piton log` say what was done")
+    }
+
+    /// The same with a way out.
+    #[must_use]
+    pub(crate) fn with_suggestion(self, suggestion: impl Into<String>) -> Self {
+        Self { suggestion: Some(suggestion.into()), ..self }
+    }
+
+    /// The same about a kind of items.
+    #[must_use]
+    pub(crate) fn about(self, kind: ItemKind) -> Self {
+        Self { item_type: self.item_type.or_else(|| Some(kind.to_string())), ..self }
+    }
+
+    /// The same with something else that belongs to it.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.more.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// What clients see.
+    pub(crate) fn into_value(self) -> Value {
+        let mut value = Map::new();
+        value.insert("error".to_owned(), self.error.into());
+        value.insert("code".to_owned(), self.code.into());
+        value.insert("item_type".to_owned(), self.item_type.into());
+        value.insert("message".to_owned(), self.message.into());
+        value.insert("suggestion".to_owned(), self.suggestion.into());
+        if !self.findings.is_empty() {
+            value.insert("findings".to_owned(), serde_json::to_value(&self.findings).unwrap_or_default());
+        }
+        value.extend(self.more);
+        Value::Object(value)
+    }
+}
+
+impl<E: Into<Error>> From<E> for Failure {
+    fn from(err: E) -> Self {
+        let err: Error = err.into();
+        let message = crate::run::error::with_causes(&err);
+        Self {
+            suggestion: err.hint(),
+            findings: err.findings().to_vec(),
+            ..Self::new(words(err.code()), err.code(), message)
+        }
+    }
+}
+
+/// What went wrong in the words that agents know.
+fn words(code: &str) -> &'static str {
+    match code {
+        "NOT_FOUND" => "Tool not found",
+        "DIRECTIVE_NOT_FOUND" => "Directive not found",
+        "SIGNATURE_MISMATCH" => "Content hash mismatch",
+        "INVALID_ITEM" => "Invalid metadata",
+        _ => "Execution failed",
+    }
+}

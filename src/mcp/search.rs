@@ -1,0 +1,74 @@
+//! `search`: finding items by words, in an index that is held between calls.
+
+use super::answer::Answer;
+use super::arguments::Arguments;
+use super::call::Answered;
+use super::desk::Desk;
+use super::failure::Failure;
+use crate::item::search::{Order, Query, Scope};
+use crate::item::store::ItemKind;
+use crate::item::wording::shown;
+
+/// The arguments that it knows.
+pub(crate) const ARGUMENTS: [&str; 9] =
+    ["item_type", "query", "source", "limit", "sort_by", "project_path", "tool_type", "category", "tags"];
+
+/// How many results there are when nobody says.
+const LIMIT: usize = 10;
+
+/// Looks for items.
+pub(crate) fn answer(desk: &Desk, arguments: &Arguments) -> Answered {
+    let kind = arguments.kind()?;
+    let query = query(kind, arguments).map_err(|failure| failure.about(kind))?;
+    let (project, ctx) = desk.project(arguments.text("project_path")?).map_err(|failure| failure.about(kind))?;
+    Answer::result(&project.with_index(&ctx, |index| index.search(&query)))
+}
+
+fn query(kind: ItemKind, arguments: &Arguments) -> Result<Query, Failure> {
+    let text = arguments.value("query").and_then(serde_json::Value::as_str);
+    Ok(Query {
+        text: text.ok_or_else(|| super::arguments::missing("query"))?.to_owned(),
+        kind: Some(kind),
+        scope: match arguments.text("source")? {
+            None | Some("local") => Scope::Local,
+            Some("all") => Scope::All,
+            Some("registry") => {
+                return Err(Failure::from(crate::error::Error::NoRegistry));
+            }
+            Some(other) => {
+                return Err(Failure::argument(format!("`{}` is no source", shown(other)))
+                    .with_suggestion("`source` is `local` or `all`"));
+            }
+        },
+        order: match arguments.text("sort_by")? {
+            None | Some("score") => Order::Score,
+            Some("date") => Order::Date,
+            Some("name") => Order::Name,
+            Some(other) => {
+                return Err(Failure::argument(format!("results cannot be sorted by `{}`", shown(other)))
+                    .with_suggestion("`sort_by` is `score`, `date` or `name`"));
+            }
+        },
+        limit: Some(limit(arguments)?),
+        tool_type: arguments.text("tool_type")?.map(str::to_owned),
+        category: arguments.text("category")?.map(str::to_owned),
+        tags: tags(arguments)?,
+    })
+}
+
+fn limit(arguments: &Arguments) -> Result<usize, Failure> {
+    let Some(value) = arguments.value("limit") else { return Ok(LIMIT) };
+    let count = value.as_u64().and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
+    count.ok_or_else(|| Failure::argument("`limit` must be a whole number above 0"))
+}
+
+fn tags(arguments: &Arguments) -> Result<Vec<String>, Failure> {
+    let wrong = || Failure::argument("`tags` must be a list of texts");
+    match arguments.value("tags") {
+        None => Ok(Vec::new()),
+        Some(serde_json::Value::Array(tags)) => {
+            tags.iter().map(|tag| tag.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+        }
+        Some(_) => Err(wrong()),
+    }
+}
