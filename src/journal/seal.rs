@@ -104,6 +104,8 @@ fn parts(event: &Event) -> &'static [Part] {
         {
             NOTHING
         }
+        // Its list of steps is long, and only what is said beside it may be private.
+        Event::RunFinished(summary) if summary.outputs.is_empty() && summary.error.is_none() => NOTHING,
         Event::DirectiveFinished { .. } | Event::RunFinished(_) => DIRECTIVE_FINISHED,
         Event::LoopStarted { .. } => LOOP_STARTED,
         Event::Answered { .. } => ANSWERED,

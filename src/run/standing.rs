@@ -85,3 +85,6 @@ fn ended_step(step: &StepRecord) -> Option<StepSummary> {
     let (name, tool, exit_code) = (step.name.clone(), step.tool.clone(), step.exit_code);
     Some(StepSummary { name, status: step.status?, tool, exit_code, checkpoint })
 }
+
+#[cfg(test)]
+mod tests;
