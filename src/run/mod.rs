@@ -19,6 +19,7 @@ pub mod outputs;
 pub mod recovery;
 pub mod session;
 mod settle;
+mod standing;
 pub mod step;
 pub mod tool;
 pub mod trust;
