@@ -22,13 +22,36 @@ pub mod stack;
 pub mod stdio;
 mod toolbox;
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use http::{HttpError, HttpOptions};
 use server::Server;
 use stack::Stack;
+use tokio::runtime::Runtime;
+
+/// How long threads that were told to end may take before the process ends without them. What they leave
+/// behind is put in order by the next start.
+const LAST_MOMENT: Duration = Duration::from_secs(2);
 
 /// Serves on standard input and output until the client is gone.
-pub fn serve_stdio(server: Server) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(stdio::serve(Arc::new(Stack::new(server))))
+pub fn serve_stdio(server: Server) -> io::Result<()> {
+    let runtime = runtime()?;
+    let served = runtime.block_on(stdio::serve(Arc::new(Stack::new(server))));
+    runtime.shutdown_timeout(LAST_MOMENT);
+    served
+}
+
+/// Serves over HTTP until a signal asks to stop; says where it listens.
+pub fn serve_http(server: Server, options: &HttpOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), HttpError> {
+    let runtime = runtime().map_err(HttpError::Signals)?;
+    let served = runtime.block_on(http::serve(Arc::new(Stack::new(server)), options, ready));
+    runtime.shutdown_timeout(LAST_MOMENT);
+    served
+}
+
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
