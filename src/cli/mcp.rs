@@ -26,6 +26,13 @@ pub(super) struct McpArguments {
     directive: Option<String>,
 }
 
+impl McpArguments {
+    /// Whether there are projects to serve besides the one here.
+    pub(super) fn names_roots(&self) -> bool {
+        !self.roots.is_empty()
+    }
+}
+
 pub(super) fn run(arguments: &McpArguments, ctx: &Context, _ui: &mut Ui) -> Result<ExitStatus, Error> {
     let server = Server::new(Desk::new(ctx, &arguments.roots, arguments.directive.clone())?);
     crate::mcp::serve_stdio(server)?;

@@ -7,11 +7,15 @@
 pub(crate) mod answer;
 pub(crate) mod arguments;
 pub(crate) mod call;
+mod completions;
 pub mod desk;
 pub(crate) mod execute;
 pub(crate) mod failure;
 pub(crate) mod help;
 pub(crate) mod load;
+mod page;
+mod prompts;
+mod resources;
 pub(crate) mod search;
 pub mod server;
 mod size;
