@@ -53,6 +53,13 @@ pub(super) struct McpArguments {
     origins: Vec<String>,
 }
 
+impl McpArguments {
+    /// Whether there are projects to serve besides the one here.
+    pub(super) fn names_roots(&self) -> bool {
+        !self.roots.is_empty()
+    }
+}
+
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
     let text = text.strip_prefix("localhost:").unwrap_or(text);

@@ -8,12 +8,16 @@
 pub(crate) mod answer;
 pub(crate) mod arguments;
 pub(crate) mod call;
+mod completions;
 pub mod desk;
 pub(crate) mod execute;
 pub(crate) mod failure;
 pub(crate) mod help;
 pub mod http;
 pub(crate) mod load;
+mod page;
+mod prompts;
+mod resources;
 pub(crate) mod search;
 pub mod server;
 mod shutdown;
@@ -39,17 +43,17 @@ const LAST_MOMENT: Duration = Duration::from_secs(2);
 /// Serves on standard input and output until the client is gone.
 pub fn serve_stdio(server: Server) -> io::Result<()> {
     let runtime = runtime()?;
-    let served = runtime.block_on(stdio::serve(Arc::new(Stack::new(server))));
+    let ended = runtime.block_on(stdio::serve(Arc::new(Stack::new(server))));
     runtime.shutdown_timeout(LAST_MOMENT);
-    served
+    ended
 }
 
 /// Serves over HTTP until a signal asks to stop; says where it listens.
 pub fn serve_http(server: Server, options: &HttpOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), HttpError> {
     let runtime = runtime().map_err(HttpError::Signals)?;
-    let served = runtime.block_on(http::serve(Arc::new(Stack::new(server)), options, ready));
+    let ended = runtime.block_on(http::serve(Arc::new(Stack::new(server)), options, ready));
     runtime.shutdown_timeout(LAST_MOMENT);
-    served
+    ended
 }
 
 fn runtime() -> io::Result<Runtime> {
