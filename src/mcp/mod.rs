@@ -30,5 +30,8 @@ use stack::Stack;
 /// Serves on standard input and output until the client is gone.
 pub fn serve_stdio(server: Server) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(stdio::serve(Arc::new(Stack::new(server))))
+    let outcome = runtime.block_on(stdio::serve(Arc::new(Stack::new(server))));
+    // Without waiting: a thread that reads a terminal cannot be told to stop, and calls had their time.
+    runtime.shutdown_background();
+    outcome
 }
