@@ -28,6 +28,8 @@ mod help;
 mod init;
 mod item_steps;
 mod load;
+mod mcp_hostile;
+mod mcp_wire;
 mod migrate;
 mod new;
 mod own_items;
