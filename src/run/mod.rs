@@ -2,7 +2,7 @@
 //!
 //! [`session::Session`] is a run; [`step`] runs a command line, [`tool`] calls a tool, [`settle`] decides about its changes,
 //! [`undo`] leads back, [`checkpoint`] commits by itself, [`worktree`] gives a run files of its own and [`finish`]
-//! brings them home, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
+//! brings them home, [`past`] looks back, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
 
 pub mod agent;
 pub mod author;
@@ -16,6 +16,7 @@ pub mod hard;
 pub mod items;
 pub mod marker;
 mod outputs;
+pub mod past;
 pub mod recovery;
 pub mod session;
 mod settle;
