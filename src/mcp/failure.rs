@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 use crate::item::finding::Finding;
 use crate::item::store::ItemKind;
+use crate::journal::summary::ErrorSummary;
 
 /// Why a call could not be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +49,11 @@ impl Failure {
     pub(crate) fn internal(err: &dyn std::error::Error) -> Self {
         Self::new("Internal error", "INTERNAL", err.to_string())
             .with_suggestion("this is a fault of piton; `piton status` and `piton log` say what was done")
+    }
+
+    /// Why a run did not succeed.
+    pub(crate) fn of_run(error: &ErrorSummary) -> Self {
+        Self { suggestion: error.suggestion.clone(), ..Self::new(words(&error.code), &error.code, &*error.message) }
     }
 
     /// The same with a way out.

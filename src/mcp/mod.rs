@@ -2,11 +2,12 @@
 //!
 //! [`server`] is what clients see: four tools, each glue over the functions that the terminal calls.
 //! [`desk`] knows the projects that are served, [`call`] is one call and gives it a thread of its own: only
-//! this module is asynchronous; what runs tools or git is not. [`answer`] and [`failure`] are what goes back.
+//! this module is asynchronous; what runs tools or git is not. [`decision`] asks a person, [`tale`] tells how far a run is; [`answer`] and [`failure`] are what goes back.
 
 pub(crate) mod answer;
 pub(crate) mod arguments;
 pub(crate) mod call;
+pub(crate) mod decision;
 pub mod desk;
 pub(crate) mod execute;
 pub(crate) mod failure;
@@ -14,6 +15,7 @@ pub(crate) mod help;
 pub(crate) mod load;
 pub(crate) mod search;
 pub mod server;
+mod tale;
 mod toolbox;
 
 use rmcp::ServiceExt as _;
