@@ -114,6 +114,16 @@ pub enum Error {
     /// A run could not be begun, ended or undone.
     #[error(transparent)]
     Run(Box<RunError>),
+    /// A server cannot be started.
+    #[error("{message}")]
+    Server {
+        /// The stable code.
+        code: &'static str,
+        /// Why.
+        message: String,
+        /// The way out.
+        hint: Option<String>,
+    },
     /// The result could not be printed.
     #[error("cannot print the result")]
     Output(#[from] io::Error),
@@ -159,6 +169,7 @@ impl Error {
             Self::NotAnItem(_) => "NOT_AN_ITEM",
             Self::InvalidFile { .. } => "INVALID_FILE",
             Self::Run(err) => err.code(),
+            Self::Server { code, .. } => code,
             Self::Write { .. } | Self::Output(_) => "CANNOT_WRITE",
         }
     }
@@ -203,6 +214,7 @@ impl Error {
                 Some("name a file or folder that exists; paths are relative to the current folder".to_owned())
             }
             Self::Run(err) => err.hint(),
+            Self::Server { hint, .. } => hint.clone(),
             Self::InvalidFile { .. } | Self::Write { .. } | Self::Output(_) => None,
         }
     }
@@ -253,7 +265,7 @@ impl Error {
             Self::Run(err) if err.is_denied() => ExitStatus::Denied,
             Self::Run(err) if err.is_unsafe() => ExitStatus::Unsafe,
             Self::Run(err) if err.is_usage() => ExitStatus::Invalid,
-            Self::Write { .. } | Self::Output(_) | Self::Run(_) => ExitStatus::Failure,
+            Self::Write { .. } | Self::Output(_) | Self::Run(_) | Self::Server { .. } => ExitStatus::Failure,
             Self::Context(_)
             | Self::Settings(_)
             | Self::UnknownSetting { .. }

@@ -8,12 +8,16 @@
 pub(crate) mod answer;
 pub(crate) mod arguments;
 pub(crate) mod call;
+mod completions;
 pub mod desk;
 pub(crate) mod execute;
 pub(crate) mod failure;
 pub(crate) mod help;
 pub mod http;
 pub(crate) mod load;
+mod page;
+mod prompts;
+mod resources;
 pub(crate) mod search;
 pub mod server;
 mod shutdown;
@@ -22,16 +26,32 @@ pub mod stack;
 pub mod stdio;
 mod toolbox;
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use http::{HttpError, HttpOptions};
 use server::Server;
 use stack::Stack;
+use tokio::runtime::Runtime;
 
 /// Serves on standard input and output until the client is gone.
-pub fn serve_stdio(server: Server) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(stdio::serve(Arc::new(Stack::new(server))));
+pub fn serve_stdio(server: Server) -> io::Result<()> {
+    let runtime = runtime()?;
+    let ended = runtime.block_on(stdio::serve(Arc::new(Stack::new(server))));
     // Without waiting: a thread that reads a terminal cannot be told to stop, and calls had their time.
     runtime.shutdown_background();
-    outcome
+    ended
+}
+
+/// Serves over HTTP until a signal asks to stop; says where it listens.
+pub fn serve_http(server: Server, options: &HttpOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), HttpError> {
+    let runtime = runtime().map_err(HttpError::Signals)?;
+    let ended = runtime.block_on(http::serve(Arc::new(Stack::new(server)), options, ready));
+    runtime.shutdown_background();
+    ended
+}
+
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

@@ -21,7 +21,11 @@ pub(crate) fn answer(desk: &Desk, arguments: &Arguments) -> Answered {
     let kind = arguments.kind()?;
     let query = query(kind, arguments).map_err(|failure| failure.about(kind))?;
     let (project, ctx) = desk.project(arguments.text("project_path")?).map_err(|failure| failure.about(kind))?;
-    Answer::result(&project.with_index(&ctx, |index| index.search(&query)))
+    let mut found = project.with_index(&ctx, |index| index.search(&query));
+    for hit in &mut found.results {
+        hit.path = super::load::absolute(&ctx, &hit.path).to_string_lossy().into_owned();
+    }
+    Answer::result(&found)
 }
 
 fn query(kind: ItemKind, arguments: &Arguments) -> Result<Query, Failure> {

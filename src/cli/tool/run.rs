@@ -18,6 +18,7 @@ use crate::item::directive::CheckpointMode;
 use crate::item::finding::Strength;
 use crate::item::params;
 use crate::item::store::ItemStore;
+use crate::policy::Authority;
 use crate::run::error::RunError;
 use crate::run::session::Session;
 use crate::run::tool::{self, Called, ToolCommand, ToolPlan, ToolRequest, ToolResult, ToolStatus};
@@ -83,7 +84,7 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
     let supervisor = (!arguments.dry_run).then(|| Supervisor::start(&ctx.program));
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let request = request(arguments, ctx)?;
-    let authority = tool::authority_of(&store, arguments.directive.as_deref())?;
+    let authority = tool::authority_of(&store, arguments.directive.as_deref(), Authority::Person)?;
     let plan = tool::plan(ctx, &store, &request, &authority)?;
     let Some(supervisor) = supervisor else { return dry_run(&plan, ui) };
     let supervisor = supervisor.map_err(RunError::from)?;

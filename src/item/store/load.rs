@@ -11,10 +11,13 @@ use super::{BrokenItem, Content, Item, ItemStore, Layer, Roots};
 use crate::item::code::Code;
 use crate::item::extractor::{self, Extractor};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
+use crate::item::footprint::{Links, Sight};
 use crate::item::id::ItemId;
 use crate::item::place::Place;
 use crate::item::signature::{self, Integrity, Seat};
-use crate::item::source::{MAX_DEPTH, MAX_DOCUMENT, MAX_TEXT, SourceFile, Unread, files_below, leaves, read_bytes};
+use crate::item::source::{
+    MAX_DEPTH, MAX_DOCUMENT, MAX_TEXT, SourceFile, Unread, files_below, leaves, read_bytes, read_seen,
+};
 use crate::item::tool::{self, LoadedTool, Origin, Reading, Root, Surroundings};
 use crate::item::{directive, knowledge, validate};
 
@@ -101,8 +104,16 @@ pub(super) fn adopt(store: &mut ItemStore, path: &Path, strength: Strength, dept
         None => (path.to_path_buf(), None),
     };
     let kind = guess_kind(&file);
-    let candidate =
-        Candidate { kind, root: Root::Tools, path: file, folder, in_lib: false, category: String::new(), listed_in: 0 };
+    let candidate = Candidate {
+        kind,
+        root: Root::Tools,
+        path: file,
+        folder,
+        in_lib: false,
+        category: String::new(),
+        is_regular: false,
+        listed_in: 0,
+    };
     let (item, findings) = load(store, Layer::Project, &candidate, strength);
     // In a folder of anything, a file that shows no sign of an item is not meant to be one.
     if item.is_none() && (findings.is_empty() || depth > 0 && shows_no_sign(&findings)) {
@@ -209,14 +220,93 @@ fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut F
     if !may_be_item(candidate, &store.extractors) {
         return None;
     }
-    let source = SourceFile::load(&candidate.path, size_limit(candidate), findings)?;
-    let mut item = parse(layer, candidate, &source, &store.extractors, findings)?;
+    let source = match content(candidate).1 {
+        Ok(bytes) => SourceFile::decode(&candidate.path, bytes, findings)?,
+        Err(unread) => {
+            unread.report(findings);
+            return None;
+        }
+    };
+    let mut item = complete(store, layer, candidate, &source, findings)?;
+    item.integrity = integrity(&item, &source, candidate, findings);
+    Some(item)
+}
+
+/// Reads what a file says about an item, and what the files beside it add.
+fn complete(
+    store: &ItemStore,
+    layer: Layer,
+    candidate: &Candidate,
+    source: &SourceFile,
+    findings: &mut Findings,
+) -> Option<Item> {
+    let mut item = parse(layer, candidate, source, &store.extractors, findings)?;
     if let Content::Tool(tool) = &mut item.content {
         listed_requirements(tool, &store.roots, findings);
         main_parameters(tool);
     }
-    item.integrity = integrity(&item, &source, candidate, findings);
     Some(item)
+}
+
+/// Whether the name of a file says that it is worth reading.
+pub(in crate::item) fn is_item_by_name(candidate: &Candidate, extractors: &[Extractor]) -> bool {
+    candidate.kind != ItemKind::Tool || tool::is_tool_by_name(&candidate.path, extractors)
+}
+
+/// Reads an item anew, as if its file held another text. Its stamp is not looked at.
+pub(super) fn reread(store: &ItemStore, item: &Item, text: &str, strength: Strength) -> (Option<Item>, Vec<Finding>) {
+    let candidate = Candidate {
+        kind: item.kind(),
+        root: if item.legacy_root { Root::Scripts } else { Root::Tools },
+        path: item.file.clone(),
+        folder: item.as_tool().and_then(|tool| tool.folder.clone()),
+        in_lib: item.folder_category.split('/').any(|part| part == "lib"),
+        category: item.folder_category.clone(),
+        listed_in: 0,
+        is_regular: false,
+    };
+    read_text(store, item.layer, &candidate, text, strength)
+}
+
+/// Reads a text that is not in any file yet, as if it were in this one of the project.
+pub(super) fn preview(
+    store: &ItemStore,
+    kind: ItemKind,
+    path: &Path,
+    text: &str,
+    strength: Strength,
+) -> (Option<Item>, Vec<Finding>) {
+    let is_folder = kind == ItemKind::Tool && path.file_stem().is_some_and(|name| name == "tool");
+    let candidate = Candidate {
+        kind,
+        root: Root::Tools,
+        path: path.to_path_buf(),
+        folder: path.parent().filter(|_| is_folder).map(Path::to_path_buf),
+        in_lib: false,
+        category: String::new(),
+        listed_in: 0,
+        is_regular: false,
+    };
+    read_text(store, Layer::Project, &candidate, text, strength)
+}
+
+fn read_text(
+    store: &ItemStore,
+    layer: Layer,
+    candidate: &Candidate,
+    text: &str,
+    strength: Strength,
+) -> (Option<Item>, Vec<Finding>) {
+    let mut findings = Findings::new(&store.roots.display(&candidate.path), strength);
+    let limit = size_limit(candidate);
+    let item = if text.len() as u64 > limit {
+        Unread::TooLarge { limit }.report(&mut findings);
+        None
+    } else {
+        let source = SourceFile::decode(&candidate.path, text.as_bytes().to_vec(), &mut findings);
+        source.and_then(|source| complete(store, layer, candidate, &source, &mut findings))
+    };
+    (item, findings.into_vec())
 }
 
 /// Whether a file is worth reading.
@@ -224,8 +314,17 @@ pub(in crate::item) fn may_be_item(candidate: &Candidate, extractors: &[Extracto
     candidate.kind != ItemKind::Tool || tool::may_be_tool(&candidate.path, extractors)
 }
 
+/// The content of a candidate, and what its file looked like before it was read.
+pub(in crate::item) fn content(candidate: &Candidate) -> (Sight, Result<Vec<u8>, Unread>) {
+    let (path, limit) = (&candidate.path, size_limit(candidate));
+    if candidate.is_regular {
+        return read_seen(path, limit);
+    }
+    (Sight::of(path, Links::Followed), read_bytes(path, limit))
+}
+
 /// The most that the file of an item may hold.
-pub(in crate::item) fn size_limit(candidate: &Candidate) -> u64 {
+fn size_limit(candidate: &Candidate) -> u64 {
     match candidate.path.extension().and_then(OsStr::to_str) {
         Some("yaml" | "yml" | "json") => MAX_DOCUMENT,
         _ => MAX_TEXT,

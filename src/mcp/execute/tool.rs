@@ -20,11 +20,12 @@ use crate::mcp::arguments::Arguments;
 use crate::mcp::call::{Answered, Caller, Reply, Work};
 use crate::mcp::desk::{Desk, lock};
 use crate::mcp::failure::Failure;
+use crate::policy::Authority;
 use crate::run::error::RunError;
 use crate::run::tool::{self, Called, ToolCommand, ToolPlan, ToolRequest, ToolResult, ToolStatus};
 
 /// How long a call waits for a run of another process: an agent does not notice, a person is soon told.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(in crate::mcp) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Calls a tool.
 pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
@@ -68,7 +69,7 @@ fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
 
 fn plan(desk: &Desk, ctx: &Context, request: &ToolRequest) -> Result<ToolPlan, RunError> {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-    let authority = tool::authority_of(&store, desk.directive())?;
+    let authority = tool::authority_of(&store, desk.directive(), Authority::Agent)?;
     tool::plan(ctx, &store, request, &authority)
 }
 
