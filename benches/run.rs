@@ -1,6 +1,6 @@
 //! What a step of a directive costs, without and with a checkpoint, and how much memory many steps need.
 //!
-//! `cargo bench --bench run` takes some minutes; `-- 2000` chooses the number of files. Loops of `piton run` are measured
+//! `cargo bench --bench run` takes some minutes; `-- 2000` chooses the number of files, `-- memory` measures only that. Loops of `piton run` are measured
 //! beside a loop of bash that does the same work, with `git add -A && git commit` where piton makes checkpoints,
 //! in the same rounds and on a copy of the repository each. See `docs/BENCHMARKS.md`.
 
@@ -38,6 +38,13 @@ const EDIT: &str = "tool_id: edit\ntool_type: script\nversion: \"1.0.0\"\ndescri
                     executor: bash_runtime\nisolation: trusted\nconfig:\n  entrypoint: run.sh\n\
                     parameters:\n  - {name: file, type: string}\n";
 
+const NESTED: &str = "# nested\n\n```xml\n<directive name=\"nested\" version=\"1.0.0\">\n<metadata><git_checkpoint mode=\"disabled\"/>\
+                      <permissions><execute resource=\"tool\" id=\"*\"/></permissions></metadata>\n\
+                      <inputs><input name=\"list\" type=\"array\" required=\"true\">How often</input>\
+                      <input name=\"inner\" type=\"array\" required=\"true\">What to go through</input></inputs>\n\
+                      <process><step name=\"each\" foreach=\"{input:list}\"><execute item_type=\"directive\" item_id=\"nothings\">\
+                      <param name=\"list\" value=\"{input:inner}\"/></execute></step></process>\n</directive>\n```\n";
+
 /// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
@@ -56,6 +63,9 @@ fn main() {
         sh(folder.path(), &format!("cp -a original {copy} && cd {copy} && git status"));
     }
     fs::create_dir_all(folder.path().join("home")).expect("a folder");
+    if env::args().any(|word| word == "memory") {
+        return memory(folder.path());
+    }
     println!("{files} files\n\n| a step | bash ms | piton ms | over it ms | ratio |\n|---|---|---|---|---|");
     measure(folder.path(), Work::Nothing, 200, files);
     measure(folder.path(), Work::Edit, 50, files);
@@ -119,22 +129,34 @@ fn growth(folder: &Path, files: usize) {
     }
 }
 
-/// The peak of this process after runs of more and more steps.
+/// The peak of this process in runs of more and more steps: in loops over a hundred elements, and in one over all.
 fn memory(folder: &Path) {
+    const HUNDRED: u32 = 100;
     let ctx = context(&folder.join("piton"), &folder.join("home"));
+    let list = |count: u32| Value::Array((0..count).map(Value::from).collect());
     println!("\n| steps without a checkpoint, one run | ms a step | peak MiB |\n|---|---|---|");
     for steps in [100, 1000, 10_000] {
-        let list: Vec<Value> = (0..steps).map(Value::from).collect();
-        let start = Instant::now();
-        run(&ctx, Map::from_iter([("list".to_owned(), Value::Array(list))]));
-        let each = start.elapsed().as_secs_f64() * 1000.0 / f64::from(steps);
-        println!("| {steps} | {each:.2} | {:.1} |", peak_memory());
+        let inputs = [("list".to_owned(), list(steps / HUNDRED)), ("inner".to_owned(), list(HUNDRED))];
+        measure_memory(&ctx, "nested", inputs.into_iter().collect(), steps, "in loops over 100 elements");
+    }
+    for steps in [100, 1000, 10_000] {
+        let inputs = Map::from_iter([("list".to_owned(), list(steps))]);
+        measure_memory(&ctx, "nothings", inputs, steps, "in one loop over all");
     }
 }
 
-fn run(ctx: &Context, inputs: Map<String, Value>) {
+fn measure_memory(ctx: &Context, directive: &str, inputs: Map<String, Value>, steps: u32, how: &str) {
+    // The peak begins again with what is in memory now.
+    fs::write("/proc/self/clear_refs", "5").expect("a new peak");
+    let start = Instant::now();
+    run(ctx, directive, inputs);
+    let each = start.elapsed().as_secs_f64() * 1000.0 / f64::from(steps);
+    println!("| {steps} {how} | {each:.2} | {:.1} |", peak_memory());
+}
+
+fn run(ctx: &Context, directive: &str, inputs: Map<String, Value>) {
     let request = DirectiveRequest {
-        id: "nothings".to_owned(),
+        id: directive.to_owned(),
         inputs,
         words: Vec::new(),
         mode: Some(CheckpointMode::Disabled),
@@ -188,6 +210,7 @@ fn plant(folder: &Path, files: usize) {
         );
         write(&folder.join(format!(".ai/directives/{name}.md")), &text);
     }
+    write(&folder.join(".ai/directives/nested.md"), NESTED);
     sh(
         folder,
         "git init --quiet --initial-branch=main && git config user.name bench && git config user.email bench@example.org \
@@ -227,7 +250,7 @@ fn median(mut times: Vec<Duration>) -> f64 {
     times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1000.0)
 }
 
-/// The largest resident set of this process so far, in MiB.
+/// The largest resident set of this process since the last new beginning, in MiB.
 fn peak_memory() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

@@ -19,6 +19,10 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use piton::item::search::{Cache, Index, Query};
 use piton::item::store::Roots;
 
+// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const ITEMS: usize = 10_000;
 const SERVED: usize = 1_000;
 const ROUNDS: usize = 15;

@@ -12,7 +12,9 @@ use crate::item::finding::Finding;
 use crate::item::store::LookupError;
 use crate::item::tool::Origin;
 use crate::item::wording::shown;
-use crate::run::error::RunError;
+use crate::journal::summary::ErrorSummary;
+use crate::run::error::{RunError, with_causes};
+use crate::run::tool::{ToolResult, ToolStatus};
 
 /// Everything that can stop a command.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +114,16 @@ pub enum Error {
     /// A run could not be begun, ended or undone.
     #[error(transparent)]
     Run(Box<RunError>),
+    /// A server cannot be started.
+    #[error("{message}")]
+    Server {
+        /// The stable code.
+        code: &'static str,
+        /// Why.
+        message: String,
+        /// The way out.
+        hint: Option<String>,
+    },
     /// The result could not be printed.
     #[error("cannot print the result")]
     Output(#[from] io::Error),
@@ -157,6 +169,7 @@ impl Error {
             Self::NotAnItem(_) => "NOT_AN_ITEM",
             Self::InvalidFile { .. } => "INVALID_FILE",
             Self::Run(err) => err.code(),
+            Self::Server { code, .. } => code,
             Self::Write { .. } | Self::Output(_) => "CANNOT_WRITE",
         }
     }
@@ -201,6 +214,7 @@ impl Error {
                 Some("name a file or folder that exists; paths are relative to the current folder".to_owned())
             }
             Self::Run(err) => err.hint(),
+            Self::Server { hint, .. } => hint.clone(),
             Self::InvalidFile { .. } | Self::Write { .. } | Self::Output(_) => None,
         }
     }
@@ -224,6 +238,21 @@ impl Error {
         }
     }
 
+    /// The result of a tool that could not be called: it has the shape of one that was.
+    pub fn as_tool_result(&self, id: &str) -> ToolResult {
+        let mut result = ToolResult::of(id);
+        let status = match self.exit_status() {
+            ExitStatus::Denied => ToolStatus::Denied,
+            ExitStatus::Interrupted => ToolStatus::Cancelled,
+            _ => ToolStatus::Error,
+        };
+        let (code, message, suggestion) = (self.code().to_owned(), with_causes(self), self.hint());
+        result.fail(status, &ErrorSummary { code, message, suggestion });
+        result.place = self.place();
+        result.findings = self.findings().to_vec();
+        result
+    }
+
     /// How the process ends.
     pub fn exit_status(&self) -> ExitStatus {
         match self {
@@ -236,7 +265,7 @@ impl Error {
             Self::Run(err) if err.is_denied() => ExitStatus::Denied,
             Self::Run(err) if err.is_unsafe() => ExitStatus::Unsafe,
             Self::Run(err) if err.is_usage() => ExitStatus::Invalid,
-            Self::Write { .. } | Self::Output(_) | Self::Run(_) => ExitStatus::Failure,
+            Self::Write { .. } | Self::Output(_) | Self::Run(_) | Self::Server { .. } => ExitStatus::Failure,
             Self::Context(_)
             | Self::Settings(_)
             | Self::UnknownSetting { .. }

@@ -4,6 +4,7 @@
 //! (`docs/ARCHITECTURE.md`):
 //!
 //! - [`cli`]: the terminal; the only printer.
+//! - [`mcp`]: the server of agents; glue, and the only place that is asynchronous.
 //! - [`error`]: what the front doors report, with codes, hints and exit codes.
 //! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
 //! - [`audit`]: reading back what happened, from the journals.

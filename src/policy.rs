@@ -28,6 +28,8 @@ use need::Need;
 
 /// Who allows what a person does themselves.
 const PERSON: &str = "the person at the terminal";
+/// Who allows what an agent calls.
+const AGENT: &str = "the person who connected the agent";
 /// Stands where the name of a directive would, if a call has none.
 const NOBODY: &str = "(none)";
 
@@ -62,6 +64,8 @@ impl Enforcement {
 pub enum Authority<'g> {
     /// A person at the terminal, who may do anything that they may do without piton.
     Person,
+    /// An agent, connected by a person who lets it do what they may do.
+    Agent,
     /// Directives, the outermost first; each of them has to allow it.
     Directives(Vec<Caller<'g>>),
 }
@@ -80,7 +84,7 @@ pub struct Caller<'g> {
 pub struct Permission {
     /// The need as the XML line that would allow it, e.g. `<execute resource="tool" id="greet"/>`.
     pub need: String,
-    /// Who allows it: the XML of each directive's grant, or `the person at the terminal`.
+    /// Who allows it: the XML of each directive's grant, `the person at the terminal`, or `the person who connected the agent`.
     pub granted_by: String,
     /// By what it is enforced.
     pub enforcement: Enforcement,
@@ -100,10 +104,11 @@ pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
     let needs = need::of(invocation);
     let mut verdict = Verdict::default();
     let callers = match authority {
-        Authority::Person => {
+        Authority::Person | Authority::Agent => {
+            let who = if matches!(authority, Authority::Agent) { AGENT } else { PERSON };
             let needs = needs.iter().filter(|need| need.wants_grant());
-            verdict.permissions = needs.map(|need| need.permission(PERSON.to_owned())).collect();
-            verdict.permissions.extend(need::declared(invocation, PERSON));
+            verdict.permissions = needs.map(|need| need.permission(who.to_owned())).collect();
+            verdict.permissions.extend(need::declared(invocation, who));
             return verdict;
         }
         Authority::Directives(callers) => callers,
@@ -130,7 +135,7 @@ pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
 /// Whether a step may see a variable of the caller's environment.
 pub fn may_see_variable(authority: &Authority<'_>, name: &str) -> bool {
     match authority {
-        Authority::Person => true,
+        Authority::Person | Authority::Agent => true,
         Authority::Directives(callers) => {
             !callers.is_empty() && callers.iter().all(|caller| caller.judge(&Need::Variable(name)).is_ok())
         }

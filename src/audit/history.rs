@@ -208,8 +208,9 @@ impl History {
         let mut history = Self::default();
         let mut unreadable = Vec::new();
         for run in journal::list(folder)? {
-            match journal::read(&journal::path_of(folder, run)) {
-                Ok(contents) => history.runs.extend(fold(&contents.records)),
+            let mut folding = Folding::default();
+            match journal::read_each(&journal::path_of(folder, run), &mut |record| folding.take(&record)) {
+                Ok(_) => history.runs.extend(folding.run),
                 Err(err) => unreadable.push(err),
             }
         }
@@ -348,33 +349,53 @@ impl StepRecord {
 
 /// The run that a journal, or the beginning of one, tells of; none when it tells of nothing.
 pub fn fold(records: &[Record]) -> Option<RunRecord> {
-    let (first, rest) = records.split_first()?;
-    let Event::RunStarted { name, command, mode, directive, root, beside, .. } = &first.event else { return None };
-    let mut run = RunRecord {
-        id: first.run,
-        source: Source::Journal,
-        name: name.clone(),
-        command: command.clone(),
-        mode: *mode,
-        directive: directive.clone(),
-        root: root.clone(),
-        beside: *beside,
-        started: first.at,
-        last: first.at,
-        summary: None,
-        steps: Vec::new(),
-        skipped: Vec::new(),
-        inputs: Map::new(),
-        dropped: Vec::new(),
-    };
-    for record in rest {
-        run.last = record.at;
-        run.take(record);
+    let mut folding = Folding::default();
+    records.iter().for_each(|record| folding.take(record));
+    folding.run
+}
+
+/// The same, for a journal of which one line is in memory at a time.
+#[derive(Debug, Default)]
+pub struct Folding {
+    /// The run so far; none before its first line, and where that does not begin a run.
+    pub run: Option<RunRecord>,
+    has_begun: bool,
+}
+
+impl Folding {
+    /// Takes in the next record.
+    pub fn take(&mut self, record: &Record) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.run = RunRecord::begun(record);
+        } else if let Some(run) = &mut self.run {
+            run.last = record.at;
+            run.take(record);
+        }
     }
-    Some(run)
 }
 
 impl RunRecord {
+    fn begun(first: &Record) -> Option<Self> {
+        let Event::RunStarted { name, command, mode, directive, root, beside, .. } = &first.event else { return None };
+        Some(Self {
+            id: first.run,
+            source: Source::Journal,
+            name: name.clone(),
+            command: command.clone(),
+            mode: *mode,
+            directive: directive.clone(),
+            root: root.clone(),
+            beside: *beside,
+            started: first.at,
+            last: first.at,
+            summary: None,
+            steps: Vec::new(),
+            skipped: Vec::new(),
+            inputs: Map::new(),
+            dropped: Vec::new(),
+        })
+    }
+
     fn take(&mut self, record: &Record) {
         match &record.event {
             Event::StepStarted { step, name, kind, tool, before, .. } => {

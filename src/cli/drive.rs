@@ -10,7 +10,7 @@ use crate::error::{Error, ExitStatus};
 use crate::exec::call::Progress as CallProgress;
 use crate::exec::supervisor::Stream;
 use crate::journal::event::{Event, Resolution, StepKind, Wait};
-use crate::journal::summary::{CheckpointStatus, ErrorSummary, RunStatus, RunSummary, StepStatus, StepSummary};
+use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus};
 use crate::run::directive::drive::Halt;
 use crate::run::directive::{Input, Run, Waiting};
 use crate::run::error::way_on;
@@ -312,11 +312,13 @@ fn told(summary: &RunSummary, took: &str) -> String {
         RunStatus::Waiting => "waits",
         RunStatus::Cancelled => "was cancelled",
     };
-    let is_commit = |status: CheckpointStatus| status == CheckpointStatus::Committed;
-    let made = |step: &&StepSummary| step.checkpoint.as_ref().is_some_and(|checkpoint| is_commit(checkpoint.status));
-    let commits = summary.steps.iter().filter(made).count();
-    let ran = summary.steps.iter().filter(|step| step.status != StepStatus::Skipped).count();
-    let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let totals = summary.totals();
+    let count = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let took = if took.is_empty() { String::new() } else { format!(", {took}") };
-    format!("{name} {status}: {}, {}{took} (run {})", count(ran, "step"), count(commits, "commit"), summary.run_id)
+    format!(
+        "{name} {status}: {}, {}{took} (run {})",
+        count(totals.ran(), "step"),
+        count(totals.committed, "commit"),
+        summary.run_id
+    )
 }

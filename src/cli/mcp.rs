@@ -1,30 +1,111 @@
 //! `piton mcp`: the MCP server, for agents.
 
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 
 use super::ui::Ui;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
+use crate::item::source::read_bytes;
 use crate::mcp::desk::Desk;
+use crate::mcp::http::{HttpError, HttpOptions, Reach, Token};
 use crate::mcp::server::Server;
 
-/// Serves agents over MCP, on standard input and output
+/// The variable that holds the token of clients over HTTP.
+const TOKEN: &str = "PITON_MCP_TOKEN";
+/// The longest file that can hold a token.
+const MOST: u64 = 4096;
+
+/// Serves agents over MCP, on standard input and output or over HTTP
 ///
 /// Agents find and read items, run tools and directives, and are led through directives step by step; what
 /// they change becomes checkpoints. Only the project here and those below `--root` are served.
+/// Over HTTP, clients show a token: that of `--token-file` or of the variable `PITON_MCP_TOKEN`, otherwise a
+/// new one, which is printed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton mcp                           On standard input and output, as clients start it
-  piton mcp --root ~/work             All projects below a folder as well")]
+  piton mcp --root ~/work             All projects below a folder as well
+  piton mcp --as review               Tools may do no more than the directive `review` allows
+  piton mcp --http 127.0.0.1:7421     Over HTTP, at http://127.0.0.1:7421/mcp")]
 pub(super) struct McpArguments {
     /// A folder whose projects are served as well; may be given several times.
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
+    /// Lets tools that are called by themselves do no more than this directive allows.
+    #[arg(long = "as", value_name = "DIRECTIVE")]
+    directive: Option<String>,
+    /// Serves over HTTP at an address, or at a port of this machine; 0 takes one that is free.
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    http: Option<SocketAddr>,
+    /// A file with the token that clients show.
+    #[arg(long, value_name = "FILE", requires = "http")]
+    token_file: Option<PathBuf>,
+    /// Lets other machines connect; what is sent is not encrypted.
+    #[arg(long, requires = "http")]
+    allow_remote: bool,
+    /// A name of this machine that requests may be addressed to; may be given several times.
+    #[arg(long = "allow-host", value_name = "NAME", requires = "http")]
+    hosts: Vec<String>,
+    /// The origin of a web page that may send requests; may be given several times.
+    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
+    origins: Vec<String>,
 }
 
-pub(super) fn run(arguments: &McpArguments, ctx: &Context, _ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let server = Server::new(Desk::new(ctx, &arguments.roots)?);
-    crate::mcp::serve_stdio(server)?;
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+    let text = text.strip_prefix("localhost:").unwrap_or(text);
+    text.parse()
+        .map(local)
+        .or_else(|_| text.parse())
+        .map_err(|_| "write e.g. 127.0.0.1:7421, or only a port".to_owned())
+}
+
+pub(super) fn run(arguments: &McpArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let desk = Desk::new(ctx, &arguments.roots, arguments.directive.clone())?;
+    let Some(address) = arguments.http else {
+        crate::mcp::serve_stdio(Server::new(desk))?;
+        return Ok(ExitStatus::Success);
+    };
+    let (secret, is_new) = secret(arguments, ctx)?;
+    let mut options = HttpOptions::new(address, Token::parse(&secret).map_err(told)?);
+    options.reach = if arguments.allow_remote { Reach::Anywhere } else { Reach::Loopback };
+    options.allowed_hosts.clone_from(&arguments.hosts);
+    options.allowed_origins.clone_from(&arguments.origins);
+    let ready = |address: SocketAddr| {
+        ui.note(&format!("listens at http://{address}/mcp; Ctrl-C ends it"));
+        if is_new {
+            ui.note(&format!("clients send the header `Authorization: Bearer {secret}`"));
+        }
+    };
+    crate::mcp::serve_http(Server::new(desk), &options, ready).map_err(told)?;
     Ok(ExitStatus::Success)
+}
+
+/// The token that clients show, and whether it was made just now.
+fn secret(arguments: &McpArguments, ctx: &Context) -> Result<(String, bool), Error> {
+    if let Some(file) = &arguments.token_file {
+        return Ok((read_token(&ctx.cwd.join(file), file)?, false));
+    }
+    match ctx.environment.find(TOKEN) {
+        Some(token) => Ok((token.to_string_lossy().trim().to_owned(), false)),
+        None => Ok((format!("{:032x}{:032x}", ctx.random_bits(), ctx.random_bits()), true)),
+    }
+}
+
+fn read_token(path: &Path, file: &Path) -> Result<String, Error> {
+    let failed = |source| Error::Read { file: file.to_path_buf(), source };
+    let bytes = read_bytes(path, MOST).map_err(|err| failed(std::io::Error::other(err)))?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+fn told(err: HttpError) -> Error {
+    let hint = match &err {
+        HttpError::NotLoopback { .. } => {
+            Some("listen on `127.0.0.1`, or let others in with `--allow-remote`".to_owned())
+        }
+        _ => err.hint(),
+    };
+    Error::Server { code: err.code(), message: err.to_string(), hint }
 }

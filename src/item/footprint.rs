@@ -8,7 +8,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Stat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, RawMode, Stat, fstat, statat};
 use rustix::io::Errno;
 
 /// Some file systems count time in steps of two seconds.
@@ -70,6 +70,11 @@ impl Sight {
         }
     }
 
+    /// Looks at an open file.
+    pub(crate) fn of_open(file: impl AsFd) -> Self {
+        fstat(file).map_or(Self::Unknown, |stat| Self::Present(Footprint::from_stat(&stat)))
+    }
+
     /// Whether two looks prove that nothing changed between them, the first of which was taken when `moment` was over.
     pub(crate) fn proves_unchanged(&self, since: &Self, moment: i64) -> bool {
         match (self, since) {
@@ -105,6 +110,11 @@ impl Footprint {
             device: stat.st_dev as u64,
             mode: stat.st_mode as u32,
         }
+    }
+
+    /// Whether it is a plain file.
+    pub(crate) fn is_regular(&self) -> bool {
+        FileType::from_raw_mode(self.mode as RawMode).is_file()
     }
 
     /// Whether a change after `moment` would have left other marks: a clock does not tell two changes

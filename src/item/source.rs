@@ -9,8 +9,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
+use rustix::buffer::spare_capacity;
+use rustix::io::retry_on_intr;
+
 use super::code::Code;
 use super::finding::Findings;
+use super::footprint::Sight;
 use super::place::{LineIndex, Place};
 
 /// The most that a manifest, front matter or settings file may hold.
@@ -128,9 +132,35 @@ pub fn files_below(folder: &Path) -> Vec<(PathBuf, Result<(), Unread>)> {
 /// Reads a regular file of at most `limit` bytes.
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
     let (file, length) = open_regular(path)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(length.min(limit)).unwrap_or(0));
+    read_open(&file, length, limit)
+}
+
+/// Reads what was just seen to be a regular file. Also gives what it looked like before its first byte was read, if it
+/// could be opened.
+pub(crate) fn read_seen(path: &Path, limit: u64) -> (Sight, Result<Vec<u8>, Unread>) {
+    let file = match open_without_waiting(path) {
+        Ok(file) => file,
+        Err(err) => return (Sight::Unknown, Err(err.into())),
+    };
+    let sight = Sight::of_open(&file);
+    let bytes = match sight.footprint() {
+        Some(footprint) if footprint.is_regular() => read_open(&file, footprint.size, limit),
+        _ => Err(Unread::NotRegular),
+    };
+    (sight, bytes)
+}
+
+/// Reads an open file that was `length` bytes long a moment ago.
+fn read_open(file: &File, length: u64, limit: u64) -> Result<Vec<u8>, Unread> {
     // One byte more than allowed: a file that grows while it is read is caught as well.
-    file.take(limit + 1).read_to_end(&mut bytes)?;
+    let most = limit.saturating_add(1);
+    let room = usize::try_from(length.saturating_add(1).min(most)).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(room);
+    let read = retry_on_intr(|| rustix::io::read(file, spare_capacity(&mut bytes))).map_err(io::Error::from)?;
+    // All that it held, where there was room for more: nobody need ask where it ends.
+    if read as u64 != length {
+        file.take(most.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
+    }
     if bytes.len() as u64 > limit { Err(Unread::TooLarge { limit }) } else { Ok(bytes) }
 }
 
@@ -142,12 +172,16 @@ pub fn open_regular(path: &Path) -> Result<(File, u64), Unread> {
     if !fs::metadata(path)?.is_file() {
         return Err(Unread::NotRegular);
     }
+    let file = open_without_waiting(path)?;
+    let opened = file.metadata()?;
+    if opened.is_file() { Ok((file, opened.len())) } else { Err(Unread::NotRegular) }
+}
+
+fn open_without_waiting(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     without_waiting(&mut options);
-    let file = options.open(path)?;
-    let opened = file.metadata()?;
-    if opened.is_file() { Ok((file, opened.len())) } else { Err(Unread::NotRegular) }
+    options.open(path)
 }
 
 /// Whether a path leads out of a folder, by links in it or by being one; nothing that does not exist does.
@@ -188,6 +222,7 @@ fn without_waiting(_: &mut OpenOptions) {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::item::footprint::Links;
 
     #[test]
     fn only_regular_files_are_opened() {
@@ -203,6 +238,45 @@ mod tests {
         assert!(matches!(read_bytes(&folder.path().join("none"), 9), Err(Unread::Failed(_))));
         assert!(matches!(read_bytes(&file, 3), Err(Unread::TooLarge { limit: 3 })));
         assert_eq!(read_bytes(&folder.path().join("link"), 4).unwrap(), b"four");
+    }
+
+    #[test]
+    fn a_file_is_read_whole_whatever_length_it_was_said_to_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        for text in ["", "f", "four", &"long ".repeat(30_000)] {
+            fs::write(&file, text).unwrap();
+            let length = text.len() as u64;
+            // It may grow or shrink after it was looked at.
+            for said in [0, 1, length.saturating_sub(1), length, length + 1, length * 2 + 3] {
+                assert_eq!(
+                    read_open(&File::open(&file).unwrap(), said, length + 9).unwrap(),
+                    text.as_bytes(),
+                    "{said}"
+                );
+                let read = read_open(&File::open(&file).unwrap(), said, length.saturating_sub(1));
+                assert!(text.is_empty() || matches!(read, Err(Unread::TooLarge { .. })), "{said}");
+            }
+        }
+        // What the system makes up has no length.
+        assert!(read_bytes(Path::new("/proc/self/status"), 99_999).is_ok_and(|bytes| bytes.len() > 99));
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "only a program can make a pipe with a name")]
+    #[test]
+    fn what_was_seen_as_a_file_and_is_none_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(matches!(read_seen(&pipe, 9), (Sight::Present(_), Err(Unread::NotRegular))));
+        assert!(matches!(read_seen(folder.path(), 9), (Sight::Present(_), Err(Unread::NotRegular))));
+        assert!(matches!(read_seen(&folder.path().join("none"), 9), (Sight::Unknown, Err(Unread::Failed(_)))));
+        let file = folder.path().join("file");
+        fs::write(&file, "four").unwrap();
+        assert!(matches!(read_seen(&file, 3), (Sight::Present(_), Err(Unread::TooLarge { limit: 3 }))));
+        let (sight, bytes) = read_seen(&file, 4);
+        assert_eq!(bytes.unwrap(), b"four");
+        assert!(Sight::of(&file, Links::Seen).proves_unchanged(&sight, i64::MAX), "both looks see the same");
     }
 
     #[expect(clippy::disallowed_methods, reason = "only a program can make a pipe with a name")]

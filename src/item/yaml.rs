@@ -28,6 +28,8 @@ const MAX_COPIED: usize = 20_000;
 
 /// How much structure a document may have.
 const MAX_INDICATORS: usize = 100_000;
+/// How many keys of a map are looked through one by one.
+const FEW_KEYS: usize = 32;
 const UNTAGGED: &str = "remove the tag; put quotes around a value to make it text";
 
 /// Reads a document; `origin` is the place of the text's first character in its file.
@@ -113,7 +115,7 @@ struct Frame {
 
 enum Content {
     List(Vec<Node>),
-    Map { entries: Vec<Entry>, seen: HashMap<String, Place>, key: Key },
+    Map { entries: Vec<Entry>, many: HashMap<String, Place>, key: Key },
 }
 
 /// Where a map stands between a key and its value.
@@ -168,7 +170,7 @@ impl<'f> Builder<'f> {
                 if let Some(tag) = tag {
                     self.refuse_tag(&tag, place);
                 }
-                let map = Content::Map { entries: Vec::new(), seen: HashMap::new(), key: Key::Awaited };
+                let map = Content::Map { entries: Vec::new(), many: HashMap::new(), key: Key::Awaited };
                 return self.open(map, anchor, place);
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
@@ -248,12 +250,11 @@ impl<'f> Builder<'f> {
 
     /// Takes a key as the text it is written as.
     fn key(&mut self, text: &str, style: ScalarStyle, place: Place) {
-        let Some(Frame { content: Content::Map { seen, key, .. }, .. }) = self.frames.last_mut() else { return };
+        let Some(Frame { content: Content::Map { entries, many, key }, .. }) = self.frames.last_mut() else { return };
         let is_plain = style == ScalarStyle::Plain;
-        let first = seen.get(text).copied();
+        let first = find_key(entries, many, text);
         let acceptable = first.is_none() && !(is_plain && matches!(text, "" | "<<"));
         if acceptable {
-            seen.insert(text.to_owned(), place);
             *key = Key::Given(text.to_owned(), place);
             return;
         }
@@ -360,6 +361,18 @@ impl<'f> Builder<'f> {
         }
         path
     }
+}
+
+/// Where a key stands among earlier ones. A few are looked through faster than they are hashed; of many, `many` knows
+/// those that are there.
+fn find_key(entries: &[Entry], many: &mut HashMap<String, Place>, key: &str) -> Option<Place> {
+    if entries.len() <= FEW_KEYS {
+        return entries.iter().find(|entry| entry.key == key).map(|entry| entry.place);
+    }
+    // Every entry has a key of its own, so that those that are not there yet are the last ones.
+    let new = entries.get(many.len()..).unwrap_or_default();
+    many.extend(new.iter().map(|entry| (entry.key.clone(), entry.place)));
+    many.get(key).copied()
 }
 
 /// Whether an event shows that a document is not empty.

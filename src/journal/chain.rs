@@ -77,6 +77,11 @@ pub fn verify_public(records: &[Record], run: RunId) -> Result<Digest, Break> {
     Ok(head)
 }
 
+/// Whether a record, with its private part, is the next after so many lines whose chain ends at a head.
+pub(super) fn follows(record: &Record, run: RunId, lines: u64, head: Digest) -> bool {
+    record.run == run && record.prev == head && record.seq == lines + 1 && !record.lost_its_private_part()
+}
+
 /// Names what happened, given that the record at a place is the first that does not fit.
 fn explain(records: &[Record], at: usize, head: Digest) -> Break {
     let line = at + 1;

@@ -25,9 +25,11 @@ pub use chain::{Break, BreakReason, Digest, verify, verify_public};
 pub use error::JournalError;
 pub use event::Event;
 pub use id::{RunId, StepId};
-pub use record::{Contents, Privacy, Record, Torn, read, read_public};
+pub use record::{Contents, Privacy, Record, Torn, read, read_each, read_public};
 pub use seal::Salt;
 pub use walk::{Brief, walk};
+
+use record::{NewLine, Place};
 
 use crate::failpoint::{fail, failpoint};
 
@@ -88,27 +90,39 @@ impl Journal {
         Ok(Self { file, path, run, lines: 0, length: 0, head, salt, state, durability })
     }
 
-    /// Opens the journal of a run that was interrupted. A torn last line is cut off and returned.
-    pub fn open(folder: &Path, run: RunId) -> Result<(Self, Contents), JournalError> {
+    /// Opens the journal of a run that was interrupted, and shows each of its records. A torn last line is cut off.
+    ///
+    /// What was shown counts only when this succeeds: the chain is checked on the way.
+    pub fn open(folder: &Path, run: RunId, see: &mut dyn FnMut(&Record)) -> Result<Self, JournalError> {
         let path = path_of(folder, run);
-        let contents = read(&path).map_err(|err| match err {
+        let (mut head, mut lines, mut length) = (Digest::of_run(run), 0, 0);
+        let (mut salt, mut is_whole) = (None, true);
+        let torn = read_each(&path, &mut |record| {
+            is_whole &= chain::follows(&record, run, lines, head);
+            (head, lines, length) = (record.digest, lines + 1, length + record.line.len() as u64 + 1);
+            if let (None, Privacy::Kept(found)) = (&salt, &record.privacy) {
+                salt = Some(found.clone());
+            }
+            see(&record);
+        });
+        let torn = torn.map_err(|err| match err {
             JournalError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => JournalError::NoRun(run),
             err => err,
         })?;
-        let head =
-            verify(&contents.records, run).map_err(|found| JournalError::Broken { path: path.clone(), found })?;
+        if !is_whole {
+            // Only all lines together show what was done to them.
+            let verified = verify(&read(&path)?.records, run);
+            return Err(match verified {
+                Err(found) => JournalError::Broken { path, found },
+                Ok(_) => JournalError::Changed(path),
+            });
+        }
         let file = OpenOptions::new().append(true).open(&path).map_err(JournalError::io("open", &path))?;
-        if let Some(torn) = contents.torn {
+        if let Some(torn) = torn {
             file.set_len(torn.offset).and_then(|()| file.sync_all()).map_err(JournalError::io("mend", &path))?;
         }
-        let length = contents.records.iter().map(|record| record.line.len() as u64 + 1).sum();
-        let lines = contents.records.len() as u64;
-        let salt = contents.records.iter().find_map(|record| match &record.privacy {
-            Privacy::Kept(salt) => Some(salt.clone()),
-            _ => None,
-        });
         let (state, durability) = (State::Known, Durability::EachLine);
-        Ok((Self { file, path, run, lines, length, head, salt, state, durability }, contents))
+        Ok(Self { file, path, run, lines, length, head, salt, state, durability })
     }
 
     /// Writes an event; it is on disk when this returns, unless only the last line has to be.
@@ -123,11 +137,12 @@ impl Journal {
         }
         let path = self.path.clone();
         let failed = |source| JournalError::Io { doing: "write", path, source };
-        let record = match Record::new(self.lines + 1, at, self.run, self.head, event, self.salt.as_ref()) {
-            Ok(record) => record,
+        let place = Place { seq: self.lines + 1, at, run: self.run, prev: self.head };
+        let line = match NewLine::new(place, event, self.salt.as_ref()) {
+            Ok(line) => line,
             Err(source) => return Err(failed(source)),
         };
-        let mut bytes = record.line.into_bytes();
+        let mut bytes = line.text.into_bytes();
         bytes.push(b'\n');
         failpoint("journal-append");
         if let Err(source) = fail("journal-append").and_then(|()| self.file.write_all(&bytes)) {
@@ -144,9 +159,9 @@ impl Journal {
             return Err(failed(source));
         }
         failpoint("journal-appended");
-        self.lines = record.seq;
+        self.lines += 1;
         self.length += bytes.len() as u64;
-        self.head = record.digest;
+        self.head = line.digest;
         Ok(self.head)
     }
 

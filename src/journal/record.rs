@@ -5,14 +5,14 @@
 //! counted. Any other line that cannot be read is damage.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use jiff::Timestamp;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::chain::Digest;
 use super::error::JournalError;
@@ -103,6 +103,62 @@ struct Line<E> {
     sealed: Option<Digest>,
 }
 
+/// An event as far as it may be a loop.
+#[derive(Default, Deserialize)]
+struct LoopName {
+    #[serde(rename = "type")]
+    kind: String,
+    name: String,
+}
+
+/// A line that is about to be written.
+pub(super) struct NewLine {
+    /// Without its end.
+    pub(super) text: String,
+    /// The digest of its public part.
+    pub(super) digest: Digest,
+}
+
+/// Where a line stands in its journal.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) seq: u64,
+    pub(super) at: Timestamp,
+    pub(super) run: RunId,
+    pub(super) prev: Digest,
+}
+
+impl NewLine {
+    /// Makes the line of an event; without a salt it is of the first format.
+    pub(super) fn new(place: Place, event: &Event, salt: Option<&Salt>) -> io::Result<Self> {
+        let Some(salt) = salt else { return Self::public(FIRST, place, event) };
+        // A list may be long: its hashes are made while it is written, one at a time.
+        if let Some((shown, kept)) = seal::seal_loop(event, salt) {
+            return Self::sealed(place, &shown, &kept);
+        }
+        match seal::seal(event, salt)? {
+            None => Self::public(VERSION, place, event),
+            Some((public, private)) => Self::sealed(place, &public, &private),
+        }
+    }
+
+    fn public(v: u64, Place { seq, at, run, prev }: Place, event: &Event) -> io::Result<Self> {
+        let text = serde_json::to_string(&Written { v, seq, at, run, prev, event, sealed: None })?;
+        Ok(Self { digest: Digest::of(text.as_bytes()), text })
+    }
+
+    fn sealed(
+        Place { seq, at, run, prev }: Place,
+        event: &impl Serialize,
+        private: &impl Serialize,
+    ) -> io::Result<Self> {
+        let private = serde_json::to_string(private)?;
+        let sealed = Some(Digest::of(private.as_bytes()));
+        let public = serde_json::to_string(&Written { v: VERSION, seq, at, run, prev, event, sealed })?;
+        Ok(Self { digest: Digest::of(public.as_bytes()), text: public + "\t" + &private })
+    }
+}
+
 /// What tells whether the rest can be understood.
 #[derive(Deserialize)]
 struct Version {
@@ -111,28 +167,44 @@ struct Version {
 
 /// Reads a journal; whether its lines belong together is for [`super::chain::verify`] to say.
 pub fn read(path: &Path) -> Result<Contents, JournalError> {
-    parse_lines(&load(path).map_err(JournalError::io("read", path))?, path)
+    let mut records = Vec::new();
+    let torn = read_each(path, &mut |record| records.push(record))?;
+    Ok(Contents { records, torn })
+}
+
+/// As [`read`], one line in memory at a time: shows each, in order, and returns what is left of a torn one.
+pub fn read_each(path: &Path, see: &mut dyn FnMut(Record)) -> Result<Option<Torn>, JournalError> {
+    parse_lines(BufReader::new(open(path).map_err(JournalError::io("read", path))?), path, see)
 }
 
 /// Reads the public lines of a run that came without its journal; the place is for messages.
 pub fn read_public(bytes: &[u8], place: &Path) -> Result<Contents, JournalError> {
-    parse_lines(bytes, place)
+    let mut records = Vec::new();
+    let torn = parse_lines(bytes, place, &mut |record| records.push(record))?;
+    Ok(Contents { records, torn })
 }
 
-fn parse_lines(bytes: &[u8], path: &Path) -> Result<Contents, JournalError> {
-    let mut records = Vec::new();
+fn parse_lines(
+    mut lines: impl BufRead,
+    path: &Path,
+    see: &mut dyn FnMut(Record),
+) -> Result<Option<Torn>, JournalError> {
     let mut offset = 0;
-    for (line, bytes_of_line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
-        let is_last = offset + bytes_of_line.len() == bytes.len();
-        let parsed = match bytes_of_line.strip_suffix(b"\n") {
+    let mut text = Vec::new();
+    for line in 1.. {
+        text.clear();
+        let bytes = lines.read_until(b'\n', &mut text).map_err(JournalError::io("read", path))? as u64;
+        if bytes == 0 {
+            break;
+        }
+        let parsed = match text.strip_suffix(b"\n") {
             Some(text) => parse(text),
             None => Err(Unreadable::NotJson("it has no end".to_owned())),
         };
         match parsed {
-            Ok(record) => records.push(record),
-            Err(Unreadable::NotJson(_)) if is_last => {
-                let torn = Torn { offset: offset as u64, bytes: bytes_of_line.len() as u64 };
-                return Ok(Contents { records, torn: Some(torn) });
+            Ok(record) => see(record),
+            Err(Unreadable::NotJson(_)) if lines.fill_buf().map_err(JournalError::io("read", path))?.is_empty() => {
+                return Ok(Some(Torn { offset, bytes }));
             }
             Err(Unreadable::Newer(version)) => {
                 return Err(JournalError::Newer { path: path.to_path_buf(), version });
@@ -141,45 +213,12 @@ fn parse_lines(bytes: &[u8], path: &Path) -> Result<Contents, JournalError> {
                 return Err(JournalError::Damaged { path: path.to_path_buf(), line, reason });
             }
         }
-        offset += bytes_of_line.len();
+        offset += bytes;
     }
-    Ok(Contents { records, torn: None })
+    Ok(None)
 }
 
 impl Record {
-    /// Makes the record that follows a line; without a salt it is of the first format.
-    pub(super) fn new(
-        seq: u64,
-        at: Timestamp,
-        run: RunId,
-        prev: Digest,
-        event: &Event,
-        salt: Option<&Salt>,
-    ) -> io::Result<Self> {
-        let v = if salt.is_some() { VERSION } else { FIRST };
-        let sealed = salt.map(|salt| seal::seal(event, salt)).transpose()?.flatten();
-        let (line, digest) = match &sealed {
-            None => {
-                let line = serde_json::to_string(&Written { v, seq, at, run, prev, event, sealed: None })?;
-                let digest = Digest::of(line.as_bytes());
-                (line, digest)
-            }
-            Some((public, private)) => {
-                let private = serde_json::to_string(private)?;
-                let sealed = Some(Digest::of(private.as_bytes()));
-                let public = serde_json::to_string(&Written { v, seq, at, run, prev, event: public, sealed })?;
-                let digest = Digest::of(public.as_bytes());
-                (public + "\t" + &private, digest)
-            }
-        };
-        let privacy = match (salt, sealed) {
-            (None, _) => Privacy::Unknown,
-            (Some(_), None) => Privacy::Nothing,
-            (Some(_), Some((_, private))) => Privacy::Kept(private.salt),
-        };
-        Ok(Self { seq, at, run, prev, digest, event: event.clone(), line, privacy })
-    }
-
     /// Whether its private part is not the one that was written, or not there.
     pub fn lost_its_private_part(&self) -> bool {
         matches!(self.privacy, Privacy::Changed | Privacy::Withheld)
@@ -221,14 +260,38 @@ fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
         };
         return Ok(Record { seq, at, run, prev, digest, event, line, privacy });
     };
-    let Line::<Value> { seq, at, run, prev, event: mut value, sealed } =
-        serde_json::from_str(public).map_err(not_a_record)?;
-    let Private { salt, private } = serde_json::from_str(private_text).map_err(not_a_record)?;
-    seal::unseal(&mut value, private).map_err(Unreadable::NotARecord)?;
-    let event = serde_json::from_value(value).map_err(|err| Unreadable::NotARecord(err.to_string()))?;
+    let Private { salt, mut private } = serde_json::from_str(private_text).map_err(not_a_record)?;
+    let (Line { seq, at, run, prev, sealed, .. }, event) = match long_list(public, &mut private) {
+        Some(found) => found,
+        None => {
+            let Line::<Value> { seq, at, run, prev, event: mut value, sealed } =
+                serde_json::from_str(public).map_err(not_a_record)?;
+            seal::unseal(&mut value, private).map_err(Unreadable::NotARecord)?;
+            let event = serde_json::from_value(value).map_err(|err| Unreadable::NotARecord(err.to_string()))?;
+            (Line { seq, at, run, prev, event: LoopName::default(), sealed }, event)
+        }
+    };
     let is_as_written = sealed == Some(Digest::of(private_text.as_bytes()));
     let privacy = if is_as_written { Privacy::Kept(salt) } else { Privacy::Changed };
     Ok(Record { seq, at, run, prev, digest, event, line, privacy })
+}
+
+/// A list that is gone through, without the hashes of its elements, which need ten times the memory of numbers.
+fn long_list(public: &str, private: &mut Map<String, Value>) -> Option<(Line<LoopName>, Event)> {
+    if !private.get(seal::ELEMENTS).is_some_and(Value::is_array) {
+        return None;
+    }
+    let line: Line<LoopName> =
+        serde_json::from_str(public).ok().filter(|line: &Line<LoopName>| line.event.is_loop())?;
+    let Some(Value::Array(elements)) = private.remove(seal::ELEMENTS) else { return None };
+    let event = Event::LoopStarted { name: line.event.name.clone(), elements };
+    Some((line, event))
+}
+
+impl LoopName {
+    fn is_loop(&self) -> bool {
+        self.kind == seal::LOOP
+    }
 }
 
 /// Opens a journal for reading.
@@ -240,10 +303,4 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     Ok(file)
-}
-
-fn load(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

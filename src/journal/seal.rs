@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -47,6 +47,10 @@ const SAID: [&str; 2] = ["STEP_FAILED", "REJECTED"];
 /// What stands for such a message.
 const SAID_BY_A_PERSON: &str = "said by a person";
 
+/// The type of the one event that holds a list of any length, and the place of the list.
+pub(super) const LOOP: &str = "loop_started";
+pub(super) const ELEMENTS: &str = "/elements";
+
 const NOTHING: &[Part] = &[];
 const RUN_STARTED: &[Part] = &[Absent("/command"), Absent("/root")];
 const TOOL_STARTED: &[Part] = &[Absent("/pid"), Absent("/started"), Absent("/boot")];
@@ -83,7 +87,7 @@ const WAITING: &[Part] =
     &[Absent("/wait/instruction"), Absent("/wait/checks"), Absent("/wait/question"), Absent("/wait/outside")];
 const DIRECTIVE_STARTED: &[Part] = &[Each("/inputs")];
 const DIRECTIVE_FINISHED: &[Part] = &[Each("/outputs"), Said("/error/message")];
-const LOOP_STARTED: &[Part] = &[Each("/elements")];
+const LOOP_STARTED: &[Part] = &[Each(ELEMENTS)];
 const ANSWERED: &[Part] = &[Hashed("/result"), Absent("/paths"), Said("/error/message")];
 const FAILED: &[Part] = &[Said("/error/message")];
 const DECIDED: &[Part] = &[Said("/decision/error/message")];
@@ -100,6 +104,8 @@ fn parts(event: &Event) -> &'static [Part] {
         {
             NOTHING
         }
+        // Its list of steps is long, and only what is said beside it may be private.
+        Event::RunFinished(summary) if summary.outputs.is_empty() && summary.error.is_none() => NOTHING,
         Event::DirectiveFinished { .. } | Event::RunFinished(_) => DIRECTIVE_FINISHED,
         Event::LoopStarted { .. } => LOOP_STARTED,
         Event::Answered { .. } => ANSWERED,
@@ -145,7 +151,7 @@ fn parts_of(kind: &str) -> &'static [Part] {
         "run_started" => RUN_STARTED,
         "directive_started" => DIRECTIVE_STARTED,
         "directive_finished" | "run_finished" => DIRECTIVE_FINISHED,
-        "loop_started" => LOOP_STARTED,
+        LOOP => LOOP_STARTED,
         "answered" => ANSWERED,
         "waiting" => WAITING,
         "base_moved" => BASE_MOVED,
@@ -184,14 +190,63 @@ impl Salt {
     /// What stands for a value where it is not shown: `{"sha256": "…"}`, the hash of the salt and of
     /// the value as JSON without spaces and with sorted names.
     pub fn hash(&self, value: &Value) -> Value {
+        json!({ "sha256": self.digits(value) })
+    }
+
+    fn digits(&self, value: &Value) -> String {
         let mut text = self.0.clone();
         canonical(value, &mut text);
         let mut digits = String::with_capacity(64);
         for byte in Sha256::digest(text.as_bytes()) {
             let _ = write!(digits, "{byte:02x}");
         }
-        json!({ "sha256": digits })
+        digits
     }
+}
+
+/// The public part of a loop, written as [`seal`] would make it.
+#[derive(Serialize)]
+pub(super) struct LoopShown<'e> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'e str,
+    elements: Hashes<'e>,
+}
+
+/// The private part of a loop.
+#[derive(Serialize)]
+pub(super) struct LoopKept<'e> {
+    salt: &'e Salt,
+    private: LoopElements<'e>,
+}
+
+#[derive(Serialize)]
+struct LoopElements<'e> {
+    #[serde(rename = "/elements")]
+    elements: &'e [Value],
+}
+
+/// Values that are shown as their hashes.
+struct Hashes<'e>(&'e [Value], &'e Salt);
+
+#[derive(Serialize)]
+struct Hash {
+    sha256: String,
+}
+
+impl Serialize for Hashes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(values, salt) = self;
+        serializer.collect_seq(values.iter().map(|value| Hash { sha256: salt.digits(value) }))
+    }
+}
+
+/// As [`seal`], for a list that is gone through, without a second one of its hashes in memory.
+pub(super) fn seal_loop<'e>(event: &'e Event, salt: &'e Salt) -> Option<(LoopShown<'e>, LoopKept<'e>)> {
+    let Event::LoopStarted { name, elements } = event else { return None };
+    let shown = LoopShown { kind: LOOP, name, elements: Hashes(elements, salt) };
+    let kept = LoopKept { salt, private: LoopElements { elements } };
+    (!elements.is_empty()).then_some((shown, kept))
 }
 
 /// The public part of an event and the values that were taken out of it; none when all of it is public.

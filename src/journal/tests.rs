@@ -52,6 +52,14 @@ impl Ground {
     }
 }
 
+/// Opens a journal for appending, with what it held.
+fn reopen(ground: &Ground) -> Result<(Journal, Contents), JournalError> {
+    let torn = read(&ground.path()).ok().and_then(|contents| contents.torn);
+    let mut records = Vec::new();
+    let journal = Journal::open(&ground.folder(), ground.run, &mut |record| records.push(record.clone()))?;
+    Ok((journal, Contents { records, torn }))
+}
+
 fn salt() -> Salt {
     Salt::new(0x5a17)
 }
@@ -109,7 +117,7 @@ fn a_run_exists_once() {
 #[test]
 fn a_run_that_does_not_exist_is_not_made_by_opening_it() {
     let ground = Ground::new();
-    let err = Journal::open(&ground.folder(), ground.run).unwrap_err();
+    let err = reopen(&ground).unwrap_err();
     assert_eq!(err.code(), "RUN_NOT_FOUND");
     assert!(!ground.folder().exists());
 }
@@ -121,7 +129,7 @@ fn a_tail_torn_at_any_byte_is_cut_off_and_the_chain_goes_on() {
     let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
     for end in last..whole.len() {
         fs::write(ground.path(), &whole[..end]).unwrap();
-        let (mut journal, contents) = Journal::open(&ground.folder(), ground.run).unwrap();
+        let (mut journal, contents) = reopen(&ground).unwrap();
         let torn = Torn { offset: last as u64, bytes: (end - last) as u64 };
         assert_eq!(contents.torn, (end > last).then_some(torn));
         assert_eq!(contents.records.len(), 2);
@@ -144,7 +152,7 @@ fn garbage_as_the_last_line_is_torn_and_elsewhere_it_is_damage() {
         assert_eq!((contents.records.len(), contents.torn), (2, Some(torn)));
     }
     fs::write(ground.path(), [b"garbage\n", &whole[..]].concat()).unwrap();
-    for err in [read(&ground.path()).unwrap_err(), Journal::open(&ground.folder(), ground.run).unwrap_err()] {
+    for err in [read(&ground.path()).unwrap_err(), reopen(&ground).unwrap_err()] {
         assert!(matches!(err, JournalError::Damaged { line: 1, .. }), "{err}");
     }
 }
@@ -221,13 +229,14 @@ fn an_inserted_line_breaks_the_chain() {
         let original = &records[line - 1];
         let event = Event::NoChanges { step: 77, not_captured: Vec::new() };
         // As good a forgery as can be made without changing what follows.
-        let forged = Record::new(original.seq, original.at, ground.run, original.prev, &event, Some(&salt())).unwrap();
+        let place = Place { seq: original.seq, at: original.at, run: ground.run, prev: original.prev };
+        let forged = NewLine::new(place, &event, Some(&salt())).unwrap();
         let mut more = lines.clone();
-        more.insert(line - 1, forged.line);
+        more.insert(line - 1, forged.text);
         assert_eq!(ground.judge(&more), broken(line, BreakReason::Inserted), "line {line}");
-        let stray = Record::new(99, original.at, ground.run, Digest::of(b"?"), &event, Some(&salt())).unwrap();
+        let stray = NewLine::new(Place { seq: 99, prev: Digest::of(b"?"), ..place }, &event, Some(&salt())).unwrap();
         let mut more = lines.clone();
-        more.insert(line - 1, stray.line);
+        more.insert(line - 1, stray.text);
         assert_eq!(ground.judge(&more), broken(line, BreakReason::Inserted), "line {line}");
     }
     let mut twice = lines.clone();
@@ -263,7 +272,7 @@ fn a_broken_chain_is_not_continued() {
     lines.remove(1);
     ground.judge(&lines).unwrap_err();
     let before = ground.bytes();
-    let err = Journal::open(&ground.folder(), ground.run).unwrap_err();
+    let err = reopen(&ground).unwrap_err();
     assert_eq!(err.code(), "JOURNAL_BROKEN");
     assert!(err.to_string().ends_with("lines before line 2 are missing"), "{err}");
     assert_eq!(ground.bytes(), before);
@@ -278,7 +287,7 @@ fn what_a_newer_piton_wrote_still_verifies() {
     );
     let lines = [&ground.lines()[..], std::slice::from_ref(&new)].concat();
     assert_eq!(ground.judge(&lines), Ok(Digest::of(new.as_bytes())));
-    let (mut journal, contents) = Journal::open(&ground.folder(), ground.run).unwrap();
+    let (mut journal, contents) = reopen(&ground).unwrap();
     assert_eq!(contents.records[1].event, Event::Unknown);
     assert_eq!(contents.records[1].line, new);
     journal.append(at(3), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap();
@@ -303,7 +312,7 @@ fn the_first_format_is_still_read_and_continued() {
     assert_eq!(head.to_string(), "sha256:616b02097e70b8ac96b0f3be2c3c13e82aac368c56915c86638d6de8bcbe99e3");
     let ground = Ground::with_lines(1);
     fs::copy(&path, ground.path()).unwrap();
-    let (mut journal, _) = Journal::open(&ground.folder(), ground.run).unwrap();
+    let (mut journal, _) = reopen(&ground).unwrap();
     let head = journal.append(at(20), &samples()[2]).unwrap();
     let records = read(&ground.path()).unwrap().records;
     assert_eq!(records.last().map(|record| &record.privacy), Some(&Privacy::Unknown));
@@ -337,7 +346,7 @@ fn a_private_part_that_was_edited_or_dropped_is_named() {
     assert_eq!(ground.judge(&dropped), broken(3, BreakReason::PrivateDropped));
     let records = read(&ground.path()).unwrap().records;
     assert!(verify_public(&records, ground.run).is_ok());
-    assert_eq!(Journal::open(&ground.folder(), ground.run).unwrap_err().code(), "JOURNAL_BROKEN");
+    assert_eq!(reopen(&ground).unwrap_err().code(), "JOURNAL_BROKEN");
     // A private part that nothing speaks of.
     let mut added = lines.clone();
     let (_, private) = lines[2].split_once('\t').unwrap();
@@ -389,7 +398,7 @@ fn a_full_disk_leaves_a_journal_that_can_be_continued() {
     // Every write to this device fails as on a full disk; it cannot be cut to a length either.
     let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
     let ground = Ground::with_lines(2);
-    let (mut journal, _) = Journal::open(&ground.folder(), ground.run).unwrap();
+    let (mut journal, _) = reopen(&ground).unwrap();
     let good = std::mem::replace(&mut journal.file, full);
     let (path, length) =
         (std::mem::replace(&mut journal.path, "/dev/full".into()), std::mem::take(&mut journal.length));
@@ -401,7 +410,7 @@ fn a_full_disk_leaves_a_journal_that_can_be_continued() {
     (journal.file, journal.path, journal.length) = (good, path, length);
     let err = journal.append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap_err();
     assert!(matches!(err, JournalError::Unsure(_)), "{err}");
-    let (mut journal, contents) = Journal::open(&ground.folder(), ground.run).unwrap();
+    let (mut journal, contents) = reopen(&ground).unwrap();
     assert_eq!(contents.torn, None);
     journal.append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap();
 }

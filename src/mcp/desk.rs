@@ -32,6 +32,8 @@ pub struct Desk {
     home: Option<PathBuf>,
     /// The folders that projects may lie in, without symbolic links.
     roots: Vec<PathBuf>,
+    /// The directive that tools run for; no more than it allows is allowed.
+    directive: Option<String>,
     projects: Mutex<HashMap<PathBuf, Arc<Project>>>,
 }
 
@@ -51,7 +53,9 @@ pub(crate) struct Project {
 
 impl Desk {
     /// Serves the project around the working folder and those below other folders.
-    pub fn new(ctx: &Context, roots: &[PathBuf]) -> Result<Self, Error> {
+    ///
+    /// Tools that are called by themselves run for a directive, if one is named.
+    pub fn new(ctx: &Context, roots: &[PathBuf], directive: Option<String>) -> Result<Self, Error> {
         let mut allowed = vec![ctx.root.clone()];
         let key: Vec<u8> = [ctx.random_bits(), ctx.random_bits()].into_iter().flat_map(u128::to_le_bytes).collect();
         for root in roots {
@@ -62,8 +66,14 @@ impl Desk {
             seal: RequestStateCodec::new_unchecked(key),
             home: Some(ctx.root.clone()),
             roots: allowed,
+            directive,
             projects: Mutex::default(),
         })
+    }
+
+    /// The directive that tools run for.
+    pub(crate) fn directive(&self) -> Option<&str> {
+        self.directive.as_deref()
     }
 
     /// The project that a call is about, with its settings as they are now.
@@ -124,9 +134,13 @@ impl Project {
             is_closed: AtomicBool::new(false),
         });
         let looking = Arc::clone(&project);
-        // What cannot be remembered now is tried again by whoever needs it.
-        thread::spawn(move || looking.with_baseline(|_| ()).is_ok());
+        thread::spawn(move || looking.remember());
         project
+    }
+
+    /// Waits until the files are remembered. Why they cannot be is told by what needs them.
+    pub(crate) fn remember(&self) {
+        let _ = self.with_baseline(|_| ());
     }
 
     /// Does something with the baseline, which is taken first where there is none yet; none without a repository.

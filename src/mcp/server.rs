@@ -13,7 +13,7 @@ use super::answer::Answer;
 use super::arguments::Arguments;
 use super::call::{Caller, Reply};
 use super::desk::Desk;
-use super::{execute, help, load, search, toolbox};
+use super::{execute, help, load, search, size, toolbox};
 
 /// What an agent reads first.
 const INSTRUCTIONS: &str = "piton runs tools and directives of a project with checkpoints: what changes is committed, \
@@ -61,6 +61,7 @@ impl ServerHandler for Server {
         let caller = Caller { request: context, answered: request.input_responses, state: request.request_state };
         let desk = Arc::clone(&self.desk);
         let given = request.arguments;
+        let project = given.as_ref().and_then(|given| given.get("project_path")?.as_str().map(str::to_owned));
         let answered = match &*request.name {
             // Handed out at once: a thread would take longer than the page.
             "help" => Arguments::new(given, &help::ARGUMENTS).and_then(|arguments| help::answer(&arguments)),
@@ -88,6 +89,7 @@ impl ServerHandler for Server {
             }
         };
         let answer = answered.unwrap_or_else(Answer::from);
+        let answer = size::fit(answer, &self.desk, &request.name, project.as_deref());
         Ok(CallToolResult::from(answer).into())
     }
 }

@@ -140,7 +140,7 @@ impl CallerRules {
 
 fn callers_of(authority: &Authority<'_>) -> Vec<CallerRules> {
     match authority {
-        Authority::Person => Vec::new(),
+        Authority::Person | Authority::Agent => Vec::new(),
         // Nobody's grants are none at all.
         Authority::Directives(callers) if callers.is_empty() => {
             vec![CallerRules::of(&Caller { name: NOBODY, grants: &[] })]

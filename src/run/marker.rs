@@ -8,10 +8,11 @@ use std::io::{self, Write};
 
 use super::error::RunError;
 use super::session::Folders;
-use crate::audit::history::{RunRecord, fold};
+use super::standing::Standing;
+use crate::audit::history::RunRecord;
 use crate::item::source::{Unread, read_bytes};
 use crate::journal::event::Wait;
-use crate::journal::{self, JournalError, RunId, StepId};
+use crate::journal::{JournalError, RunId, StepId};
 
 const FILE: &str = "run";
 /// More than a note ever holds.
@@ -48,13 +49,12 @@ impl WaitingRun {
 /// The run of a directive that is not finished here.
 pub(super) fn find(folders: &Folders) -> Result<Option<WaitingRun>, RunError> {
     let Some(run) = named(folders)? else { return Ok(None) };
-    let record = match journal::read(&journal::path_of(&folders.runs, run)) {
-        Ok(contents) => fold(&contents.records),
-        Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
-        Err(err) => return Err(err.into()),
+    let standing = match Standing::load(&folders.runs, run) {
+        Err(JournalError::NoRun(_)) => return Ok(None),
+        loaded => loaded?,
     };
     // One that ended, or never began, and died before it could take the note away.
-    Ok(record.filter(RunRecord::is_open).map(|record| WaitingRun::of(&record)))
+    Ok(standing.run().filter(|record| record.is_open()).map(WaitingRun::of))
 }
 
 fn named(folders: &Folders) -> Result<Option<RunId>, RunError> {

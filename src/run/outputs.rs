@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, mkdirat, open, openat, stat
 use rustix::io::Errno;
 use serde::Serialize;
 
+use crate::context::Context;
 use crate::failpoint::failpoint;
 
 /// The most calls of one tool in one second.
@@ -27,7 +28,7 @@ const IGNORE: &str = ".gitignore";
 
 /// Why an output was not saved.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum OutputError {
+pub enum OutputError {
     /// A folder of outputs cannot be used.
     #[error("cannot use the folder `{}`", .folder.display())]
     Folder {
@@ -50,6 +51,21 @@ pub(super) enum OutputError {
 
 /// Saves what a call came to; returns the file, relative to the project.
 pub(super) fn save(root: &Path, tool: &str, now: Timestamp, output: &impl Serialize) -> Result<String, OutputError> {
+    save_below(root, "tools", tool, now, output)
+}
+
+/// Saves an answer that was too large to be given; returns the file, relative to the project.
+pub fn spill(ctx: &Context, name: &str, answer: &impl Serialize) -> Result<String, OutputError> {
+    save_below(&ctx.root, "answers", name, ctx.now(), answer)
+}
+
+fn save_below(
+    root: &Path,
+    kind: &str,
+    name: &str,
+    now: Timestamp,
+    output: &impl Serialize,
+) -> Result<String, OutputError> {
     let outputs = Folder::enter(root, ".ai")?.child("outputs")?;
     // Before anything that it hides.
     if statat(&outputs.open, IGNORE, AtFlags::SYMLINK_NOFOLLOW).is_err() {
@@ -58,8 +74,8 @@ pub(super) fn save(root: &Path, tool: &str, now: Timestamp, output: &impl Serial
             Err(errno) => return Err(OutputError::File { file: outputs.path.join(IGNORE), source: errno.into() }),
         }
     }
-    let mut folder = outputs.child("tools")?;
-    for part in tool.split('/') {
+    let mut folder = outputs.child(kind)?;
+    for part in name.split('/') {
         folder = folder.child(part)?;
     }
     let time = now.strftime("%Y%m%d_%H%M%S");

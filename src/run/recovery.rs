@@ -16,8 +16,9 @@ use super::error::{RunError, with_causes};
 use super::finish;
 use super::session::{Observer, Session, open_checkpointer, ref_of, refs_of, refuse_inside};
 use super::settle::{Reversal, Settlement, stages};
+use super::standing::{Standing, StartedProcess};
 use super::step::skipped;
-use crate::audit::history::{Outcome, StepRecord, fold};
+use crate::audit::history::{Outcome, StepRecord};
 use crate::checkpoint::attribution::{Attributed, Ownership};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::commit::CommitPlan;
@@ -33,8 +34,8 @@ use crate::exec::supervisor::MARK;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Decision, Event, StepKind};
 use crate::journal::lock::{Holder, RunLock, Unfinished};
-use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus, StepSummary};
-use crate::journal::{Journal, JournalError, Record, RunId};
+use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
+use crate::journal::{Journal, JournalError, RunId};
 
 /// What a recovery found and did.
 #[derive(Default)]
@@ -111,16 +112,18 @@ fn recover(
     observer: &mut Observer<'_>,
 ) -> Result<(Option<Checkpointer>, Option<Recovered>), RunError> {
     let Unfinished { run, died: last_sign } = unfinished;
-    let (journal, contents) = match Journal::open(runs, run) {
+    let mut standing = Standing::default();
+    let journal = match Journal::open(runs, run, &mut |record| standing.take(record)) {
         Ok(opened) => opened,
         Err(JournalError::NoRun(_)) => return Ok((checkpointer, None)),
         Err(err) => return Err(err.into()),
     };
-    let Some(record) = fold(&contents.records) else { return Ok((checkpointer, None)) };
-    if record.summary.is_some() {
+    let Some(record) = standing.run().filter(|record| record.summary.is_none()) else {
         return Ok((checkpointer, None));
+    };
+    if let Some(process) = &standing.process {
+        stop_leftover(process);
     }
-    stop_leftover(&contents.records);
     // A command that was started and not written down yet, or that left its group.
     process::kill_marked(MARK, &run.to_string());
     call::remove_homes(&ctx.environment.temporary_folder(), &run.to_string());
@@ -131,9 +134,9 @@ fn recover(
     let mut session = Session::resume(ctx, record.mode, journal, folders, checkpointer, observer);
     session.directive.clone_from(&record.directive);
     session.count_from(record.steps.last().map_or(0, |step| step.id.step));
-    session.steps.extend(record.steps.iter().filter_map(ended_step));
+    session.steps = standing.steps.clone();
     if record.directive.is_some() {
-        return session.recover_directive(&record, last_sign);
+        return session.recover_directive(record, last_sign);
     }
     let (found, did, status) = match record.steps.last().filter(|step| step.status.is_none()) {
         None => {
@@ -169,31 +172,14 @@ fn is_finish(step: &StepRecord) -> bool {
     matches!(step.kind, StepKind::Finish { .. })
 }
 
-/// What a summary says about a step that had ended.
-pub(super) fn ended_step(step: &StepRecord) -> Option<StepSummary> {
-    let checkpoint = (step.before.is_some() || step.outcome != Outcome::Open).then(|| super::undo::summary_of(step));
-    let (name, tool, exit_code) = (step.name.clone(), step.tool.clone(), step.exit_code);
-    Some(StepSummary { name, status: step.status?, tool, exit_code, checkpoint })
-}
-
 /// Stops what a step had started and nobody looks after any more.
-fn stop_leftover(records: &[Record]) {
-    let calls_tool = records.iter().rev().find_map(|record| match &record.event {
-        Event::StepStarted { kind, .. } => Some(matches!(kind, StepKind::Tool(_))),
-        _ => None,
-    });
-    let started = records.iter().rev().find_map(|record| match &record.event {
-        Event::ToolStarted { pid, started, boot, .. } => Some((*pid, *started, boot.as_str())),
-        Event::ToolFinished { .. } => Some((0, 0, "")),
-        _ => None,
-    });
-    if let Some((pid, started, boot)) = started.filter(|(pid, ..)| *pid != 0) {
-        if calls_tool == Some(true) {
-            // A supervisor ends its tool by itself, all of it. Without it what left the group could hide.
-            process::await_end_of(pid, started, boot);
-        }
-        process::kill_group_if_same(pid, started, boot);
+fn stop_leftover(found: &StartedProcess) {
+    let StartedProcess { pid, started, boot, is_supervisor } = found;
+    if *is_supervisor {
+        // A supervisor ends its tool by itself, all of it. Without it what left the group could hide.
+        process::await_end_of(*pid, *started, boot);
     }
+    process::kill_group_if_same(*pid, *started, boot);
 }
 
 impl Session<'_, '_> {

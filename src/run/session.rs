@@ -11,7 +11,8 @@ use super::directive::state::{Cost, RunState};
 use super::error::{RunError, with_causes};
 use super::marker;
 use super::recovery;
-use crate::audit::history::{RunRecord, StepRecord, fold};
+use super::standing::Standing;
+use crate::audit::history::{RunRecord, StepRecord};
 use crate::audit::trail;
 use crate::checkpoint::checkpointer::{Checkpointer, Options};
 use crate::checkpoint::error::CheckpointError;
@@ -24,8 +25,8 @@ use crate::item::directive::CheckpointMode;
 use crate::item::store::ItemStore;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::lock::{self, Heartbeat, Holder, RunLock};
-use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus, StepSummary};
-use crate::journal::{self, Digest, Durability, Journal, JournalError, RunId, Salt};
+use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepList, StepStatus, StepSummary};
+use crate::journal::{Digest, Durability, Journal, RunId, Salt};
 
 /// Sees every event after it was written.
 pub type Observer<'o> = dyn FnMut(&Event) + 'o;
@@ -62,7 +63,7 @@ pub struct Session<'a, 'o> {
     pub(super) run: RunId,
     pub(super) mode: CheckpointMode,
     pub(super) checkpointer: Option<Checkpointer>,
-    pub(super) steps: Vec<StepSummary>,
+    pub(super) steps: StepList,
     /// The step that has begun and not ended: until it does, the run can only be recovered.
     pub(super) open_step: Option<u32>,
     /// The tool that it runs, as `id@version`.
@@ -185,7 +186,7 @@ impl<'a, 'o> Session<'a, 'o> {
             run,
             mode: request.mode,
             checkpointer,
-            steps: Vec::new(),
+            steps: StepList::default(),
             open_step: None,
             open_tool: None,
             found,
@@ -215,7 +216,7 @@ impl<'a, 'o> Session<'a, 'o> {
         let repository = open_repository(ctx);
         let lacks_git = matches!(repository, Err(CheckpointError::NoRepository(_)));
         let folders = folders(ctx, repository.ok().as_ref());
-        let record = require_waiting(&folders, run, None)?;
+        let (_, record) = require_waiting(&folders, run, None)?;
         let mut checkpointer = find_checkpointer(ctx, record.mode)?;
         let now = ctx.now();
         let holder = Holder::of_process(run, now);
@@ -224,10 +225,13 @@ impl<'a, 'o> Session<'a, 'o> {
         checkpointer = recovery::recover_all(ctx, checkpointer, &folders.runs, &mut lock, observer)?.checkpointer;
         // Somebody else may have taken it up meanwhile.
         let root = checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
-        if let Err(err) = require_waiting(&folders, run, Some(&root.to_string_lossy())) {
-            lock.release()?;
-            return Err(err);
-        }
+        let standing = match require_waiting(&folders, run, Some(&root.to_string_lossy())) {
+            Ok((standing, _)) => standing,
+            Err(err) => {
+                lock.release()?;
+                return Err(err);
+            }
+        };
         if record.mode == CheckpointMode::Disabled {
             checkpointer = None;
         }
@@ -240,12 +244,7 @@ impl<'a, 'o> Session<'a, 'o> {
             lock.release()?;
             return Err(err.into());
         }
-        let (journal, contents) = Journal::open(&folders.runs, run)?;
-        let hash = contents.records.iter().find_map(|record| match &record.event {
-            Event::RunStarted { pinned, .. } => pinned.clone(),
-            _ => None,
-        });
-        let pinned = Pinned::load(store, &folders.runs, run, &hash.unwrap_or_default());
+        let pinned = Pinned::load(store, &folders.runs, run, &standing.pinned.unwrap_or_default());
         let pinned = match pinned.and_then(|pinned| pinned.judge_again(ctx).map(|()| pinned)) {
             Ok(pinned) => pinned,
             Err(err) => {
@@ -255,19 +254,14 @@ impl<'a, 'o> Session<'a, 'o> {
         };
         let mut state = RunState::new(run);
         pinned.directives().for_each(|(content, found)| state.know(content.clone(), found.clone()));
-        let mut steps = Vec::new();
-        for record in &contents.records {
-            if let Event::StepSkipped { name, .. } = &record.event {
-                steps.push(StepSummary::without_changes(name.clone(), StepStatus::Skipped));
-            }
+        let mut standing = Standing::default();
+        let journal = Journal::open(&folders.runs, run, &mut |record| {
+            standing.take(record);
             state.apply(record.at, record.prev, &record.event);
-        }
-        let record = fold(&contents.records).unwrap_or(record);
-        drop(contents);
-        // Skipped steps have no number; they stand before those that have one.
-        steps.extend(record.steps.iter().filter_map(recovery::ended_step));
+        })?;
+        let record = standing.run().unwrap_or(&record);
         let mut session = Self::resume(ctx, record.mode, journal, folders, checkpointer, observer);
-        session.steps = steps;
+        session.steps = standing.steps.clone();
         session.lacks_git = lacks_git;
         session.directive.clone_from(&record.directive);
         session.state = Some(Box::new(state));
@@ -295,7 +289,7 @@ impl<'a, 'o> Session<'a, 'o> {
         observer: &'a mut Observer<'o>,
     ) -> Result<(Self, Option<StepRecord>), RunError> {
         let folders = Self::folders_of(ctx);
-        let record = require_waiting(&folders, run, None)?;
+        let (_, record) = require_waiting(&folders, run, None)?;
         refuse_inside(ctx, &folders.own)?;
         let (mut lock, _) = RunLock::acquire(&folders.own, &Holder::of_process(run, ctx.now()), Duration::ZERO)?;
         let checkpointer = open_checkpointer(ctx).ok();
@@ -303,16 +297,16 @@ impl<'a, 'o> Session<'a, 'o> {
         let top = recovered.checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
         let is_elsewhere = record.root != top.to_string_lossy() && Path::new(&record.root).exists();
         let root = is_elsewhere.then(|| top.to_string_lossy().into_owned());
-        let record = match require_waiting(&folders, run, root.as_deref()) {
-            Ok(record) => record,
+        let (standing, record) = match require_waiting(&folders, run, root.as_deref()) {
+            Ok(found) => found,
             Err(err) => {
                 lock.release()?;
                 return Err(err);
             }
         };
-        let (journal, _) = Journal::open(&folders.runs, run)?;
+        let journal = Journal::open(&folders.runs, run, &mut |_| {})?;
         let mut session = Self::resume(ctx, record.mode, journal, folders, recovered.checkpointer, observer);
-        session.steps = record.steps.iter().filter_map(recovery::ended_step).collect();
+        session.steps = standing.steps;
         session.directive = record.directive;
         session.count_from(record.steps.last().map_or(0, |step| step.id.step));
         session.lock = Some(lock);
@@ -340,7 +334,7 @@ impl<'a, 'o> Session<'a, 'o> {
             run: journal.run(),
             mode,
             checkpointer,
-            steps: Vec::new(),
+            steps: StepList::default(),
             open_step: None,
             open_tool: None,
             found: None,
@@ -453,11 +447,14 @@ impl<'a, 'o> Session<'a, 'o> {
     }
 
     pub(super) fn close(&mut self, status: RunStatus, error: Option<ErrorSummary>) -> Result<RunSummary, RunError> {
+        let (steps, steps_omitted, step_totals) = std::mem::take(&mut self.steps).into_parts();
         let summary = RunSummary {
             run_id: self.run,
             directive: self.directive.clone(),
             status,
-            steps: std::mem::take(&mut self.steps),
+            steps,
+            steps_omitted,
+            step_totals,
             outputs: std::mem::take(&mut self.outputs),
             uncommitted: self.state.as_ref().map(|state| state.uncommitted()).unwrap_or_default(),
             error,
@@ -508,15 +505,11 @@ pub(super) fn refuse_inside(ctx: &Context, own: &Path) -> Result<(), RunError> {
     }
 }
 
-/// The record of a run that can be taken up.
-fn require_waiting(folders: &Folders, run: RunId, root: Option<&str>) -> Result<RunRecord, RunError> {
-    let path = journal::path_of(&folders.runs, run);
-    let contents = journal::read(&path).map_err(|err| match err {
-        JournalError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => JournalError::NoRun(run),
-        err => err,
-    })?;
+/// The record of a run that can be taken up, with its newest step only, and how far it came.
+fn require_waiting(folders: &Folders, run: RunId, root: Option<&str>) -> Result<(Standing, RunRecord), RunError> {
+    let standing = Standing::load(&folders.runs, run)?;
     let refuse = |reason: String| Err(RunError::NotResumable { run, reason });
-    let Some(record) = fold(&contents.records) else { return refuse("it never began".to_owned()) };
+    let Some(record) = standing.run().cloned() else { return refuse("it never began".to_owned()) };
     if record.directive.is_none() {
         return refuse("it runs no directive".to_owned());
     }
@@ -526,7 +519,7 @@ fn require_waiting(folders: &Folders, run: RunId, root: Option<&str>) -> Result<
     }
     match root {
         Some(root) if record.root != root => refuse(format!("it belongs to the work tree `{}`", record.root)),
-        _ => Ok(record),
+        _ => Ok((standing, record)),
     }
 }
 

@@ -4,10 +4,12 @@
 //! [`Session::call_tool`] carries a [`ToolPlan`] out. Whatever front door asks, the answer is a
 //! [`ToolResult`].
 
+mod command;
 mod plan;
 mod result;
 mod secrecy;
 
+pub use command::{Called, ToolCommand, perform};
 pub use plan::{ToolPlan, ToolRequest, authority_of, plan, told_parameters};
 pub use result::{ToolResult, ToolStatus};
 

@@ -5,6 +5,7 @@ mod crash;
 mod failure;
 mod interrupt;
 mod lock;
+mod memory;
 mod mode;
 mod semantics;
 mod step;

@@ -86,6 +86,8 @@ fn end(journal: &mut Journal, status: RunStatus) {
         directive: None,
         status,
         steps: Vec::new(),
+        steps_omitted: 0,
+        step_totals: None,
         outputs: serde_json::Map::new(),
         uncommitted: Vec::new(),
         error: None,

@@ -18,10 +18,10 @@ use crate::item::directive::CheckpointMode;
 use crate::item::finding::Strength;
 use crate::item::params;
 use crate::item::store::ItemStore;
-use crate::journal::summary::ErrorSummary;
-use crate::run::error::{RunError, with_causes};
-use crate::run::session::{RunRequest, Session};
-use crate::run::tool::{self, ToolPlan, ToolRequest, ToolResult, ToolStatus, ToolStep};
+use crate::policy::Authority;
+use crate::run::error::RunError;
+use crate::run::session::Session;
+use crate::run::tool::{self, Called, ToolCommand, ToolPlan, ToolRequest, ToolResult, ToolStatus};
 
 /// From how many milliseconds on a person wonders how long it took.
 const LONG: u64 = 2000;
@@ -84,27 +84,27 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
     let supervisor = (!arguments.dry_run).then(|| Supervisor::start(&ctx.program));
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let request = request(arguments, ctx)?;
-    let authority = tool::authority_of(&store, arguments.directive.as_deref())?;
+    let authority = tool::authority_of(&store, arguments.directive.as_deref(), Authority::Person)?;
     let plan = tool::plan(ctx, &store, &request, &authority)?;
     let Some(supervisor) = supervisor else { return dry_run(&plan, ui) };
     let supervisor = supervisor.map_err(RunError::from)?;
     if let Some(degraded) = plan.degraded.as_ref().filter(|_| arguments.allow_degraded) {
         ui.warning(&format!("isolation: {degraded}"));
     }
-    let name = redacted(arguments.name.as_deref().unwrap_or(plan.invocation.id()));
-    let session_request = RunRequest {
-        name: name.clone(),
+    let command = ToolCommand {
+        name: arguments.name.clone(),
+        message: arguments.message.clone(),
         command: words(arguments),
-        mode: arguments.checkpoint.or_else(|| ctx.config.checkpoint_mode()).unwrap_or(CheckpointMode::Explicit),
+        mode: arguments.checkpoint,
         lock_timeout: Duration::from_secs(arguments.lock_timeout),
-        directive: None,
     };
     let shared = RefCell::new(&mut *ui);
     let mut show = |event: &_| render::event(&mut shared.borrow_mut(), event);
-    let mut session = Session::begin(ctx, &session_request, &mut show)?;
-    if session.lacks_git() {
-        shared.borrow_mut().warning("there is no git repository: what the tool changes cannot be undone");
-    }
+    let mut warn = |session: &Session<'_, '_>| {
+        if session.lacks_git() {
+            shared.borrow_mut().warning("there is no git repository: what the tool changes cannot be undone");
+        }
+    };
     // What a Python function prints is not its result, nor is what a parser makes one of.
     let Action::Process(process) = &plan.invocation.action;
     let prints_result =
@@ -120,41 +120,26 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
             Progress::Output(_, bytes) => ui.relay_talk(bytes),
         }
     };
-    let message = arguments.message.as_deref().map(redacted);
-    let step = ToolStep::new(&name, &plan, message.as_deref());
-    let called = match session.call_tool(step, supervisor, &mut listener) {
-        Ok(called) => called,
-        Err(err) => {
-            let Some(summary) = session.abandon(&err)? else { return Err(err.into()) };
+    match tool::perform(ctx, &plan, &command, supervisor, &mut show, &mut warn, &mut listener)? {
+        Called::Ended { result, summary } => {
             if ui.format() == Format::Json {
-                return Err(err.into());
+                ui.json(&result)?;
+            } else {
+                human(ui, &result, prints_result)?;
             }
-            render::end(ui, &summary);
-            return Ok(Error::from(err).exit_status());
+            Ok(render::end(ui, &summary))
         }
-    };
-    let summary = session.finish(called.end.run_status(), called.end.error)?;
-    if ui.format() == Format::Json {
-        ui.json(&called.result)?;
-    } else {
-        human(ui, &called.result, prints_result)?;
+        Called::CutOff { error, .. } if ui.format() == Format::Json => Err(error.into()),
+        Called::CutOff { error, summary } => {
+            render::end(ui, &summary);
+            Ok(Error::from(error).exit_status())
+        }
     }
-    Ok(render::end(ui, &summary))
 }
 
 /// The result of a call that could not be made: the last line of JSON has one shape, come what may.
 pub(super) fn failure(arguments: &RunArguments, err: &Error) -> ToolResult {
-    let mut result = ToolResult::of(&arguments.id);
-    let status = match err.exit_status() {
-        ExitStatus::Denied => ToolStatus::Denied,
-        ExitStatus::Interrupted => ToolStatus::Cancelled,
-        _ => ToolStatus::Error,
-    };
-    let (code, message, suggestion) = (err.code().to_owned(), with_causes(err), err.hint());
-    result.fail(status, &ErrorSummary { code, message, suggestion });
-    result.place = err.place();
-    result.findings = err.findings().to_vec();
-    result
+    err.as_tool_result(&arguments.id)
 }
 
 fn human(ui: &mut Ui, result: &ToolResult, printed: bool) -> Result<(), Error> {

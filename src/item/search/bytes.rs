@@ -91,6 +91,12 @@ impl<'b> Reader<'b> {
         Self { bytes: rest.unwrap_or_default() }
     }
 
+    /// Some of what follows.
+    pub(super) fn range(&self, at: u32, length: u32) -> Option<&'b [u8]> {
+        let (at, length) = (usize::try_from(at).ok()?, usize::try_from(length).ok()?);
+        self.bytes.get(at..)?.get(..length)
+    }
+
     fn take(&mut self, length: usize) -> Option<&'b [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(length)?;
         self.bytes = rest;

@@ -4,13 +4,13 @@
 //! strongly each stands for the item: a word of the id more than one of a tag, and so on down to the
 //! text, in bands that do not overlap, so that many words in a long text never outweigh a name.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
+use super::terms::{self, Counts, Tally, Terms};
 use super::words::words;
 use crate::item::directive::{Directive, StepAction};
 use crate::item::node::Node;
@@ -43,7 +43,7 @@ pub(super) struct Document {
     /// When its file was changed, in seconds.
     pub(super) file_date: Option<i64>,
     /// Its words, sorted, each with its strength.
-    pub(super) terms: Vec<(String, Strength)>,
+    pub(super) terms: Terms,
 }
 
 /// How strongly a word stands for an item, in steps of 1/10,000; always below 1.
@@ -68,7 +68,7 @@ const CATEGORY: usize = 2;
 const DESCRIPTION: usize = 3;
 const BODY: usize = 4;
 
-const FIELDS: [Field; 5] = [
+const FIELDS: [Field; terms::FIELDS] = [
     Field { least: 0.84, more: 0.12, long: 4.0 },
     Field { least: 0.62, more: 0.16, long: 8.0 },
     Field { least: 0.50, more: 0.10, long: 4.0 },
@@ -129,37 +129,8 @@ fn tool_type(item: &Item) -> Option<String> {
     serde_json::to_value(manifest.kind).ok()?.as_str().map(str::to_owned)
 }
 
-/// The words of an item, counted by field.
-#[derive(Default)]
-struct Tally {
-    counts: HashMap<String, [u32; 5]>,
-    lengths: [u32; 5],
-}
-
-impl Tally {
-    fn add(&mut self, field: usize, text: &str, most: usize) {
-        let text = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
-        for word in words(text) {
-            if let Some(length) = self.lengths.get_mut(field) {
-                *length += 1;
-            }
-            if let Some(count) = self.counts.entry(word).or_default().get_mut(field) {
-                *count += 1;
-            }
-        }
-    }
-
-    fn into_terms(self) -> Vec<(String, Strength)> {
-        let lengths = self.lengths;
-        let mut terms: Vec<(String, Strength)> =
-            self.counts.into_iter().map(|(word, counts)| (word, strength(&counts, &lengths))).collect();
-        terms.sort_unstable();
-        terms
-    }
-}
-
 /// How strongly a word stands for an item: by the best field it is in, lifted a little by the others.
-fn strength(counts: &[u32; 5], lengths: &[u32; 5]) -> Strength {
+fn strength(counts: &Counts, lengths: &Counts) -> Strength {
     let mut best: f64 = 0.0;
     let mut without: f64 = 1.0;
     for ((count, length), field) in counts.iter().zip(lengths).zip(&FIELDS) {
@@ -178,14 +149,13 @@ fn strength(counts: &[u32; 5], lengths: &[u32; 5]) -> Strength {
     steps
 }
 
-fn terms(item: &Item) -> Vec<(String, Strength)> {
+fn terms(item: &Item) -> Terms {
     let mut tally = Tally::default();
     let id = words(item.id.name());
     tally.add(ID, item.id.name(), usize::MAX);
     if id.len() > 1 {
         // People also write names in one word. It is no further word of the id.
-        let whole = tally.counts.entry(id.concat()).or_default();
-        whole[ID] = whole[ID].max(1);
+        tally.add_spelling(ID, &id.concat());
     }
     for tag in tags(item) {
         tally.add(TITLE, tag, MAX_DESCRIPTION);
@@ -213,7 +183,7 @@ fn terms(item: &Item) -> Vec<(String, Strength)> {
             tally.add(BODY, &entry.body, MAX_BODY);
         }
     }
-    tally.into_terms()
+    tally.into_terms(strength)
 }
 
 /// What a directive says about its steps, until there is enough of it.

@@ -11,17 +11,18 @@ use super::bytes::{Reader, Writer};
 use super::document::{Document, Strength};
 use super::likeness::letters;
 use super::record::{FolderRecord, layer_code, layer_of};
+use super::terms::Terms;
 use crate::item::store::{ItemKind, Layer};
 
 /// Says that a file is an index of this making.
 const MAGIC: &[u8; 8] = b"pitonidx";
 /// The number of the format and of the weights in it.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 /// Where the checksum stands, and where what it covers begins.
 const CHECKSUM: u64 = 8;
 const COVERED: u64 = 16;
-/// The bytes of one word in the table of words.
-const TERM: u64 = 8 + 4 + 4 + 8 + 4;
+/// How many documents one thread makes an image of.
+const FEW: usize = 64;
 /// The bytes of one mention of a word.
 const MENTION: u64 = 4 + 2;
 
@@ -57,7 +58,7 @@ struct Section {
     count: u64,
 }
 
-/// A document as it stands in an image.
+/// A document as it stands in an image: what ranking asks of every one, and the place of the rest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'i> {
     pub(super) layer: Layer,
@@ -66,6 +67,12 @@ pub(super) struct View<'i> {
     pub(super) file_date: Option<i64>,
     pub(super) name: &'i str,
     pub(super) category: &'i str,
+    details: Reader<'i>,
+}
+
+/// What a result shows, or a filter asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Details<'i> {
     pub(super) description: &'i str,
     pub(super) path: &'i str,
     pub(super) tool_type: Option<&'i str>,
@@ -75,9 +82,9 @@ pub(super) struct View<'i> {
 /// A word of an image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Term<'i> {
-    pub(super) word: &'i str,
+    word: &'i [u8],
     pub(super) letters: u32,
-    mentions: (u64, u32),
+    mentions: (u32, u32),
 }
 
 impl Image {
@@ -154,21 +161,18 @@ impl Image {
 
     /// Every word, sorted.
     pub(super) fn terms(&self) -> impl Iterator<Item = Term<'_>> {
-        (0..self.terms.count).filter_map(|number| {
-            let mut row = Reader::at(&self.bytes, self.terms.at + number * TERM);
-            let (at, length) = (row.number()?, row.count()?);
-            let letters = row.count()?;
-            let mentions = (row.number()?, row.count()?);
-            let start = usize::try_from(self.texts + at).ok()?;
-            let word = self.bytes.get(start..start + usize::try_from(length).ok()?)?;
-            Some(Term { word: std::str::from_utf8(word).ok()?, letters, mentions })
+        let texts = Reader::at(&self.bytes, self.texts);
+        let mut rows = Reader::at(&self.bytes, self.terms.at);
+        (0..self.terms.count).map_while(move |_| {
+            let word = texts.range(rows.count()?, rows.count()?)?;
+            Some(Term { word, letters: rows.count()?, mentions: (rows.count()?, rows.count()?) })
         })
     }
 
     /// The documents that hold a word, each with the strength of the word in it.
     pub(super) fn mentions(&self, term: &Term<'_>) -> impl Iterator<Item = (u32, Strength)> {
         let (first, count) = term.mentions;
-        let mut reader = Reader::at(&self.bytes, self.mentions + first * MENTION);
+        let mut reader = Reader::at(&self.bytes, self.mentions + u64::from(first) * MENTION);
         (0..count).map_while(move |_| Some((reader.count()?, reader.short()?)))
     }
 
@@ -176,11 +180,12 @@ impl Image {
     pub(super) fn to_documents(&self) -> Vec<Document> {
         let count = u32::try_from(self.documents.count).unwrap_or(u32::MAX);
         let mut documents: Vec<Document> =
-            (0..count).filter_map(|number| Some(self.document(number)?.to_document())).collect();
+            (0..count).filter_map(|number| self.document(number)?.to_document()).collect();
         for term in self.terms() {
+            let Some(word) = term.word() else { continue };
             for (number, strength) in self.mentions(&term) {
                 if let Some(document) = usize::try_from(number).ok().and_then(|number| documents.get_mut(number)) {
-                    document.terms.push((term.word.to_owned(), strength));
+                    document.terms.push(word, strength);
                 }
             }
         }
@@ -204,7 +209,6 @@ impl<'i> View<'i> {
             1 => ItemKind::Directive,
             _ => ItemKind::Knowledge,
         };
-        let has_type = reader.byte()? == 1;
         Some(Self {
             layer,
             kind,
@@ -212,34 +216,55 @@ impl<'i> View<'i> {
             file_date: reader.maybe()?,
             name: reader.text()?,
             category: reader.text()?,
-            description: reader.text()?,
-            path: reader.text()?,
-            tool_type: reader.text().filter(|_| has_type),
-            tags: *reader,
+            details: *reader,
         })
     }
 
-    /// Its tags.
+    /// The rest of it.
+    pub(super) fn details(&self) -> Option<Details<'i>> {
+        let mut reader = self.details;
+        let (description, path) = (reader.text()?, reader.text()?);
+        let has_type = reader.byte()? == 1;
+        let tool_type = Some(reader.text()?).filter(|_| has_type);
+        Some(Details { description, path, tool_type, tags: reader })
+    }
+
+    /// Its file, as it is shown.
+    pub(super) fn path(&self) -> &'i str {
+        self.details().map(|details| details.path).unwrap_or_default()
+    }
+
+    fn to_document(self) -> Option<Document> {
+        let details = self.details()?;
+        Some(Document {
+            layer: self.layer,
+            kind: self.kind,
+            name: self.name.to_owned(),
+            category: self.category.to_owned(),
+            description: details.description.to_owned(),
+            path: details.path.to_owned(),
+            tool_type: details.tool_type.map(str::to_owned),
+            tags: details.tags().map(str::to_owned).collect(),
+            date: self.date,
+            file_date: self.file_date,
+            terms: Terms::default(),
+        })
+    }
+}
+
+impl<'i> Details<'i> {
+    /// The tags.
     pub(super) fn tags(&self) -> impl Iterator<Item = &'i str> {
         let mut reader = self.tags;
         let count = reader.count().unwrap_or(0);
         (0..count).map_while(move |_| reader.text())
     }
+}
 
-    fn to_document(self) -> Document {
-        Document {
-            layer: self.layer,
-            kind: self.kind,
-            name: self.name.to_owned(),
-            category: self.category.to_owned(),
-            description: self.description.to_owned(),
-            path: self.path.to_owned(),
-            tool_type: self.tool_type.map(str::to_owned),
-            tags: self.tags().map(str::to_owned).collect(),
-            date: self.date,
-            file_date: self.file_date,
-            terms: Vec::new(),
-        }
+impl<'i> Term<'i> {
+    /// The word itself.
+    pub(super) fn word(&self) -> Option<&'i str> {
+        std::str::from_utf8(self.word).ok()
     }
 }
 
@@ -250,13 +275,13 @@ fn write_document(document: &Document, out: &mut Writer) {
         ItemKind::Directive => 1,
         ItemKind::Knowledge => 2,
     });
-    out.byte(u8::from(document.tool_type.is_some()));
     out.maybe(document.date);
     out.maybe(document.file_date);
     out.text(&document.name);
     out.text(&document.category);
     out.text(&document.description);
     out.text(&document.path);
+    out.byte(u8::from(document.tool_type.is_some()));
     out.text(document.tool_type.as_deref().unwrap_or_default());
     out.count(document.tags.len());
     for tag in &document.tags {
@@ -280,14 +305,12 @@ fn table<T>(out: &mut Writer, rows: &[T], write: impl Fn(&T, &mut Writer)) -> Se
 
 /// Writes all words and where they are mentioned.
 fn write_terms(out: &mut Writer, documents: &[Document]) -> (Section, u64, u64) {
-    // Documents come in order, so only the words have to be sorted, not every mention of them.
-    let mut by_word: HashMap<&str, Vec<(u32, Strength)>> = HashMap::new();
-    for (number, document) in (0..).zip(documents) {
-        for (word, strength) in &document.terms {
-            by_word.entry(word).or_default().push((number, *strength));
-        }
-    }
-    let mut all: Vec<(&str, Vec<(u32, Strength)>)> = by_word.into_iter().collect();
+    // Starting threads takes longer than sorting a few words.
+    let (mut all, odd) = match documents.len() {
+        ..FEW => (invert(documents, |_| true), Vec::new()),
+        _ => rayon::join(|| invert(documents, is_even), || invert(documents, |word| !is_even(word))),
+    };
+    all.extend(odd);
     all.sort_unstable_by_key(|(word, _)| *word);
     let mentions = out.position();
     for (document, strength) in all.iter().flat_map(|(_, mentions)| mentions) {
@@ -295,21 +318,39 @@ fn write_terms(out: &mut Writer, documents: &[Document]) -> (Section, u64, u64) 
         out.short(*strength);
     }
     let texts = out.position();
+    let before = out.0.len();
     let mut rows = Writer::default();
     let mut first = 0;
     for (word, mentions) in &all {
-        rows.number(out.position() - texts);
+        rows.count(out.0.len() - before);
         rows.count(word.len());
         rows.0.extend(letters(word).to_le_bytes());
-        rows.number(first);
+        rows.count(first);
         rows.count(mentions.len());
         out.0.extend(word.as_bytes());
-        first += mentions.len() as u64;
+        first += mentions.len();
     }
     let count = all.len() as u64;
     let at = out.position();
     out.0.extend(rows.0);
     (Section { at, count }, texts, mentions)
+}
+
+/// Where each of some words is mentioned, in the order of the documents.
+fn invert(documents: &[Document], is_wanted: impl Fn(&str) -> bool) -> Vec<(&str, Vec<(u32, Strength)>)> {
+    // Documents come in order, so only the words have to be sorted, not every mention of them.
+    let mut by_word: HashMap<&str, Vec<(u32, Strength)>> = HashMap::new();
+    for (number, document) in (0..).zip(documents) {
+        for (word, strength) in document.terms.iter().filter(|(word, _)| is_wanted(word)) {
+            by_word.entry(word).or_default().push((number, strength));
+        }
+    }
+    by_word.into_iter().collect()
+}
+
+/// Halves the words, so that two threads can share them.
+fn is_even(word: &str) -> bool {
+    word.bytes().fold(word.len(), |sum, byte| sum.wrapping_add(usize::from(byte))).is_multiple_of(2)
 }
 
 /// Puts a number in a place that was left for it.

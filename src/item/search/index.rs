@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
@@ -188,12 +188,22 @@ fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
     for _ in 0..count {
         for _ in 0..EntryRecord::skip_to_dependencies(&mut reader)? {
             let (path, then) = (reader.path()?, reader.sight()?);
+            if is_absent_by_folder(path, &then) {
+                continue;
+            }
             if !Sight::below(&folder, path, Links::Seen).proves_unchanged(&then, moment) {
                 return Some(false);
             }
         }
     }
     Some(true)
+}
+
+/// Whether the folder itself proves that a file is still not there: whatever comes into an unchanged folder changes it.
+/// What is in a folder below it leaves no mark on this one.
+fn is_absent_by_folder(path: &Path, then: &Sight) -> bool {
+    let mut parts = path.components();
+    matches!(then, Sight::Absent) && matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
 }
 
 struct Renewed {

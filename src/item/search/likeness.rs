@@ -14,6 +14,9 @@ const MIN_STEM: usize = 5;
 /// A word of this length may hold two slips.
 const MIN_TWO_TYPOS: usize = 8;
 
+/// Two slips change four letters at most.
+const MAX_DIFFERING: u32 = 4;
+
 /// The likeness of a word to itself. Whole numbers make sums exact, in whatever order they are made.
 pub(super) const SAME: u32 = 1_000;
 const BEGINNING: u32 = 700;
@@ -31,6 +34,8 @@ pub(super) struct Wanted {
     length: usize,
     span: usize,
     letters: u32,
+    /// The first of the letters.
+    first: u32,
     is_number: bool,
 }
 
@@ -38,7 +43,17 @@ impl Wanted {
     pub(super) fn new(word: String) -> Self {
         let length = word.chars().count();
         let (span, letters, is_number) = (span(&word), letters(&word), is_number(&word));
-        Self { word, length, span, letters, is_number }
+        let first = word.chars().take(1).fold(0, |set, letter| set | bit(letter));
+        Self { word, length, span, letters, first, is_number }
+    }
+
+    /// Whether a word can be like this one at all, by its letters alone.
+    pub(super) fn may_be_like(&self, other_letters: u32) -> bool {
+        let has_all = self.letters & !other_letters == 0;
+        let is_near = !self.is_number && (self.letters ^ other_letters).count_ones() <= MAX_DIFFERING;
+        // Words that are related begin alike.
+        let may_be_related = !self.is_number && self.first & other_letters != 0;
+        has_all || is_near || may_be_related
     }
 
     /// How much a word is like this one, from 0 to [`SAME`]; `letters` are those of the other word.
@@ -66,7 +81,7 @@ impl Wanted {
 
     fn typo(&self, other: &str, differing: u32) -> u32 {
         // A number with another digit is another number.
-        if self.length < MIN_TYPO || differing > 4 || self.is_number || is_number(other) {
+        if self.length < MIN_TYPO || differing > MAX_DIFFERING || self.is_number || is_number(other) {
             return 0;
         }
         let allowed = if self.length >= MIN_TWO_TYPOS { 2 } else { 1 };
@@ -101,7 +116,11 @@ impl Wanted {
 
 /// The letters of a word as a set in which some share a place: enough to see that words differ.
 pub(super) fn letters(word: &str) -> u32 {
-    word.chars().fold(0, |set, letter| set | 1 << (u32::from(letter) % 32))
+    word.chars().fold(0, |set, letter| set | bit(letter))
+}
+
+fn bit(letter: char) -> u32 {
+    1 << (u32::from(letter) % 32)
 }
 
 fn is_number(word: &str) -> bool {
@@ -110,7 +129,18 @@ fn is_number(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn a_word_that_is_passed_over_is_not_alike(word in "[a-f0-9éß移]{1,9}", other in "[a-f0-9éß移]{1,12}") {
+            let wanted = Wanted::new(word);
+            let letters = letters(&other);
+            prop_assert!(wanted.may_be_like(letters) || wanted.likeness(&other, letters) == 0);
+        }
+    }
 
     fn alike(word: &str, other: &str) -> u32 {
         Wanted::new(word.to_owned()).likeness(other, letters(other))

@@ -13,6 +13,7 @@ mod ranking;
 mod reading;
 mod record;
 mod shelf;
+mod terms;
 mod words;
 
 use jiff::Timestamp;

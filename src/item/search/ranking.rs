@@ -48,7 +48,7 @@ pub(super) fn search(image: &Image, query: &Query) -> Results {
         found.truncate(limit);
     }
     found.sort_unstable_by(|a, b| compare(order, a, b));
-    let results = found.into_iter().map(|(score, view)| hit(&view, score)).collect();
+    let results = found.into_iter().filter_map(|(score, view)| hit(&view, score)).collect();
     Results { results, total, query: query.text.clone(), source: query.scope }
 }
 
@@ -60,7 +60,7 @@ fn compare(order: Order, (score_a, a): &(f64, View<'_>), (score_b, b): &(f64, Vi
             .cmp(b.name)
             .then_with(|| kind(a).cmp(&kind(b)))
             .then_with(|| a.category.cmp(b.category))
-            .then_with(|| a.path.cmp(b.path))
+            .then_with(|| a.path().cmp(b.path()))
     };
     match order {
         Order::Score => score_b.total_cmp(score_a).then_with(by_name),
@@ -108,7 +108,11 @@ fn wanted(text: &str) -> Vec<Wanted> {
 fn likeness(image: &Image, word: &Wanted, count: usize) -> Vec<u32> {
     let mut best = vec![0; count];
     for term in image.terms() {
-        let alike = word.likeness(term.word, term.letters);
+        // Most words differ so much that they need not be read.
+        if !word.may_be_like(term.letters) {
+            continue;
+        }
+        let alike = term.word().map_or(0, |other| word.likeness(other, term.letters));
         if alike == 0 {
             continue;
         }
@@ -137,13 +141,17 @@ fn passes(view: &View<'_>, query: &Query) -> bool {
         Scope::All => true,
         Scope::Only(layer) => view.layer == layer,
     };
-    let tool_type = || query.tool_type.as_deref().is_none_or(|wanted| view.tool_type == Some(wanted));
+    let tool_type = || {
+        let is = |wanted| view.details().is_some_and(|details| details.tool_type == Some(wanted));
+        query.tool_type.as_deref().is_none_or(is)
+    };
     let category = || {
         query.category.as_deref().map(|wanted| wanted.trim_end_matches('/')).is_none_or(|wanted| {
             view.category.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     };
-    let tags = || query.tags.iter().all(|tag| view.tags().any(|own| own == tag));
+    let has_tag = |tag: &String| view.details().is_some_and(|details| details.tags().any(|own| own == tag));
+    let tags = || query.tags.iter().all(has_tag);
     layer && query.kind.is_none_or(|kind| kind == view.kind) && tool_type() && category() && tags()
 }
 
@@ -157,16 +165,17 @@ fn date(view: &View<'_>) -> Option<i64> {
     view.date.or(view.file_date)
 }
 
-fn hit(view: &View<'_>, score: f64) -> Hit {
-    Hit {
+fn hit(view: &View<'_>, score: f64) -> Option<Hit> {
+    let details = view.details()?;
+    Some(Hit {
         name: view.name.to_owned(),
-        description: view.description.to_owned(),
+        description: details.description.to_owned(),
         source: view.layer,
-        path: view.path.to_owned(),
+        path: details.path.to_owned(),
         score,
-        tool_type: view.tool_type.map(str::to_owned),
+        tool_type: details.tool_type.map(str::to_owned),
         item_type: view.kind,
         category: view.category.to_owned(),
         date: date(view).and_then(|seconds| Timestamp::from_second(seconds).ok()),
-    }
+    })
 }

@@ -17,7 +17,7 @@ use crate::item::extractor::Extractor;
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::footprint::{Links, Sight};
 use crate::item::signature::{self, Integrity, Seat, UNSTAMPED_FOLDERS};
-use crate::item::source::{SourceFile, Unread, read_bytes};
+use crate::item::source::{SourceFile, Unread};
 use crate::item::store::walk::Candidate;
 use crate::item::store::{Item, ItemKind, Layer, Roots, load};
 
@@ -55,24 +55,25 @@ pub(super) struct Around<'a> {
 
 /// Looks at a file, and reads it where that is needed.
 pub(super) fn read(candidate: &Candidate, around: &Around<'_>, known: Option<&Known<'_>>) -> Reading {
-    let sight = Sight::of(&candidate.path, Links::Followed);
-    let mut bytes = None;
+    let mut content = None;
     if let Some(known) = known.filter(|known| known.others_are_unchanged(around.base))
         && let Some((_, then)) = known.entry.depends_on.first()
     {
+        let sight = Sight::of(&candidate.path, Links::Followed);
         if sight.proves_unchanged(then, known.moment) {
             return Reading { is_proven: true, ..known.again(sight) };
         }
         if known.entry.hash != NO_HASH {
-            bytes = Some(read_bytes(&candidate.path, load::size_limit(candidate)));
-            if let Some(Ok(bytes)) = &bytes
+            let (sight, bytes) = load::content(candidate);
+            if let Ok(bytes) = &bytes
                 && hash(bytes) == known.entry.hash
             {
                 return known.again(sight);
             }
+            content = Some((sight, bytes));
         }
     }
-    parse(candidate, around, sight, bytes)
+    parse(candidate, around, content)
 }
 
 impl Known<'_> {
@@ -95,18 +96,19 @@ impl Known<'_> {
 }
 
 /// Reads a file as an item.
-fn parse(
-    candidate: &Candidate,
-    around: &Around<'_>,
-    mut sight: Sight,
-    bytes: Option<Result<Vec<u8>, Unread>>,
-) -> Reading {
+fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(Sight, Result<Vec<u8>, Unread>)>) -> Reading {
     let mut findings = Findings::new(&candidate.path, Strength::Lenient);
     let mut others = beside(candidate, around.extractors);
     let mut own_hash = NO_HASH;
     let mut item = None;
-    if load::may_be_item(candidate, around.extractors) {
-        match bytes.unwrap_or_else(|| read_bytes(&candidate.path, load::size_limit(candidate))) {
+    // Where the first bytes decide, the look comes before them.
+    let is_by_name = load::is_item_by_name(candidate, around.extractors);
+    let before = (!is_by_name).then(|| Sight::of(&candidate.path, Links::Followed));
+    let mut sight = before.unwrap_or(Sight::Unknown);
+    if is_by_name || load::may_be_item(candidate, around.extractors) {
+        let (at_opening, bytes) = content.unwrap_or_else(|| load::content(candidate));
+        sight = before.unwrap_or(at_opening);
+        match bytes {
             Ok(bytes) => {
                 own_hash = hash(&bytes);
                 if let Some(source) = SourceFile::decode(&candidate.path, bytes, &mut findings) {

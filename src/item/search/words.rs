@@ -11,27 +11,33 @@ const MAX_LENGTH: usize = 64;
 
 /// The words in a text, folded: without case, without accents.
 pub(super) fn words(text: &str) -> Vec<String> {
-    let mut splitter = Splitter::default();
+    let mut words = Vec::new();
+    each_word(text, |word| words.push(word.to_owned()));
+    words
+}
+
+/// The same, one after the other.
+pub(super) fn each_word(text: &str, found: impl FnMut(&str)) {
+    let mut splitter = Splitter { word: String::new(), length: 0, found };
     if text.is_ascii() {
-        split(text.chars(), &mut splitter);
+        split(text.bytes().map(char::from), &mut splitter);
     } else {
         split(text.nfkd().filter(|character| !is_accent(*character)), &mut splitter);
     }
     splitter.end();
-    splitter.words
 }
 
-#[derive(Default)]
-struct Splitter {
-    words: Vec<String>,
+struct Splitter<F> {
     word: String,
     length: usize,
+    found: F,
 }
 
-impl Splitter {
+impl<F: FnMut(&str)> Splitter<F> {
     fn end(&mut self) {
         if !self.word.is_empty() {
-            self.words.push(std::mem::take(&mut self.word));
+            (self.found)(&self.word);
+            self.word.clear();
             self.length = 0;
         }
     }
@@ -50,11 +56,11 @@ impl Splitter {
     }
 }
 
-fn split(characters: impl Iterator<Item = char>, splitter: &mut Splitter) {
+fn split<F: FnMut(&str)>(characters: impl Iterator<Item = char>, splitter: &mut Splitter<F>) {
     let mut characters = characters.peekable();
     let mut before = ' ';
     while let Some(character) = characters.next() {
-        let is_part = character.is_alphanumeric() || is_combining_mark(character);
+        let is_part = character.is_alphanumeric() || !character.is_ascii() && is_combining_mark(character);
         // `HTTPClient` is `http client`: the last of several capitals begins a word.
         let begins = character.is_uppercase()
             && (before.is_lowercase()

@@ -11,10 +11,13 @@ use super::{BrokenItem, Content, Item, ItemStore, Layer, Roots};
 use crate::item::code::Code;
 use crate::item::extractor::{self, Extractor};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
+use crate::item::footprint::{Links, Sight};
 use crate::item::id::ItemId;
 use crate::item::place::Place;
 use crate::item::signature::{self, Integrity, Seat};
-use crate::item::source::{MAX_DEPTH, MAX_DOCUMENT, MAX_TEXT, SourceFile, Unread, files_below, leaves, read_bytes};
+use crate::item::source::{
+    MAX_DEPTH, MAX_DOCUMENT, MAX_TEXT, SourceFile, Unread, files_below, leaves, read_bytes, read_seen,
+};
 use crate::item::tool::{self, LoadedTool, Origin, Reading, Root, Surroundings};
 use crate::item::{directive, knowledge, validate};
 
@@ -101,8 +104,16 @@ pub(super) fn adopt(store: &mut ItemStore, path: &Path, strength: Strength, dept
         None => (path.to_path_buf(), None),
     };
     let kind = guess_kind(&file);
-    let candidate =
-        Candidate { kind, root: Root::Tools, path: file, folder, in_lib: false, category: String::new(), listed_in: 0 };
+    let candidate = Candidate {
+        kind,
+        root: Root::Tools,
+        path: file,
+        folder,
+        in_lib: false,
+        category: String::new(),
+        is_regular: false,
+        listed_in: 0,
+    };
     let (item, findings) = load(store, Layer::Project, &candidate, strength);
     // In a folder of anything, a file that shows no sign of an item is not meant to be one.
     if item.is_none() && (findings.is_empty() || depth > 0 && shows_no_sign(&findings)) {
@@ -209,7 +220,13 @@ fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut F
     if !may_be_item(candidate, &store.extractors) {
         return None;
     }
-    let source = SourceFile::load(&candidate.path, size_limit(candidate), findings)?;
+    let source = match content(candidate).1 {
+        Ok(bytes) => SourceFile::decode(&candidate.path, bytes, findings)?,
+        Err(unread) => {
+            unread.report(findings);
+            return None;
+        }
+    };
     let mut item = parse(layer, candidate, &source, &store.extractors, findings)?;
     if let Content::Tool(tool) = &mut item.content {
         listed_requirements(tool, &store.roots, findings);
@@ -219,13 +236,27 @@ fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut F
     Some(item)
 }
 
+/// Whether the name of a file says that it is worth reading.
+pub(in crate::item) fn is_item_by_name(candidate: &Candidate, extractors: &[Extractor]) -> bool {
+    candidate.kind != ItemKind::Tool || tool::is_tool_by_name(&candidate.path, extractors)
+}
+
 /// Whether a file is worth reading.
 pub(in crate::item) fn may_be_item(candidate: &Candidate, extractors: &[Extractor]) -> bool {
     candidate.kind != ItemKind::Tool || tool::may_be_tool(&candidate.path, extractors)
 }
 
+/// The content of a candidate, and what its file looked like before it was read.
+pub(in crate::item) fn content(candidate: &Candidate) -> (Sight, Result<Vec<u8>, Unread>) {
+    let (path, limit) = (&candidate.path, size_limit(candidate));
+    if candidate.is_regular {
+        return read_seen(path, limit);
+    }
+    (Sight::of(path, Links::Followed), read_bytes(path, limit))
+}
+
 /// The most that the file of an item may hold.
-pub(in crate::item) fn size_limit(candidate: &Candidate) -> u64 {
+fn size_limit(candidate: &Candidate) -> u64 {
     match candidate.path.extension().and_then(OsStr::to_str) {
         Some("yaml" | "yml" | "json") => MAX_DOCUMENT,
         _ => MAX_TEXT,

@@ -62,6 +62,8 @@ pub(in crate::item) struct Candidate {
     pub(in crate::item) in_lib: bool,
     /// The folders between that of the kind and the item, joined by `/`.
     pub(in crate::item) category: String,
+    /// Whether it was seen to be a regular file when it was listed, and no link to one.
+    pub(in crate::item) is_regular: bool,
     /// Which of the listed folders it was found in.
     pub(in crate::item) listed_in: usize,
 }
@@ -123,7 +125,16 @@ const MANIFESTS: [&str; 3] = ["tool.yaml", "tool.yml", "tool.json"];
 
 /// The manifest of a folder tool.
 pub(super) fn folder_manifest(folder: &Path) -> Option<PathBuf> {
-    MANIFESTS.iter().map(|name| folder.join(name)).find(|path| path.is_file())
+    find_manifest(folder).map(|(path, _)| path)
+}
+
+/// The manifest of a folder tool, and whether it is a link to one.
+fn find_manifest(folder: &Path) -> Option<(PathBuf, bool)> {
+    MANIFESTS.iter().map(|name| folder.join(name)).find_map(|path| {
+        let found = path.symlink_metadata().ok()?;
+        let is_link = found.is_symlink();
+        (found.is_file() || is_link && path.is_file()).then_some((path, is_link))
+    })
 }
 
 struct Walk<'a> {
@@ -176,7 +187,7 @@ impl Walk<'_> {
             if is_folder {
                 self.subfolder(kind, root, &path, category, &name, (depth, listed_in));
             } else {
-                self.file(kind, root, path, category, &name, listed_in);
+                self.file(kind, root, path, category, &name, (file_type, listed_in));
             }
         }
     }
@@ -195,32 +206,50 @@ impl Walk<'_> {
             return;
         }
         if kind == ItemKind::Tool
-            && let Some(manifest) = folder_manifest(path)
+            && let Some((manifest, is_link)) = find_manifest(path)
         {
-            if manifest.is_symlink() {
+            if is_link {
                 self.listing.has_links = true;
                 if !self.stays_inside(&manifest) {
                     return;
                 }
             }
             // Of several manifests the first counts: a better one may come to be, or has just done so.
-            let manifest = if manifest.ends_with(MANIFESTS[0]) {
-                manifest
+            let (manifest, is_link) = if manifest.ends_with(MANIFESTS[0]) {
+                (manifest, is_link)
             } else {
                 self.listing.folders.push((path.to_path_buf(), Sight::of(path, Links::Followed)));
-                folder_manifest(path).unwrap_or(manifest)
+                find_manifest(path).unwrap_or((manifest, is_link))
             };
             let in_lib = category.split('/').any(|part| part == "lib");
             let folder = Some(path.to_path_buf());
             let category = category.to_owned();
-            self.listing.found.push(Candidate { kind, root, path: manifest, folder, in_lib, category, listed_in });
+            let is_regular = !is_link;
+            self.listing.found.push(Candidate {
+                kind,
+                root,
+                path: manifest,
+                folder,
+                in_lib,
+                category,
+                is_regular,
+                listed_in,
+            });
             return;
         }
         let category = if category.is_empty() { name.to_owned() } else { format!("{category}/{name}") };
         self.folder(kind, root, path, &category, depth + 1);
     }
 
-    fn file(&mut self, kind: ItemKind, root: Root, path: PathBuf, category: &str, name: &str, listed_in: usize) {
+    fn file(
+        &mut self,
+        kind: ItemKind,
+        root: Root,
+        path: PathBuf,
+        category: &str,
+        name: &str,
+        (file_type, listed_in): (fs::FileType, usize),
+    ) {
         let is_markdown = Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
         let wanted = match kind {
             ItemKind::Tool => !is_markdown && !is_companion(Path::new(name)),
@@ -229,7 +258,17 @@ impl Walk<'_> {
         if wanted {
             let in_lib = category.split('/').any(|part| part == "lib");
             let category = category.to_owned();
-            self.listing.found.push(Candidate { kind, root, path, folder: None, in_lib, category, listed_in });
+            let is_regular = file_type.is_file();
+            self.listing.found.push(Candidate {
+                kind,
+                root,
+                path,
+                folder: None,
+                in_lib,
+                category,
+                is_regular,
+                listed_in,
+            });
         }
     }
 

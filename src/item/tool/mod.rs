@@ -34,7 +34,7 @@ use super::id::ItemId;
 
 pub(crate) use canonical::KEYS;
 pub use origin::Origin;
-pub use reading::{Reading, Root, Surroundings, may_be_tool, read};
+pub use reading::{Reading, Root, Surroundings, is_tool_by_name, may_be_tool, read};
 
 /// A tool, whatever it was written as.
 #[derive(Clone, Debug, PartialEq, Serialize)]

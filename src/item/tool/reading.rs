@@ -67,11 +67,15 @@ const FOREIGN: [&str; 8] = [
 
 /// Whether a file is worth reading as a tool: a document, a script by its ending, or by its first bytes.
 pub fn may_be_tool(path: &Path, extractors: &[Extractor]) -> bool {
+    is_tool_by_name(path, extractors) || has_shebang(path)
+}
+
+/// Whether the ending of a file is that of a tool; nothing is opened.
+pub fn is_tool_by_name(path: &Path, extractors: &[Extractor]) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
     matches!(ending.as_str(), "yaml" | "yml" | "json")
         || embedded::SCRIPTS.contains(&ending.as_str())
         || extractors.iter().any(|extractor| extractor.names(&ending))
-        || has_shebang(path)
 }
 
 fn has_shebang(path: &Path) -> bool {

@@ -136,6 +136,31 @@ fn duplicate_keys_name_both_places_and_reading_goes_on() {
 }
 
 #[test]
+fn duplicate_keys_are_found_among_few_and_among_many() {
+    for count in [1, FEW_KEYS - 1, FEW_KEYS, FEW_KEYS + 1, FEW_KEYS * 3] {
+        let mut text = String::new();
+        for number in 0..count {
+            writeln!(text, "key{number}: {number}").unwrap();
+        }
+        let all = text.clone();
+        for number in 0..count {
+            writeln!(text, "key{number}: again").unwrap();
+        }
+        writeln!(text, "last: 1\nlast: 2").unwrap();
+        let (value, complaints) = read(&text);
+        let (mut expected, none) = read(&all);
+        expected.as_mut().and_then(Value::as_object_mut).unwrap().insert("last".to_owned(), json!(1));
+        assert_eq!((value, none.len()), (expected, 0), "{count}");
+        let lines: Vec<u32> = complaints.iter().map(|(_, line, ..)| *line).collect();
+        let (from, to) = (u32::try_from(count).unwrap() + 1, u32::try_from(count * 2).unwrap());
+        assert_eq!(lines, (from..=to).chain([to + 2]).collect::<Vec<_>>(), "{count}");
+        let first = |at: usize| complaints.get(at).map(|(.., message)| message.clone()).unwrap();
+        assert!(first(0).ends_with("first at line 1, column 1"), "{}", first(0));
+        assert!(first(count - 1).ends_with(&format!("first at line {count}, column 1")), "{}", first(count - 1));
+    }
+}
+
+#[test]
 fn tags_are_refused_and_reading_goes_on() {
     let text = "a: !!python/object:os.system x\nb: !!str 1\nc: !local [1]\nd: ! {}\n";
     let tag =

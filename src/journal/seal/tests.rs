@@ -29,6 +29,19 @@ fn every_event_comes_back_whole() {
 }
 
 #[test]
+fn a_loop_is_written_and_hidden_as_any_other_event() {
+    let elements = vec![json!("swordfish"), json!({"b": [1, null], "a": "ü"}), json!(1.5)];
+    let event = Event::LoopStarted { name: "each".to_owned(), elements };
+    let salt = salt();
+    let (shown, kept) = seal_loop(&event, &salt).unwrap();
+    let (public, private) = seal(&event, &salt).unwrap().unwrap();
+    assert_eq!(serde_json::to_string(&shown).unwrap(), serde_json::to_string(&public).unwrap());
+    assert_eq!(serde_json::to_string(&kept).unwrap(), serde_json::to_string(&private).unwrap());
+    let empty = Event::LoopStarted { name: "each".to_owned(), elements: Vec::new() };
+    assert!(seal_loop(&empty, &salt).is_none() && seal(&empty, &salt).unwrap().is_none());
+}
+
+#[test]
 fn every_event_can_be_read_without_its_private_part() {
     for event in every_sample() {
         let Some((public, _)) = seal(&event, &salt()).unwrap() else { continue };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::tool::PATIENCE;
 use crate::audit::history::StepRecord;
 use crate::checkpoint::delta::stat;
 use crate::context::Context;
@@ -62,7 +63,7 @@ pub(super) fn take_up(
 ) -> Result<Stage, Failure> {
     let mut tale = Tale::new(work);
     let mut observe = |event: &Event| tale.event(event);
-    let run = Run::resume(ctx, id, Worker::Driver, None, std::time::Duration::ZERO, &mut observe)?;
+    let run = Run::resume(ctx, id, Worker::Driver, None, PATIENCE, &mut observe)?;
     if asked.is_some() && run.waiting().map(|waiting| waiting.step) != asked {
         let summary = run.pause()?;
         return stage_of(ctx, summary.run_id);

@@ -1,13 +1,127 @@
-//! Calling a tool.
+//! Calling a tool: the same plan, step and result as `piton tool run`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use serde_json::json;
+
+use crate::checkpoint::secret::redacted;
+use crate::context::Context;
+use crate::error::Error;
+use crate::exec::call::Progress;
+use crate::exec::supervisor::Supervisor;
+use crate::item::directive::CheckpointMode;
+use crate::item::finding::Strength;
+use crate::item::store::ItemStore;
+use crate::item::wording::shown;
+use crate::journal::event::Event;
+use crate::mcp::answer::Answer;
 use crate::mcp::arguments::Arguments;
-use crate::mcp::call::{Caller, Reply};
-use crate::mcp::desk::Desk;
+use crate::mcp::call::{Answered, Caller, Reply, Work};
+use crate::mcp::desk::{Desk, lock};
 use crate::mcp::failure::Failure;
+use crate::policy::Authority;
+use crate::run::error::RunError;
+use crate::run::tool::{self, Called, ToolCommand, ToolPlan, ToolRequest, ToolResult, ToolStatus};
 
-/// Not there yet.
-pub(super) async fn run(_desk: &Arc<Desk>, _arguments: Arguments, _caller: &Caller) -> Result<Reply, Failure> {
-    Err(Failure::argument("this action is not there yet"))
+/// How long a call waits for a run of another process: an agent does not notice, a person is soon told.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Calls a tool.
+pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+    let desk = Arc::clone(desk);
+    caller.work(move |work| call(&desk, &arguments, &work)).await.map(Reply::Done)
+}
+
+fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
+    let id = arguments.required("item_id")?.to_owned();
+    let of_tool = |failure: Failure| failure.with("tool_id", id.as_str()).with("action", "run").with("status", "error");
+    let (project, mut ctx) = desk.project(arguments.text("project_path")?).map_err(of_tool)?;
+    ctx.stop = work.stop.clone();
+    let mode = mode(arguments)?;
+    let (id, command) = split(&id);
+    let request = ToolRequest {
+        id: id.to_owned(),
+        command: command.map(str::to_owned),
+        parameters: arguments.object("parameters")?,
+        ..ToolRequest::default()
+    };
+    if arguments.flag("dry_run")? {
+        let plan = plan(desk, &ctx, &request).map_err(|err| of_tool(err.into()))?;
+        return Answer::result(
+            &json!({"tool_id": plan.invocation.id(), "action": "run", "status": "planned", "dry_run": true, "plan": plan}),
+        );
+    }
+    let command = ToolCommand {
+        command: ["mcp", "execute", "tool"].iter().copied().chain([id]).map(redacted).collect(),
+        mode,
+        lock_timeout: PATIENCE,
+        ..ToolCommand::default()
+    };
+    // Calls of one project take turns; what only reads does not wait.
+    let _turn = lock(&project.turn);
+    project.remember();
+    match perform(desk, &ctx, &request, &command, work) {
+        Ok(result) if result.status == ToolStatus::Success => Answer::result(&result),
+        Ok(result) => Answer::error(&result),
+        Err(err) => Answer::error(&Error::from(err).as_tool_result(id)),
+    }
+}
+
+fn plan(desk: &Desk, ctx: &Context, request: &ToolRequest) -> Result<ToolPlan, RunError> {
+    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+    let authority = tool::authority_of(&store, desk.directive(), Authority::Agent)?;
+    tool::plan(ctx, &store, request, &authority)
+}
+
+fn perform(
+    desk: &Desk,
+    ctx: &Context,
+    request: &ToolRequest,
+    command: &ToolCommand,
+    work: &Work,
+) -> Result<ToolResult, RunError> {
+    // It takes as long to start as the plan takes: both happen at once.
+    let supervisor = Supervisor::start(&ctx.program);
+    let plan = plan(desk, ctx, request)?;
+    let mut observer = |event: &Event| {
+        if let Event::StepStarted { name, .. } = event {
+            work.tell(format!("{name} runs"));
+        }
+    };
+    let mut listener = |progress: Progress<'_>| {
+        if let Progress::Preparing(text) = progress {
+            work.tell(text);
+        }
+    };
+    let supervisor = supervisor?;
+    match tool::perform(ctx, &plan, command, supervisor, &mut observer, &mut |_| {}, &mut listener)? {
+        Called::Ended { result, .. } => Ok(*result),
+        Called::CutOff { error, .. } => Err(error),
+    }
+}
+
+/// When changes are checkpointed. An agent cannot do without checkpoints.
+pub(super) fn mode(arguments: &Arguments) -> Result<Option<CheckpointMode>, Failure> {
+    match arguments.text("checkpoint")? {
+        None => Ok(None),
+        Some("auto") => Ok(Some(CheckpointMode::Auto)),
+        Some("explicit") => Ok(Some(CheckpointMode::Explicit)),
+        Some("disabled") => Err(Failure::new(
+            "Permission denied",
+            "POLICY_LOOSENED",
+            "only the settings of the project can turn checkpoints off",
+        )
+        .with_suggestion("use `auto` or `explicit`")),
+        Some(other) => Err(Failure::argument(format!("there is no checkpoint mode `{}`", shown(other)))
+            .with_suggestion("`checkpoint` is `auto` or `explicit`")),
+    }
+}
+
+/// A tool and, behind a colon, the command of one that has several.
+fn split(id: &str) -> (&str, Option<&str>) {
+    match id.split_once(':') {
+        Some((tool, command)) => (tool, Some(command)),
+        None => (id, None),
+    }
 }

@@ -91,6 +91,9 @@ pub(in crate::run) struct Frame {
 #[derive(Debug)]
 pub(in crate::run) struct Loop {
     pub(in crate::run) elements: Vec<Value>,
+    /// How many elements have had their turn.
+    done: usize,
+    /// What the step returned for each of them; nothing where nothing refers to it.
     results: Vec<Value>,
 }
 
@@ -316,13 +319,13 @@ impl Frame {
     pub(in crate::run) fn element(&self) -> Option<(&str, &Value)> {
         let looped = self.looped.as_ref()?;
         let name = self.step().and_then(|step| step.element.as_deref()).unwrap_or("item");
-        Some((name, looped.elements.get(looped.results.len())?))
+        Some((name, looped.elements.get(looped.done)?))
     }
 
     /// The full name of the step whose turn it is, e.g. `release/build[2]`.
     pub(in crate::run) fn position(&self) -> String {
         let step = self.step().map(|step| step.name.as_str()).unwrap_or_default();
-        let element = self.looped.as_ref().map(|looped| format!("[{}]", looped.results.len())).unwrap_or_default();
+        let element = self.looped.as_ref().map(|looped| format!("[{}]", looped.done)).unwrap_or_default();
         self.below(&format!("{step}{element}"))
     }
 
@@ -334,7 +337,7 @@ impl Frame {
     fn begin_loop(&mut self, elements: Vec<Value>) {
         let is_empty = elements.is_empty();
         self.just_done = None;
-        self.looped = Some(Loop { elements, results: Vec::new() });
+        self.looped = Some(Loop { elements, done: 0, results: Vec::new() });
         if is_empty {
             self.end_loop();
         }
@@ -357,13 +360,15 @@ impl Frame {
         self.hooked = false;
         self.just_done = None;
         let is_referred = self.step().is_some_and(|step| self.referred.contains(&step.name));
-        let result = if is_referred { result } else { Value::Null };
         let Some(looped) = &mut self.looped else {
-            self.keep(result);
+            self.keep(if is_referred { result } else { Value::Null });
             return;
         };
-        looped.results.push(result);
-        if looped.results.len() >= looped.elements.len() {
+        looped.done += 1;
+        if is_referred {
+            looped.results.push(result);
+        }
+        if looped.done >= looped.elements.len() {
             self.end_loop();
         }
     }

@@ -111,9 +111,13 @@ pub fn plan(
     })
 }
 
-/// On whose authority a call from the terminal is made: that of a directive, or of the person.
-pub fn authority_of<'s>(store: &'s ItemStore, directive: Option<&str>) -> Result<Authority<'s>, RunError> {
-    let Some(id) = directive else { return Ok(Authority::Person) };
+/// On whose authority a call by itself is made: that of a directive, or of whoever makes it.
+pub fn authority_of<'s>(
+    store: &'s ItemStore,
+    directive: Option<&str>,
+    otherwise: Authority<'s>,
+) -> Result<Authority<'s>, RunError> {
+    let Some(id) = directive else { return Ok(otherwise) };
     let found = find_directive(store, id)?;
     Ok(Authority::Directives(vec![Caller { name: found.name.as_str(), grants: &found.permissions }]))
 }

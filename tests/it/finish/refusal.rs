@@ -143,6 +143,8 @@ fn a_run_that_waits_is_refused_with_the_way_on() {
         directive: Some("work".to_owned()),
         status: RunStatus::Waiting,
         steps: Vec::new(),
+        steps_omitted: 0,
+        step_totals: None,
         outputs: serde_json::Map::new(),
         uncommitted: Vec::new(),
         error: None,

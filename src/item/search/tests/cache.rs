@@ -274,6 +274,101 @@ fn rules_links_stamps_and_settings_beside_a_script_are_noticed() {
     step(&|| world.write("project/.ai/scripts/old.py", "print(1)\n"));
 }
 
+/// A tool in JSON and a stamp for it.
+fn stamped(id: &str, hash: impl FnOnce(&str) -> String) -> (String, String) {
+    let manifest = serde_json::json!({
+        "tool_id": id, "tool_type": "cli", "version": "1.0.0", "executor": "subprocess",
+        "config": {"command": "true"}, "description": "stamped"})
+    .to_string();
+    let stamp = format!("kiwi-mcp:validated:2020-02-02T00:00:00Z:{}\n", hash(&manifest));
+    (manifest, stamp)
+}
+
+fn sha256(text: &str) -> String {
+    crate::item::signature::hex(&<sha2::Sha256 as sha2::Digest>::digest(text))
+}
+
+#[test]
+fn a_stamp_that_comes_to_be_beside_a_file_is_noticed() {
+    let world = World::new();
+    let (manifest, stamp) = stamped("alpha", sha256);
+    world.write("project/.ai/tools/a.json", &manifest);
+    let (beside, folder) = ("project/.ai/tools/a.json.sig", world.path("project/.ai/tools"));
+    let mut index = world.kept();
+    index.refresh_at(LATER);
+    let date = |index: &Index| index.search(&query("alpha")).results[0].date.unwrap().to_string();
+    let unstamped = date(&index);
+    let mut step = |change: &dyn Fn(), is_stamped: bool| {
+        assert_eq!(index.refresh_at(LATER), Freshness::Unchanged);
+        tick();
+        change();
+        assert_eq!(index.refresh_at(LATER), Freshness::Renewed);
+        world.assert_right(&index);
+        assert_eq!(date(&index) == "2020-02-02T00:00:00Z", is_stamped);
+    };
+    step(&|| world.write(beside, &stamp), true);
+    step(&|| world.write(beside, &stamp.replace("2020", "2021").replace(':', ";")), false);
+    step(&|| fs::remove_file(world.path(beside)).unwrap(), false);
+    // By a name of its own first, and with the folder's old time.
+    let before = fs::metadata(&folder).unwrap().modified().unwrap();
+    let rename = || {
+        world.write("project/.ai/draft", &stamp);
+        fs::rename(world.path("project/.ai/draft"), world.path(beside)).unwrap();
+        fs::File::open(&folder).unwrap().set_modified(before).unwrap();
+    };
+    step(&rename, true);
+    step(&|| fs::remove_file(world.path(beside)).unwrap(), false);
+    assert_eq!(date(&index), unstamped);
+}
+
+#[test]
+fn a_stamp_in_the_folder_of_a_tool_is_noticed_though_the_folder_above_is_unchanged() {
+    let world = World::new();
+    let folder = world.path("project/.ai/tools/a");
+    let (manifest, _) = stamped("alpha", sha256);
+    world.write("project/.ai/tools/a/tool.json", &manifest);
+    let hash = crate::item::signature::folder_hash(&folder, &folder.join("tool.json"), &manifest).unwrap();
+    let mut index = world.kept();
+    index.refresh_at(LATER);
+    assert_eq!(index.refresh_at(LATER), Freshness::Unchanged);
+    tick();
+    world.write("project/.ai/tools/a/tool.json.sig", &stamped("alpha", |_| hash).1);
+    assert_eq!(index.refresh_at(LATER), Freshness::Renewed);
+    world.assert_right(&index);
+}
+
+#[test]
+fn a_link_to_a_stamp_that_is_not_there_is_followed_when_it_comes_to_be() {
+    let world = World::new();
+    let (manifest, stamp) = stamped("alpha", sha256);
+    world.write("project/.ai/tools/a.json", &manifest);
+    symlink("../../later.sig", world.path("project/.ai/tools/a.json.sig")).unwrap();
+    let mut index = world.kept();
+    index.refresh_at(LATER);
+    world.assert_right(&index);
+    tick();
+    world.write("project/later.sig", &stamp);
+    assert_eq!(index.refresh_at(LATER), Freshness::Renewed);
+    world.assert_right(&index);
+}
+
+#[test]
+fn a_file_without_an_ending_is_noticed_when_it_becomes_a_script() {
+    let world = World::new();
+    let script = "#!/usr/bin/env python3\n\"\"\"\ntool_id: alpha\ntool_type: script\nversion: 1.0.0\nexecutor: python_runtime\n\"\"\"\n";
+    world.write("project/.ai/tools/alpha", &script.replace("#!", "##"));
+    let mut index = world.kept();
+    index.refresh_at(LATER);
+    assert_eq!(index.search(&query("alpha")).total, 0);
+    for (text, total) in [(script.to_owned(), 1), (script.replace("#!", "##"), 0)] {
+        tick();
+        world.write("project/.ai/tools/alpha", &text);
+        assert_eq!(index.refresh_at(LATER), Freshness::Renewed);
+        world.assert_right(&index);
+        assert_eq!(index.search(&query("alpha")).total, total);
+    }
+}
+
 #[test]
 fn the_stamp_of_a_folder_depends_on_every_file_in_it() {
     let world = World::new();

@@ -311,13 +311,11 @@ fn everything(text: &str) -> Query {
 
 /// An item that has no word of any query.
 fn stranger(number: usize) -> Document {
-    let word = |at: usize| (format!("{}{number}", ["ŋŋ", "ĸĸ", "ŧŧ"][at]), 8_900 - u16::try_from(at).unwrap() * 2_000);
-    Document {
-        name: format!("stranger_{number}"),
-        path: format!("stranger/{number}"),
-        terms: (0..3).map(word).collect(),
-        ..COMPANY[0].clone()
+    let mut terms = crate::item::search::terms::Terms::default();
+    for (letters, strength) in [("ĸĸ", 6_900), ("ŋŋ", 8_900), ("ŧŧ", 4_900)] {
+        terms.push(&format!("{letters}{number}"), strength);
     }
+    Document { name: format!("stranger_{number}"), path: format!("stranger/{number}"), terms, ..COMPANY[0].clone() }
 }
 
 proptest! {

@@ -45,8 +45,17 @@ fn ended(step: u32, status: StepStatus) -> Event {
 
 fn waits(run: RunId) -> Event {
     let (directive, steps, outputs, uncommitted) = (None, Vec::new(), Map::new(), Vec::new());
-    let status = RunStatus::Waiting;
-    Event::RunFinished(RunSummary { run_id: run, directive, status, steps, outputs, uncommitted, error: None })
+    Event::RunFinished(RunSummary {
+        run_id: run,
+        directive,
+        status: RunStatus::Waiting,
+        steps,
+        steps_omitted: 0,
+        step_totals: None,
+        outputs,
+        uncommitted,
+        error: None,
+    })
 }
 
 fn resolved(then: Resolution) -> Event {

@@ -1,0 +1,186 @@
+//! Who may connect, from where, and with what.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use sha2::{Digest, Sha256};
+
+/// The shortest token.
+const MIN_TOKEN: usize = 16;
+
+/// How to serve over HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// Where to listen. Port 0 takes any that is free.
+    pub address: SocketAddr,
+    /// How far away clients may be.
+    pub reach: Reach,
+    /// What clients must show.
+    pub access: Access,
+    /// Names of this machine that requests may be addressed to, besides `localhost` and its addresses.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of web pages that may send requests, besides the server's own, e.g. `https://app.example:443`.
+    pub allowed_origins: Vec<String>,
+}
+
+/// How far away clients may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Only on this machine.
+    Loopback,
+    /// Anywhere: what is sent is not encrypted.
+    Anywhere,
+}
+
+/// What clients must show.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// A bearer token.
+    Token(Token),
+    /// Nothing. Only on this machine, and only for tests of the protocol.
+    Open,
+}
+
+/// A secret that clients show. Never shown itself.
+#[derive(Clone)]
+pub struct Token {
+    digest: [u8; 32],
+}
+
+/// Why the server cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// Other machines could connect, and nobody said that they may.
+    #[error("`{address}` can be reached by other machines")]
+    NotLoopback {
+        /// Where the server was to listen.
+        address: SocketAddr,
+    },
+    /// Other machines could connect without a token.
+    #[error("`{address}` can be reached by other machines, and no token is required")]
+    Open {
+        /// Where the server was to listen.
+        address: SocketAddr,
+    },
+    /// The token is too easy to guess or cannot be sent.
+    #[error("the token is not usable: at least {MIN_TOKEN} visible ASCII characters are needed")]
+    Token,
+    /// The address cannot be listened on.
+    #[error("cannot listen on `{address}`: {source}")]
+    Bind {
+        /// Where the server was to listen.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Signals cannot be heard.
+    #[error("cannot listen for signals: {0}")]
+    Signals(io::Error),
+}
+
+impl HttpError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotLoopback { .. } => "MCP_NOT_LOOPBACK",
+            Self::Open { .. } => "MCP_OPEN",
+            Self::Token => "MCP_TOKEN_UNUSABLE",
+            Self::Bind { .. } => "MCP_BIND",
+            Self::Signals(_) => "MCP_SIGNALS",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotLoopback { .. } => Some("listen on `127.0.0.1`, or say that other machines may connect".into()),
+            Self::Open { .. } => Some("require a token, or listen on `127.0.0.1`".into()),
+            Self::Token => Some("make one with `openssl rand -hex 32`".into()),
+            Self::Bind { .. } => Some("another program may listen there; port 0 takes any that is free".into()),
+            Self::Signals(_) => None,
+        }
+    }
+}
+
+impl HttpOptions {
+    /// Only this machine, with a token.
+    pub fn new(address: SocketAddr, token: Token) -> Self {
+        Self {
+            address,
+            reach: Reach::Loopback,
+            access: Access::Token(token),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+        }
+    }
+
+    /// Whether this is safe to serve.
+    pub(super) fn check(&self) -> Result<(), HttpError> {
+        let address = self.address;
+        if address.ip().is_loopback() {
+            return Ok(());
+        }
+        match (self.reach, &self.access) {
+            (Reach::Loopback, _) => Err(HttpError::NotLoopback { address }),
+            (Reach::Anywhere, Access::Open) => Err(HttpError::Open { address }),
+            (Reach::Anywhere, Access::Token(_)) => Ok(()),
+        }
+    }
+
+    /// The names that requests may be addressed to.
+    pub(super) fn hosts(&self, address: SocketAddr) -> Vec<String> {
+        let mut hosts: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
+        if !address.ip().is_unspecified() {
+            hosts.push(address.ip().to_string());
+        }
+        hosts.extend(self.allowed_hosts.iter().cloned());
+        hosts
+    }
+
+    /// The web pages that may send requests: those that the server itself could have sent, and what was allowed.
+    pub(super) fn origins(&self, address: SocketAddr) -> Vec<String> {
+        let port = address.port();
+        let own =
+            [format!("http://localhost:{port}"), format!("http://127.0.0.1:{port}"), format!("http://[::1]:{port}")];
+        own.into_iter().chain(self.allowed_origins.iter().cloned()).collect()
+    }
+}
+
+impl Access {
+    /// Whether the value of an `Authorization` header is good enough.
+    pub(super) fn admits(&self, authorization: Option<&[u8]>) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Token(token) => authorization.and_then(bearer).is_some_and(|shown| token.is(shown)),
+        }
+    }
+}
+
+impl Token {
+    /// Takes a secret as a token.
+    pub fn parse(secret: &str) -> Result<Self, HttpError> {
+        if secret.len() < MIN_TOKEN || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(HttpError::Token);
+        }
+        Ok(Self { digest: Sha256::digest(secret.as_bytes()).into() })
+    }
+
+    /// Whether this is what was shown. Takes the same time whatever it is: only digests are compared, and all of them.
+    fn is(&self, shown: &[u8]) -> bool {
+        let shown: [u8; 32] = Sha256::digest(shown).into();
+        self.digest.iter().zip(shown).fold(0, |differing, (own, other)| differing | (own ^ other)) == 0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// What follows `Bearer` in a header.
+fn bearer(header: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = header.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}

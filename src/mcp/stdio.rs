@@ -1,0 +1,78 @@
+//! Serving one client on standard input and output: a JSON-RPC message a line.
+//!
+//! rmcp's own transport leaves what it cannot read without an answer, so that a client waits for ever.
+//! [`Wire`] answers every line: garbage, batches, lines beyond [`MAX_LINE`], ids in use twice. It reads
+//! only as fast as the client reads answers. At the end of input, or when asked to stop, calls under way
+//! may finish for a while; then they are told, and get a last moment to clean up.
+
+mod ledger;
+mod lines;
+mod message;
+mod outbox;
+mod scan;
+mod wire;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::ServerHandler;
+use rmcp::service::{ServerInitializeError, serve_server_with_ct};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use super::shutdown;
+use super::stack::Stack;
+use wire::Wire;
+
+/// The longest line that is read. Any longer one is skipped, and answered with an error.
+pub const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// How long calls may go on when the client is gone, or the server is asked to stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Serves until the client is gone or a signal asks to stop; then ends what is under way.
+pub async fn serve<H: ServerHandler>(stack: Arc<Stack<H>>) -> io::Result<()> {
+    let stop = shutdown::signalled()?;
+    let (reader, writer) = rmcp::transport::stdio_pipes();
+    serve_on(stack, reader, writer, stop, GRACE).await
+}
+
+/// The same on any pair of streams, until `stop` is cancelled.
+async fn serve_on<H, R, W>(
+    stack: Arc<Stack<H>>,
+    reader: R,
+    writer: W,
+    stop: CancellationToken,
+    grace: Duration,
+) -> io::Result<()>
+where
+    H: ServerHandler,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    // Cancelled when the grace is over: every call under way is told.
+    let over = CancellationToken::new();
+    let wire = Wire::new(reader, writer, stop, over.clone(), grace);
+    let outcome = loop {
+        match serve_server_with_ct(Arc::clone(&stack), wire.attach(&stack), over.clone()).await {
+            Ok(running) => break running.waiting().await.map(|_| ()).map_err(io::Error::other),
+            // Whatever came before the handshake: it was answered or needs no answer, and the client may try again.
+            Err(ServerInitializeError::ExpectedInitializeRequest(_) | ServerInitializeError::InitializeFailed(_)) => {}
+            Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => break Ok(()),
+            Err(err) if wire.is_broken() => {
+                // The client is gone: no fault of ours.
+                drop(err);
+                break Ok(());
+            }
+            Err(err) => break Err(io::Error::other(err)),
+        }
+    };
+    stack.close();
+    over.cancel();
+    stack.drain(grace).await;
+    outcome
+}
+
+#[cfg(test)]
+pub(in crate::mcp) mod tests;

@@ -1,0 +1,84 @@
+//! Reading lines of bounded length.
+//!
+//! A read may be given up at any time and taken up later: whatever was read is kept here.
+
+use std::io;
+
+use rmcp::model::RequestId;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+use super::scan::Scan;
+
+/// What is kept of the buffer for a line after a long one.
+const KEPT: usize = 1024 * 1024;
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// A line, which [`Lines::text`] holds.
+    Line,
+    /// A line beyond the limit. It was skipped; this is the id of its request, where one was seen.
+    TooLong(Option<RequestId>),
+    /// The end of the input.
+    End,
+}
+
+/// Lines from a stream.
+#[derive(Debug)]
+pub(super) struct Lines<R> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+    limit: usize,
+    /// Looks through a line that is too long, until its end.
+    skipped: Option<Scan>,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(super) fn new(reader: R, limit: usize) -> Self {
+        Self { reader: BufReader::with_capacity(32 * 1024, reader), line: Vec::new(), limit, skipped: None }
+    }
+
+    /// The line that was read last, without its end.
+    pub(super) fn text(&self) -> &[u8] {
+        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        line.strip_suffix(b"\r").unwrap_or(line)
+    }
+
+    /// Forgets the line that was read last.
+    pub(super) fn clear(&mut self) {
+        self.line.clear();
+        self.line.shrink_to(KEPT);
+    }
+
+    /// Reads on to the end of a line. The line before must have been cleared.
+    pub(super) async fn next(&mut self) -> io::Result<Read> {
+        loop {
+            let available = self.reader.fill_buf().await?;
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(available.len(), |end| end + 1);
+            let chunk = available.get(..taken).unwrap_or_default();
+            let is_whole = end.is_some() || chunk.is_empty();
+            if let Some(scan) = &mut self.skipped {
+                scan.read(chunk);
+            } else if self.line.len() + chunk.len() > self.limit {
+                let mut scan = Scan::default();
+                scan.read(&self.line);
+                scan.read(chunk);
+                self.skipped = Some(scan);
+                self.clear();
+            } else {
+                self.line.extend_from_slice(chunk);
+            }
+            self.reader.consume(taken);
+            if !is_whole {
+                continue;
+            }
+            return Ok(match self.skipped.take() {
+                Some(scan) => Read::TooLong(scan.id()),
+                // The last line may lack its end.
+                None if taken == 0 && self.line.is_empty() => Read::End,
+                None => Read::Line,
+            });
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A line as a message, or as what is wrong with it.
+
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId};
+use serde_json::{Value, json};
+
+use super::scan::Scan;
+
+/// What is wrong with a line.
+#[derive(Debug, PartialEq)]
+pub(super) enum Wrong {
+    /// Nothing that anybody waits for an answer to.
+    Ignored,
+    /// Something to be answered.
+    Answered(Complaint),
+}
+
+/// An error for the client that no handler knows of.
+#[derive(Debug, PartialEq)]
+pub(super) struct Complaint {
+    code: ErrorCode,
+    message: String,
+    /// The id of the request, where it can be known.
+    id: Value,
+}
+
+impl Complaint {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>, id: Option<&RequestId>) -> Self {
+        let id = id.and_then(|id| serde_json::to_value(id).ok()).unwrap_or(Value::Null);
+        Self { code, message: message.into(), id }
+    }
+
+    /// The line that says so.
+    pub(super) fn to_line(&self) -> Vec<u8> {
+        let error = json!({ "code": self.code, "message": self.message });
+        json!({ "jsonrpc": "2.0", "id": self.id, "error": error }).to_string().into_bytes()
+    }
+}
+
+/// Reads a line.
+pub(super) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, Wrong> {
+    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return Err(Wrong::Ignored);
+    }
+    // A message that was read is passed on as it is; looking for what is wrong may take its time.
+    serde_json::from_slice(line).map_err(|_| wrong(line))
+}
+
+fn wrong(line: &[u8]) -> Wrong {
+    let value = match serde_json::from_slice::<Value>(line) {
+        Ok(value) => value,
+        Err(err) if err.to_string().starts_with("recursion limit exceeded") => {
+            let mut scan = Scan::default();
+            scan.read(line);
+            let message = "the message is nested too deeply";
+            return Wrong::Answered(Complaint::new(ErrorCode::INVALID_REQUEST, message, scan.id().as_ref()));
+        }
+        Err(err) => {
+            let message = format!("the line is no JSON: {err}");
+            return Wrong::Answered(Complaint::new(ErrorCode::PARSE_ERROR, message, None));
+        }
+    };
+    let Value::Object(mut message) = value else {
+        let what = match value {
+            Value::Array(_) => "batches are not supported: send one message a line",
+            _ => "the line is no JSON-RPC message: an object is expected",
+        };
+        return Wrong::Answered(Complaint::new(ErrorCode::INVALID_REQUEST, what, None));
+    };
+    // A notification has no answer; and answering an error with an error could go on for ever.
+    let is_notification = message.contains_key("method") && !message.contains_key("id");
+    if is_notification || message.contains_key("error") {
+        return Wrong::Ignored;
+    }
+    let is_request = message.contains_key("method");
+    let id = message.remove("id").filter(|id| is_request && (id.is_string() || id.is_number())).unwrap_or(Value::Null);
+    let what = match message.get("jsonrpc").and_then(Value::as_str) {
+        Some("2.0") => "the line is no JSON-RPC request: `id` is a string or a whole number, `method` a string",
+        _ => "the line is no JSON-RPC 2.0 message: `jsonrpc` must be \"2.0\"",
+    };
+    Wrong::Answered(Complaint { code: ErrorCode::INVALID_REQUEST, message: what.to_owned(), id })
+}

@@ -1,0 +1,260 @@
+//! rmcp's transport over lines that answers for what it does not pass on.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, JsonRpcMessage, RequestId};
+use rmcp::service::{RoleServer, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Mutex as Turn, Notify};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::MAX_LINE;
+use super::ledger::{Ledger, MAX_OPEN, Refusal};
+use super::lines::{Lines, Read};
+use super::message::{self, Complaint, Wrong};
+use super::outbox::Outbox;
+use crate::item::wording;
+use crate::mcp::stack::Stack;
+
+/// How much may be unread by the client before nothing more is read from it.
+const MAX_UNREAD: usize = 4 * 1024 * 1024;
+
+/// The two streams of a client, and what is open between them.
+#[derive(Debug)]
+pub(super) struct Wire<R, W> {
+    line: Arc<Line<R, W>>,
+}
+
+#[derive(Debug)]
+struct Line<R, W> {
+    lines: Turn<Lines<R>>,
+    outbox: Outbox<W>,
+    ledger: Mutex<Ledger>,
+    /// Rung when something was answered or written.
+    moved: Notify,
+    /// Cancelled by whoever asks the server to stop.
+    stop: CancellationToken,
+    /// Cancelled here when calls under way have had their time.
+    over: CancellationToken,
+    grace: Duration,
+}
+
+/// A wire that rmcp serves. One at a time; it is made anew when a handshake fails.
+#[derive(Debug)]
+pub(super) struct Attached<R, W, H> {
+    line: Arc<Line<R, W>>,
+    stack: Arc<Stack<H>>,
+    /// Set when no more is read: when the calls under way have had their time.
+    deadline: Option<Instant>,
+}
+
+impl<R, W> Wire<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin,
+{
+    pub(super) fn new(reader: R, writer: W, stop: CancellationToken, over: CancellationToken, grace: Duration) -> Self {
+        let line = Line {
+            lines: Turn::new(Lines::new(reader, MAX_LINE)),
+            outbox: Outbox::new(writer),
+            ledger: Mutex::default(),
+            moved: Notify::new(),
+            stop,
+            over,
+            grace,
+        };
+        Self { line: Arc::new(line) }
+    }
+
+    pub(super) fn attach<H>(&self, stack: &Arc<Stack<H>>) -> Attached<R, W, H> {
+        Attached { line: Arc::clone(&self.line), stack: Arc::clone(stack), deadline: None }
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.line.outbox.is_broken()
+    }
+}
+
+impl<R, W> Line<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers by itself. The write is a task of its own: a read may be given up at any time, a write not.
+    fn complain(self: &Arc<Self>, complaint: &Complaint) {
+        self.outbox.put(&complaint.to_line());
+        let line = Arc::clone(self);
+        tokio::spawn(async move {
+            // A broken outbox is noticed by the reader.
+            let _ = line.outbox.flush().await;
+            line.moved.notify_waiters();
+        });
+    }
+
+    /// Waits until something holds, which can only change when something is answered or written.
+    async fn until(&self, condition: impl Fn(&Self) -> bool) {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            if condition(self) {
+                return;
+            }
+            moved.await;
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.outbox.is_broken() || (self.outbox.pending() < MAX_UNREAD && self.ledger().len() < MAX_OPEN)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.outbox.is_broken() || (self.outbox.pending() == 0 && self.ledger().len() == 0)
+    }
+
+    /// The next line: nothing when the input ends, the client is gone or the server is to stop.
+    async fn next(&self, lines: &mut Lines<R>) -> Read {
+        let read = async {
+            if !self.has_room() {
+                self.until(Self::has_room).await;
+            }
+            lines.next().await
+        };
+        tokio::select! {
+            biased;
+            read = read => read.unwrap_or(Read::End),
+            () = self.stop.cancelled() => Read::End,
+            () = self.until(|line| line.outbox.is_broken()) => Read::End,
+        }
+    }
+
+    /// A line as a message to pass on. Whatever is wrong with it is answered here.
+    fn admit(self: &Arc<Self>, text: &[u8]) -> Option<ClientJsonRpcMessage> {
+        let message = match message::read(text) {
+            Ok(message) => message,
+            Err(Wrong::Ignored) => return None,
+            Err(Wrong::Answered(complaint)) => {
+                self.complain(&complaint);
+                return None;
+            }
+        };
+        let refused = match &message {
+            JsonRpcMessage::Request(request) => {
+                let outcome = self.ledger().open(&request.id, text.len());
+                outcome.err().map(|refusal| refused(refusal, &request.id))
+            }
+            JsonRpcMessage::Notification(notification) => {
+                self.ledger().note(&notification.notification);
+                None
+            }
+            _ => None,
+        };
+        match refused {
+            Some(complaint) => {
+                self.complain(&complaint);
+                None
+            }
+            None => Some(message),
+        }
+    }
+}
+
+impl<R, W, H> Transport<RoleServer> for Attached<R, W, H>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+    H: Send + Sync + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let line = Arc::clone(&self.line);
+        let written = serde_json::to_vec(&item).map_err(io::Error::other);
+        let answered = match &item {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        // Into the queue before the ledger forgets it: nothing is settled while an answer is on its way.
+        if let Ok(bytes) = &written {
+            line.outbox.put(bytes);
+        }
+        if let Some(id) = answered {
+            line.ledger().close(id);
+        }
+        async move {
+            written?;
+            let outcome = line.outbox.flush().await;
+            line.moved.notify_waiters();
+            outcome
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let line = Arc::clone(&self.line);
+        let mut lines = line.lines.lock().await;
+        while self.deadline.is_none() {
+            match line.next(&mut lines).await {
+                Read::Line => {
+                    let message = line.admit(lines.text());
+                    lines.clear();
+                    if message.is_some() {
+                        return message;
+                    }
+                }
+                Read::TooLong(id) => line.complain(&Complaint::new(
+                    ErrorCode::INVALID_REQUEST,
+                    format!("the line is longer than {} MiB", MAX_LINE / 1024 / 1024),
+                    id.as_ref(),
+                )),
+                Read::End => {
+                    self.stack.close();
+                    self.deadline = Some(Instant::now() + line.grace);
+                }
+            }
+        }
+        let deadline = self.deadline.unwrap_or_else(Instant::now);
+        if tokio::time::timeout_at(deadline, line.until(Line::is_settled)).await.is_err() {
+            // Ends rmcp's loop as well, which sends what is answered in the next two seconds.
+            line.over.cancel();
+            std::future::pending::<()>().await;
+        }
+        None
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+fn refused(refusal: Refusal, id: &RequestId) -> Complaint {
+    let shown = wording::shown(&id.to_string());
+    match refusal {
+        // Without the id: an answer with it would be taken for the answer to the first.
+        Refusal::InUse => Complaint::new(
+            ErrorCode::INVALID_REQUEST,
+            format!("the request id `{shown}` belongs to a request that is not answered yet"),
+            None,
+        ),
+        Refusal::Cancelled => Complaint::new(
+            ErrorCode::INVALID_REQUEST,
+            format!("the request id `{shown}` belongs to a request that was cancelled; use a new one"),
+            Some(id),
+        ),
+        Refusal::Full => {
+            let message = "the server is busy: too many bytes of requests are open; try again when some have ended";
+            Complaint::new(ErrorCode(-32000), message, Some(id))
+        }
+    }
+}
