@@ -190,7 +190,7 @@ fn tell(ctx: &Context, run: RunId, action: &str) -> Result<Answer, Failure> {
     let answer = match is_waiting.then(|| led::stage_of(ctx, run)).transpose()? {
         Some(Stage::Told(answer)) => answer,
         Some(Stage::Question(question)) => question.waiting,
-        None => led::standing(ctx, &past.standing(run)?),
+        None => led::standing(ctx, &past.report(run)?),
     };
     Ok(with(answer, "action", action.into()))
 }
