@@ -180,9 +180,9 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
     }
     let (id, _) = find(arguments.run.as_deref(), ctx, ui)?;
     let past = past::load(ctx, ui)?;
-    let standing = past.standing(id)?;
+    let report = past.report(id)?;
     if ui.format() == Format::Json {
-        ui.json(&standing)?;
+        ui.json(&report)?;
         return Ok(ExitStatus::Success);
     }
     let Some(record) = past.history.run(id) else { return Ok(ExitStatus::Success) };

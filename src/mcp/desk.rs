@@ -136,9 +136,13 @@ impl Project {
             is_closed: AtomicBool::new(false),
         });
         let looking = Arc::clone(&project);
-        // What cannot be remembered now is tried again by whoever needs it.
-        thread::spawn(move || looking.with_baseline(|_| ()).is_ok());
+        thread::spawn(move || looking.remember());
         project
+    }
+
+    /// Waits until the files are remembered. Why they cannot be is told by what needs them.
+    pub(crate) fn remember(&self) {
+        let _ = self.with_baseline(|_| ());
     }
 
     /// Does something with the baseline, which is taken first where there is none yet; none without a repository.

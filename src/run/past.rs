@@ -40,7 +40,7 @@ pub struct Past {
 
 /// How far a run is.
 #[derive(Clone, Debug, Serialize)]
-pub struct Standing {
+pub struct Report {
     /// The run.
     pub run_id: RunId,
     /// The directive, as `id@version`.
@@ -48,14 +48,14 @@ pub struct Standing {
     /// How it ended, or that it waits; none when it was cut off.
     pub status: Option<RunStatus>,
     /// What it waits for.
-    pub waiting: Option<StandingWait>,
+    pub waiting: Option<ReportedWait>,
     /// Its steps so far.
-    pub steps: Vec<StandingStep>,
+    pub steps: Vec<ReportedStep>,
 }
 
 /// What a run waits for, with the way on.
 #[derive(Clone, Debug, Serialize)]
-pub struct StandingWait {
+pub struct ReportedWait {
     /// The number of the step.
     pub step: u32,
     /// Its name.
@@ -68,7 +68,7 @@ pub struct StandingWait {
 
 /// A step of a run, in few words.
 #[derive(Clone, Debug, Serialize)]
-pub struct StandingStep {
+pub struct ReportedStep {
     /// Its number.
     pub step: u32,
     /// Its name.
@@ -129,17 +129,17 @@ impl Past {
     }
 
     /// How far a run is.
-    pub fn standing(&self, run: RunId) -> Result<Standing, RunError> {
+    pub fn report(&self, run: RunId) -> Result<Report, RunError> {
         let record = self.history.run(run).ok_or(JournalError::NoRun(run))?;
-        let waiting = waiting_in(record).map(|waiting| StandingWait {
+        let waiting = waiting_in(record).map(|waiting| ReportedWait {
             next: way_on(&waiting),
             step: waiting.step,
             name: waiting.name,
             wait: waiting.wait,
         });
         let told =
-            |step: &StepRecord| StandingStep { step: step.id.step, name: step.name.clone(), status: step.status };
-        Ok(Standing {
+            |step: &StepRecord| ReportedStep { step: step.id.step, name: step.name.clone(), status: step.status };
+        Ok(Report {
             run_id: run,
             directive: record.directive.clone(),
             status: record.status(),

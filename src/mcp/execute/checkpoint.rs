@@ -1,10 +1,9 @@
 //! `git_checkpoint`: committing what steps have left on disk, and what an agent has changed itself.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 
 use super::directive::refuse_cancelled;
+use super::tool::PATIENCE;
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::secret::redacted;
 use crate::context::Context;
@@ -61,7 +60,7 @@ pub(super) fn run(
         name: "checkpoint".to_owned(),
         command: vec!["piton".to_owned(), "mcp".to_owned(), "git_checkpoint".to_owned()],
         mode: CheckpointMode::Auto,
-        lock_timeout: Duration::ZERO,
+        lock_timeout: PATIENCE,
         directive: None,
     };
     let mut tale = Tale::new(work);

@@ -1,13 +1,11 @@
 //! Beginning the run of a directive.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::checkpoint::{self, Effect};
 use super::led::{self, Stage};
+use super::tool::{PATIENCE, mode};
 use crate::checkpoint::secret::redacted;
-use crate::item::directive::CheckpointMode;
-use crate::item::wording::shown;
 use crate::mcp::answer::Answer;
 use crate::mcp::arguments::Arguments;
 use crate::mcp::call::{Caller, Reply, Work};
@@ -47,7 +45,7 @@ fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failu
         words: Vec::new(),
         mode: mode(arguments)?,
         options: RunOptions { ask: arguments.flag("ask")?, ..RunOptions::default() },
-        lock_timeout: Duration::ZERO,
+        lock_timeout: PATIENCE,
         run: None,
         worker: Worker::Driver,
     };
@@ -57,24 +55,11 @@ fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failu
     }
     let turn = lock(&project.turn);
     refuse_cancelled(work)?;
-    project.with_baseline(|_| ())?;
+    project.remember();
     prepared.notes().into_iter().for_each(|note| work.tell(note));
     let stage = led::begin(&ctx, &request, prepared, work);
     drop(turn);
     stage
-}
-
-/// An agent may ask for more checkpoints or fewer, and not for none.
-fn mode(arguments: &Arguments) -> Result<Option<CheckpointMode>, Failure> {
-    Ok(match arguments.text("checkpoint")? {
-        None => None,
-        Some("auto") => Some(CheckpointMode::Auto),
-        Some("explicit") => Some(CheckpointMode::Explicit),
-        Some(other) => {
-            return Err(Failure::argument(format!("`{}` is no way to make checkpoints here", shown(other)))
-                .with_suggestion("`checkpoint` is `auto` or `explicit`; only a person can switch checkpoints off"));
-        }
-    })
 }
 
 /// A call that was taken back while it waited for its turn does nothing.

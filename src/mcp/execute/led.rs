@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::tool::PATIENCE;
 use crate::audit::history::StepRecord;
 use crate::checkpoint::delta::stat;
 use crate::context::Context;
@@ -24,7 +25,7 @@ use crate::mcp::tale::Tale;
 use crate::run::directive::drive::Halt;
 use crate::run::directive::{DirectiveRequest, Input, Prepared, Run, Waiting, Worker};
 use crate::run::error::{RunError, way_on};
-use crate::run::past::{Past, Standing, waiting_in};
+use crate::run::past::{Past, Report, waiting_in};
 
 /// How many lines of a diff a question shows.
 const SHOWN_LINES: usize = 120;
@@ -62,7 +63,7 @@ pub(super) fn take_up(
 ) -> Result<Stage, Failure> {
     let mut tale = Tale::new(work);
     let mut observe = |event: &Event| tale.event(event);
-    let run = Run::resume(ctx, id, Worker::Driver, None, std::time::Duration::ZERO, &mut observe)?;
+    let run = Run::resume(ctx, id, Worker::Driver, None, PATIENCE, &mut observe)?;
     if asked.is_some() && run.waiting().map(|waiting| waiting.step) != asked {
         let summary = run.pause()?;
         return stage_of(ctx, summary.run_id);
@@ -100,7 +101,7 @@ pub(super) fn stage_of(ctx: &Context, run: RunId) -> Result<Stage, Failure> {
     match (waiting_in(record), &record.summary) {
         (Some(waiting), summary) => waits(ctx, &waiting, summary.as_ref()),
         (None, Some(summary)) if summary.status != RunStatus::Waiting => finished("run", summary).map(Stage::Told),
-        _ => Ok(Stage::Told(standing(ctx, &past.standing(run)?))),
+        _ => Ok(Stage::Told(standing(ctx, &past.report(run)?))),
     }
 }
 
@@ -231,19 +232,19 @@ fn next(ctx: &Context, run: RunId) -> Value {
 }
 
 /// How far a run is that waits for nobody, or is over.
-pub(super) fn standing(ctx: &Context, standing: &Standing) -> Answer {
-    let status = match standing.status {
+pub(super) fn standing(ctx: &Context, report: &Report) -> Answer {
+    let status = match report.status {
         Some(RunStatus::Succeeded) => "success",
         Some(RunStatus::Failed) => "error",
         Some(RunStatus::Denied) => "denied",
         Some(RunStatus::Cancelled) => "cancelled",
         Some(RunStatus::Waiting) | None => "waiting",
     };
-    let mut value = serde_json::to_value(standing).unwrap_or_default();
+    let mut value = serde_json::to_value(report).unwrap_or_default();
     if let Value::Object(value) = &mut value {
         value.insert("status".to_owned(), status.into());
         if status == "waiting" {
-            value.insert("next".to_owned(), next(ctx, standing.run_id));
+            value.insert("next".to_owned(), next(ctx, report.run_id));
         }
     }
     Answer { value, kind: AnswerKind::Result }

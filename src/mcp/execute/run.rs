@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::directive::refuse_cancelled;
 use super::led::{self, Stage};
+use super::tool::PATIENCE;
 use crate::context::Context;
 use crate::item::directive::CheckpointMode;
 use crate::journal::RunId;
@@ -91,12 +91,12 @@ pub(super) async fn undo(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller
             return Answer::result(&json!({"action": "undo", "status": "success", "step": step, "preview": preview}))
                 .map(as_dry);
         }
-        project.with_baseline(|_| ())?;
+        project.remember();
         let request = RunRequest {
             name: Direction::Undo.as_str().to_owned(),
             command: vec!["piton".to_owned(), "mcp".to_owned(), "undo".to_owned()],
             mode: CheckpointMode::Auto,
-            lock_timeout: Duration::ZERO,
+            lock_timeout: PATIENCE,
             directive: None,
         };
         let mut tale = Tale::new(&work);
@@ -117,7 +117,7 @@ fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Fai
     let is_said = ["result", "failed", "paths"].iter().any(|name| parameters.value(name).is_some());
     let turn = lock(&project.turn);
     refuse_cancelled(work)?;
-    project.with_baseline(|_| ())?;
+    project.remember();
     let past = Past::load(&ctx)?;
     let waiting = past.history.run(run).filter(|record| record.is_open()).and_then(waiting_in);
     let stage = match waiting.map(|waiting| waiting.wait) {
@@ -190,7 +190,7 @@ fn tell(ctx: &Context, run: RunId, action: &str) -> Result<Answer, Failure> {
     let answer = match is_waiting.then(|| led::stage_of(ctx, run)).transpose()? {
         Some(Stage::Told(answer)) => answer,
         Some(Stage::Question(question)) => question.waiting,
-        None => led::standing(ctx, &past.standing(run)?),
+        None => led::standing(ctx, &past.report(run)?),
     };
     Ok(with(answer, "action", action.into()))
 }
