@@ -28,6 +28,7 @@ mod help;
 mod init;
 mod item_steps;
 mod load;
+mod mcp_install;
 mod migrate;
 mod new;
 mod own_items;
