@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::config::SignatureRequirement;
+use crate::context::Context;
 use crate::exec::chain::{self, ChainError, ExecutorChain};
 use crate::exec::syntax::{self, Interpreters, Language, Script};
 use crate::item::code::Code;
@@ -36,6 +38,22 @@ pub struct Options {
     pub paths: Vec<PathBuf>,
 }
 
+impl Options {
+    /// How a project wants to be validated.
+    pub fn of(ctx: &Context) -> Self {
+        Self {
+            strength: if ctx.config.strict() { Strength::Strict } else { Strength::Lenient },
+            unsigned: match ctx.config.signature_requirement() {
+                SignatureRequirement::None => Unsigned::Warned,
+                SignatureRequirement::Integrity | SignatureRequirement::Author => Unsigned::Refused,
+            },
+            interpreters: Interpreters::find(ctx.search_path()),
+            settings: ctx.config.findings().to_vec(),
+            paths: Vec::new(),
+        }
+    }
+}
+
 /// What was found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -49,6 +67,14 @@ pub struct Report {
     /// Languages whose scripts were not, or not all, checked, and why.
     #[serde(skip)]
     pub unchecked: Vec<(Language, String)>,
+}
+
+impl Report {
+    /// Of findings alone.
+    pub fn of(findings: Vec<Finding>) -> Self {
+        let (valid, findings) = sorted(findings);
+        Self { valid, findings, items: Counts::default(), unchecked: Vec::new() }
+    }
 }
 
 /// How many items of each kind.
@@ -77,11 +103,54 @@ pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
         .chain(validate::schema::check_files(store.roots(), options.strength))
         .filter(|finding| wanted(&root.join(&finding.file)))
         .collect();
-    let (by_rule, scripts): (Vec<_>, Vec<_>) = items.par_iter().map(|item| judge(item, store, options)).unzip();
+    let (by_rule, scripts): (Vec<_>, Vec<_>) = items.par_iter().map(|item| judge(item, None, store, options)).unzip();
     findings.extend(by_rule.into_iter().flatten());
 
     let scripts: Vec<Script> = scripts.into_iter().flatten().collect();
-    let opinion = syntax::check(&scripts, &options.interpreters);
+    let unchecked = parse_scripts(&scripts, store, options, &mut findings);
+    let (valid, findings) = sorted(findings);
+    Report { valid, findings, items: count(&items, unusable), unchecked }
+}
+
+/// Validates one item as it would be with another text; `findings` are those of reading that. Nothing is said about
+/// its stamp.
+pub fn validate_text(
+    item: &Item,
+    text: &str,
+    mut findings: Vec<Finding>,
+    store: &ItemStore,
+    options: &Options,
+) -> Report {
+    let (by_rule, script) = judge(item, Some(text), store, options);
+    findings.extend(by_rule);
+    let scripts: Vec<Script> = script.into_iter().collect();
+    let unchecked = parse_scripts(&scripts, store, options, &mut findings);
+    let is_own = item.as_tool().is_some_and(starts_itself);
+    findings.retain(|finding| {
+        let is_missing = finding.code == Code::MissingEntrypoint && is_own;
+        !is_missing && !validate::STAMPS.contains(&finding.code)
+    });
+    let (valid, findings) = sorted(findings);
+    Report { valid, findings, items: count(&[item], std::iter::empty()), unchecked }
+}
+
+/// Findings by file and line, and whether no error is among them.
+fn sorted(mut findings: Vec<Finding>) -> (bool, Vec<Finding>) {
+    findings.sort_by(|a, b| {
+        (&a.file, a.line, a.column, a.code, &a.message).cmp(&(&b.file, b.line, b.column, b.code, &b.message))
+    });
+    findings.dedup();
+    (findings.iter().all(|finding| finding.severity == Severity::Warning), findings)
+}
+
+/// Lets interpreters look at scripts; says what they could not look at.
+fn parse_scripts(
+    scripts: &[Script],
+    store: &ItemStore,
+    options: &Options,
+    findings: &mut Vec<Finding>,
+) -> Vec<(Language, String)> {
+    let opinion = syntax::check(scripts, &options.interpreters);
     for problem in opinion.problems {
         let mut found = Findings::new(&store.roots().display(&problem.path), options.strength);
         found
@@ -89,13 +158,7 @@ pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
             .suggest("mend the script here, or just above");
         findings.extend(found.into_vec());
     }
-
-    findings.sort_by(|a, b| {
-        (&a.file, a.line, a.column, a.code, &a.message).cmp(&(&b.file, b.line, b.column, b.code, &b.message))
-    });
-    findings.dedup();
-    let valid = findings.iter().all(|finding| finding.severity == Severity::Warning);
-    Report { valid, findings, items: count(&items, unusable), unchecked: opinion.unchecked }
+    opinion.unchecked
 }
 
 /// What a path given by a person must be below to mean this item: its folder for a folder tool.
@@ -103,22 +166,23 @@ fn home(item: &Item) -> &Path {
     item.as_tool().and_then(|tool| tool.folder.as_deref()).unwrap_or(&item.file)
 }
 
-fn judge(item: &Item, store: &ItemStore, options: &Options) -> (Vec<Finding>, Vec<Script>) {
+/// The findings about an item, and its script; `text` is what its own file would hold.
+fn judge(item: &Item, text: Option<&str>, store: &ItemStore, options: &Options) -> (Vec<Finding>, Option<Script>) {
     let mut findings = Findings::new(&store.roots().display(&item.file), options.strength);
     validate::check(item, store, options.unsigned, &mut findings);
-    let mut scripts = Vec::new();
+    let mut found = None;
     if let Some(tool) = item.as_tool() {
         match chain::resolve(store, tool) {
             Ok(chain) => {
                 if let Err(err) = chain.check_kinds() {
                     broken_chain(tool, &err, &mut findings);
                 }
-                scripts.extend(script(tool, &chain));
+                found = script(tool, text, &chain);
             }
             Err(err) => broken_chain(tool, &err, &mut findings),
         }
     }
-    (findings.into_vec(), scripts)
+    (findings.into_vec(), found)
 }
 
 fn broken_chain(tool: &LoadedTool, err: &ChainError, findings: &mut Findings) {
@@ -129,8 +193,12 @@ fn broken_chain(tool: &LoadedTool, err: &ChainError, findings: &mut Findings) {
 }
 
 /// The script of a tool, for its interpreter to look at.
-fn script(tool: &LoadedTool, chain: &ExecutorChain<'_>) -> Option<Script> {
-    let path = validate::entrypoint(tool)?;
+fn script(tool: &LoadedTool, text: Option<&str>, chain: &ExecutorChain<'_>) -> Option<Script> {
+    let path = match text {
+        // It may not be there yet.
+        Some(_) if starts_itself(tool) => tool.file.clone(),
+        _ => validate::entrypoint(tool)?,
+    };
     let language = match chain.runtime().map(|item| item.id.as_str()) {
         Some("python_runtime") => Language::Python,
         Some("bash_runtime") => Language::Bash,
@@ -142,9 +210,19 @@ fn script(tool: &LoadedTool, chain: &ExecutorChain<'_>) -> Option<Script> {
             _ => return None,
         },
     };
+    if let Some(text) = text.filter(|_| path == tool.file) {
+        return Some(Script { path, text: text.to_owned(), language });
+    }
     let mut unread = Findings::new(&path, Strength::Lenient);
     let source = SourceFile::load(&path, MAX_TEXT, &mut unread)?;
     Some(Script { path, text: source.text, language })
+}
+
+/// Whether the file that describes a tool is also the one that it starts with.
+fn starts_itself(tool: &LoadedTool) -> bool {
+    let entrypoint = tool.manifest.config.get("entrypoint").and_then(serde_json::Value::as_str);
+    let folder = tool.folder.as_deref().or_else(|| tool.file.parent());
+    entrypoint.zip(folder).is_some_and(|(entrypoint, folder)| folder.join(entrypoint) == tool.file)
 }
 
 /// Counts what was looked at, files that hold no usable item included.

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan};
-use serde::Serialize;
 
 use super::past::{self, Past};
 use super::ui::{Format, Ui};
@@ -16,6 +15,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::journal::RunId;
+use crate::run::account::LoggedRun;
 use crate::run::error::RunError;
 
 /// Lists runs, newest first
@@ -70,15 +70,6 @@ enum StatusFilter {
 /// Steps of a run that are listed among those of others; more are listed when it is named.
 const MOST_STEPS: usize = 20;
 
-/// A run as `--format json` shows it: as it was recorded, and what became of it since.
-#[derive(Serialize)]
-struct LoggedRun<'a> {
-    #[serde(flatten)]
-    run: &'a RunRecord,
-    /// The numbers of its steps that were undone.
-    undone: Vec<u32>,
-}
-
 /// What runs have to be like.
 struct Filter<'a> {
     run: Option<RunId>,
@@ -98,12 +89,8 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
     let mut shown = 0;
     for run in past.history.runs.iter().filter(|run| filter.fits(run)).take(limit) {
         shown += 1;
-        let undone = |step: &&StepRecord| past.undone.contains(&step.id);
         match ui.format() {
-            Format::Json => {
-                let undone = run.steps.iter().filter(undone).map(|step| step.id.step).collect();
-                ui.json(&LoggedRun { run, undone })?;
-            }
+            Format::Json => ui.json(&LoggedRun::new(run, &past.undone))?,
             _ => show(ui, &past, run, &root, arguments.run.is_some())?,
         }
     }

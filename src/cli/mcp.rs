@@ -65,11 +65,11 @@ enum McpCommand {
 }
 
 impl McpArguments {
-    /// Whether it is about a project; what a user's own settings say is not.
+    /// Whether it is about the project here: neither a user's own settings are, nor other projects.
     pub(super) fn needs_project(&self) -> bool {
         match &self.command {
             Some(McpCommand::Install(install)) => install.needs_project(),
-            None => true,
+            None => self.roots.is_empty(),
         }
     }
 }

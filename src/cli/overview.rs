@@ -1,8 +1,5 @@
 //! A run as a whole: what it was given, its steps, what came of it.
 
-use serde::Serialize;
-use serde_json::{Map, Value};
-
 use super::past::{self, Past};
 use super::show::{fact, told_value};
 use super::ui::{Format, Ui};
@@ -10,28 +7,12 @@ use crate::audit::history::{RunRecord, SkippedStep, Source};
 use crate::checkpoint::path::listed;
 use crate::error::Error;
 use crate::journal::summary::RunStatus;
-use crate::run::tool::told_parameters;
-
-/// What is known about a run, as JSON.
-#[derive(Serialize)]
-struct ShownRun<'a> {
-    #[serde(flatten)]
-    run: &'a RunRecord,
-    /// What its directive was given, without secrets.
-    inputs: Map<String, Value>,
-    /// The numbers of its steps that were undone.
-    undone: Vec<u32>,
-}
+use crate::run::account::{ShownRun, told_inputs};
 
 /// Shows a run.
 pub(super) fn show(ui: &mut Ui, past: &Past, run: &RunRecord) -> Result<(), Error> {
-    let inputs = match run.source {
-        Source::Journal => told_parameters(&run.inputs),
-        Source::Log => run.inputs.clone(),
-    };
     if ui.format() == Format::Json {
-        let undone = run.steps.iter().filter(|step| past.undone.contains(&step.id)).map(|step| step.id.step).collect();
-        ui.json(&ShownRun { run, inputs, undone })?;
+        ui.json(&ShownRun::new(run, &past.undone))?;
         return Ok(());
     }
     fact(ui, "run", &run.id.to_string())?;
@@ -41,7 +22,7 @@ pub(super) fn show(ui: &mut Ui, past: &Past, run: &RunRecord) -> Result<(), Erro
         Source::Journal => fact(ui, "started as", &past::shell_words(&run.command))?,
         Source::Log => fact(ui, "known from", "its log: values are shown as hashes, command lines not at all")?,
     }
-    for (at, (name, value)) in inputs.iter().enumerate() {
+    for (at, (name, value)) in told_inputs(run).iter().enumerate() {
         fact(ui, if at == 0 { "inputs" } else { "" }, &told_value(run.source, name, value))?;
     }
     fact(ui, "mode", run.mode.as_str())?;

@@ -12,7 +12,7 @@ use crate::context::{Context, Environment};
 use crate::error::{Error, ExitStatus};
 use crate::item::store::ItemStore;
 use crate::run::error::RunError;
-use crate::validation;
+use crate::validation::{self, Options};
 
 /// Shows the main job in an example repository, in a temporary folder.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ const MISHAP: [(&str, &str); 2] = [
 ];
 
 pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let options = validate::options(ctx);
+    let options = Options::of(ctx);
     let store = ItemStore::open(ctx.roots(), options.strength);
     let report = validation::validate_items(&store, &options);
     if ui.format() == Format::Json {

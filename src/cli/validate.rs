@@ -5,14 +5,11 @@ use std::path::{Component, Path, PathBuf};
 
 use super::diagnostic::Diagnostics;
 use super::{Format, Ui, sarif};
-use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::exec::syntax::Interpreters;
 use crate::item::code::Code;
 use crate::item::finding::{Finding, Severity, Strength};
 use crate::item::store::ItemStore;
-use crate::item::validate::Unsigned;
 use crate::validation::{self, Counts, Options, Report};
 
 /// Checks directives, tools, knowledge and settings, and reports everything it finds.
@@ -42,24 +39,13 @@ pub(super) fn run(arguments: &ValidateArguments, ctx: &Context, ui: &mut Ui) -> 
     let strength = if ctx.config.strict() { Strength::Strict } else { Strength::Lenient };
     let mut store = ItemStore::open(ctx.roots(), strength);
     let paths = selected(arguments, ctx, &mut store, strength)?;
-    let report = validation::validate_items(&store, &Options { paths, ..options(ctx) });
+    let report = validation::validate_items(&store, &Options { paths, ..Options::of(ctx) });
     match ui.format() {
         Format::Json => ui.json(&report)?,
         Format::Sarif => ui.json(&sarif::log(&report))?,
         Format::Human | Format::Markdown | Format::Yaml => human(&report, ctx, ui)?,
     }
     Ok(if report.valid { ExitStatus::Success } else { ExitStatus::Invalid })
-}
-
-/// How a project wants to be validated.
-pub(super) fn options(ctx: &Context) -> Options {
-    let strength = if ctx.config.strict() { Strength::Strict } else { Strength::Lenient };
-    let unsigned = match ctx.config.signature_requirement() {
-        SignatureRequirement::None => Unsigned::Warned,
-        SignatureRequirement::Integrity | SignatureRequirement::Author => Unsigned::Refused,
-    };
-    let interpreters = Interpreters::find(ctx.search_path());
-    Options { strength, unsigned, interpreters, settings: ctx.config.findings().to_vec(), paths: Vec::new() }
 }
 
 /// The paths to look at, absolute; files outside the folders of items are taken in.

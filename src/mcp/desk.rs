@@ -42,17 +42,13 @@ impl Desk {
     ///
     /// Tools that are called by themselves run for a directive, if one is named.
     pub fn new(ctx: &Context, roots: &[PathBuf], directive: Option<String>) -> Result<Self, Error> {
-        let mut allowed = vec![ctx.root.clone()];
+        // The top of the system is no project: there, only folders that are named are served.
+        let home = Some(ctx.root.clone()).filter(|root| root.parent().is_some());
+        let mut allowed: Vec<PathBuf> = home.iter().cloned().collect();
         for root in roots {
             allowed.push(ctx.environment.enter(Some(&ctx.cwd.join(root)))?);
         }
-        Ok(Self {
-            environment: ctx.environment.clone(),
-            home: Some(ctx.root.clone()),
-            roots: allowed,
-            directive,
-            projects: Mutex::default(),
-        })
+        Ok(Self { environment: ctx.environment.clone(), home, roots: allowed, directive, projects: Mutex::default() })
     }
 
     /// The directive that tools run for.

@@ -10,6 +10,8 @@ mod tool;
 
 use std::sync::Arc;
 
+pub(super) use tool::PATIENCE;
+
 use super::arguments::Arguments;
 use super::call::{Caller, Reply};
 use super::desk::Desk;

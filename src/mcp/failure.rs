@@ -1,10 +1,14 @@
 //! Why a call could not be done: `{error, item_type, message, suggestion}`, in words that agents know.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::audit::reference::ReferenceError;
 use crate::error::Error;
 use crate::item::finding::Finding;
 use crate::item::store::ItemKind;
+use crate::journal::summary::{ErrorSummary, RunSummary};
+use crate::run::error::RunError;
+use crate::run::headline::headline;
 
 /// Why a call could not be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,8 +62,24 @@ impl Failure {
 
     /// The same about a kind of items.
     #[must_use]
-    pub(crate) fn about(self, kind: ItemKind) -> Self {
-        Self { item_type: self.item_type.or_else(|| Some(kind.to_string())), ..self }
+    pub(crate) fn about(mut self, kind: ItemKind) -> Self {
+        if self.item_type.is_none() {
+            self.item_type = Some(kind.to_string());
+            // Only now it is known what was not found.
+            if self.error == headline(&self.code, None) {
+                headline(&self.code, Some(kind)).clone_into(&mut self.error);
+            }
+        }
+        self
+    }
+
+    /// Why a run that was begun came to nothing.
+    pub(crate) fn of_run(summary: &RunSummary) -> Self {
+        let unknown = || ErrorSummary { code: "UNKNOWN".to_owned(), message: "it failed".to_owned(), suggestion: None };
+        let ErrorSummary { code, message, suggestion } = summary.error.clone().unwrap_or_else(unknown);
+        Self { suggestion, ..Self::new(headline(&code, None), &code, message) }
+            .with("run_id", summary.run_id.to_string())
+            .with("run", json!(summary))
     }
 
     /// The same with something else that belongs to it.
@@ -89,21 +109,36 @@ impl<E: Into<Error>> From<E> for Failure {
     fn from(err: E) -> Self {
         let err: Error = err.into();
         let message = crate::run::error::with_causes(&err);
-        Self {
-            suggestion: err.hint(),
-            findings: err.findings().to_vec(),
-            ..Self::new(words(err.code()), err.code(), message)
-        }
+        let words = match &err {
+            Error::Run(err) if is_unknown_run(err) => "Run not found",
+            err => headline(err.code(), None),
+        };
+        Self { suggestion: err.hint(), findings: err.findings().to_vec(), ..Self::new(words, err.code(), message) }
     }
 }
 
-/// What went wrong in the words that agents know.
-fn words(code: &str) -> &'static str {
-    match code {
-        "NOT_FOUND" => "Tool not found",
-        "DIRECTIVE_NOT_FOUND" => "Directive not found",
-        "SIGNATURE_MISMATCH" => "Content hash mismatch",
-        "INVALID_ITEM" => "Invalid metadata",
-        _ => "Execution failed",
+fn is_unknown_run(err: &RunError) -> bool {
+    matches!(err, RunError::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::store::LookupError;
+
+    #[test]
+    fn what_was_not_found_is_named_once_the_kind_is_known() {
+        let lookup = LookupError::NotFound {
+            kind: ItemKind::Knowledge,
+            id: "facts".parse().unwrap(),
+            similar: None,
+            instead: None,
+        };
+        let failure = Failure::from(lookup).about(ItemKind::Knowledge);
+        let value = failure.into_value();
+        assert_eq!((&value["error"], &value["item_type"]), (&json!("Knowledge not found"), &json!("knowledge")));
+        assert_eq!(value["message"], "knowledge `facts` does not exist");
+        let run = Failure::from(RunError::Reference(ReferenceError::Unknown("01k9".to_owned())));
+        assert_eq!(run.about(ItemKind::Directive).error, "Run not found");
     }
 }

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 pub use access::{Access, HttpError, HttpOptions, Reach, Token};
 
 use super::shutdown;
-use super::stack::Stack;
+use super::stack::{Drained, Stack};
 use door::Door;
 
 /// The longest body of a request.
@@ -53,7 +53,7 @@ pub async fn serve<H: ServerHandler>(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), HttpError> {
     let stop = shutdown::signalled().map_err(HttpError::Signals)?;
-    serve_until(stack, options, ready, stop).await
+    serve_until(stack, options, ready, stop, GRACE).await
 }
 
 /// The same until `stop` is cancelled.
@@ -62,6 +62,7 @@ async fn serve_until<H: ServerHandler>(
     options: &HttpOptions,
     ready: impl FnOnce(SocketAddr),
     stop: CancellationToken,
+    grace: Duration,
 ) -> Result<(), HttpError> {
     options.check()?;
     let refused = |source| HttpError::Bind { address: options.address, source };
@@ -92,7 +93,10 @@ async fn serve_until<H: ServerHandler>(
     drop(listener);
 
     stack.close();
-    stack.drain(GRACE).await;
+    if stack.drain(grace).await != Drained::Everything {
+        stack.cancel();
+        stack.drain(grace).await;
+    }
     leave.cancel();
     let everybody = async { while connections.join_next().await.is_some() {} };
     tokio::pin!(everybody);
@@ -101,8 +105,6 @@ async fn serve_until<H: ServerHandler>(
         over.cancel();
         let _ = tokio::time::timeout(LAST_WORDS, everybody).await;
     }
-    // Calls that did not end in time were told by now, and get a last moment.
-    stack.drain(LAST_WORDS).await;
     Ok(())
 }
 

@@ -1,15 +1,150 @@
-//! `load`: reading an item, and copying it between project and user.
+//! `load`: reading an item, and copying it between the project and the user.
+//!
+//! What `piton load` does, in the shape that agents know. Paths are absolute: an agent may stand anywhere.
 
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::answer::Answer;
 use super::arguments::Arguments;
 use super::call::{Answered, Work};
-use super::desk::Desk;
+use super::desk::{Desk, lock};
+use super::execute::PATIENCE;
 use super::failure::Failure;
+use crate::context::Context;
+use crate::item::store::{ItemKind, Layer};
+use crate::run::items::{self, Effort, ItemAnswer, ItemOutcome, ItemRequest, Loaded, Verb};
 
 /// The arguments that it knows.
 pub(crate) const ARGUMENTS: [&str; 7] =
     ["item_type", "item_id", "source", "destination", "overwrite", "dry_run", "project_path"];
 
-/// Reads or copies an item.
-pub(crate) fn answer(_desk: &Desk, _arguments: &Arguments, _work: &Work) -> Answered {
-    Err(Failure::argument("`load` is not there yet"))
+/// What of a directive `content` says already, at length.
+const IN_CONTENT: [&str; 8] =
+    ["steps", "context", "inputs", "outputs", "hooks", "notes", "unknown", "success_criteria"];
+
+/// Reads an item, or copies it.
+pub(crate) fn answer(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
+    let kind = arguments.kind()?;
+    load(desk, kind, arguments, work).map_err(|failure| failure.about(kind))
+}
+
+fn load(desk: &Desk, kind: ItemKind, arguments: &Arguments, work: &Work) -> Answered {
+    let id = arguments.required("item_id")?;
+    let (project, mut ctx) = desk.project(arguments.text("project_path")?)?;
+    ctx.stop = work.stop.clone();
+    let mut parameters = Map::from_iter([
+        ("item_id".to_owned(), id.into()),
+        ("item_type".to_owned(), json!(kind)),
+        ("overwrite".to_owned(), arguments.flag("overwrite")?.into()),
+    ]);
+    for name in ["source", "destination"] {
+        if let Some(text) = arguments.text(name)? {
+            parameters.insert(name.to_owned(), text.into());
+        }
+    }
+    let copies = parameters.contains_key("destination");
+    let command = ["mcp", "load", id].map(str::to_owned).to_vec();
+    let request = ItemRequest {
+        effort: if arguments.flag("dry_run")? { Effort::Plan } else { Effort::Do },
+        lock_timeout: PATIENCE,
+        ..ItemRequest::new(Verb::Load, parameters, command)
+    };
+    // Reading waits for nobody.
+    let _turn = copies.then(|| lock(&project.turn));
+    let outcome = items::perform(&ctx, &request, &mut |_| {}).map_err(|err| overwritten(err.into()))?;
+    Answer::result(&told(&ctx, outcome)?)
+}
+
+/// The way out of a place that is taken, as an argument of this call.
+fn overwritten(failure: Failure) -> Failure {
+    let is_replaceable = failure.suggestion.as_ref().is_some_and(|hint| hint.contains("--overwrite"));
+    match is_replaceable {
+        true => failure.with_suggestion("`overwrite: true` replaces it; `dry_run: true` shows what would be written"),
+        false => failure,
+    }
+}
+
+/// What was loaded, in the shape that agents know.
+pub(super) fn told(ctx: &Context, outcome: ItemOutcome) -> Result<Map<String, Value>, Failure> {
+    let effort = effort(&outcome);
+    let ItemOutcome { answer, dry_run, run, uncovered } = outcome;
+    let Some(ItemAnswer::Load(loaded)) = answer else {
+        return Err(run.as_ref().map_or_else(|| Failure::argument("there is nothing to load"), Failure::of_run));
+    };
+    let Loaded { destination, message, files, notes, .. } = loaded.as_ref();
+    let metadata = metadata(&loaded);
+    let path = match (destination, files.last()) {
+        (Some(Layer::User), Some(file)) => ctx.home.clone().unwrap_or_default().join(file),
+        (Some(_), Some(file)) => ctx.root.join(file),
+        _ => absolute(ctx, &loaded.path),
+    };
+    let mut told = Map::from_iter([
+        ("name".to_owned(), loaded.name.clone().into()),
+        ("item_type".to_owned(), json!(loaded.item_type)),
+        ("path".to_owned(), path.to_string_lossy().into()),
+        ("content".to_owned(), loaded.content.clone().into()),
+        ("source".to_owned(), json!(loaded.source)),
+        ("metadata".to_owned(), metadata),
+    ]);
+    let mut add = |name: &str, value: Value| match value {
+        Value::Null => {}
+        value => drop(told.insert(name.to_owned(), value)),
+    };
+    add("input_schema", json!(loaded.input_schema));
+    add("output_schema", json!(loaded.output_schema));
+    add("destination", json!(destination));
+    add("message", json!(message.as_ref().map(|message| said(message, effort))));
+    add("files", json!(Some(files).filter(|files| !files.is_empty())));
+    add("notes", json!(Some(notes).filter(|notes| !notes.is_empty())));
+    add("dry_run", json!(Some(true).filter(|_| dry_run)));
+    add("run_id", json!(run.as_ref().map(|run| run.run_id)));
+    add("run", json!(run));
+    add("uncovered", json!(Some(&uncovered).filter(|files| !files.is_empty())));
+    Ok(told)
+}
+
+/// How far it went.
+pub(super) fn effort(outcome: &ItemOutcome) -> Effort {
+    if outcome.dry_run { Effort::Plan } else { Effort::Do }
+}
+
+/// What was done, or would be.
+pub(super) fn said(message: &str, effort: Effort) -> String {
+    match effort {
+        Effort::Do => message.to_owned(),
+        Effort::Plan => format!("would be {message}"),
+    }
+}
+
+/// A path that was shown relative to the project; what is built in lies nowhere.
+pub(super) fn absolute(ctx: &Context, path: &str) -> std::path::PathBuf {
+    if path.starts_with('<') { Path::new(path).to_path_buf() } else { ctx.root.join(path) }
+}
+
+/// What an item says about itself: first what every client knows, then the rest.
+fn metadata(loaded: &Loaded) -> Value {
+    let found = |names: &[&str]| {
+        let mut values = names.iter().filter_map(|name| loaded.metadata.get(name)).filter(|value| !value.is_null());
+        values.next().cloned().unwrap_or_default()
+    };
+    let mut metadata = Map::new();
+    metadata.insert("name".to_owned(), loaded.name.clone().into());
+    metadata.insert("description".to_owned(), found(&["description", "title"]));
+    metadata.insert("version".to_owned(), found(&["version"]));
+    if loaded.item_type == ItemKind::Tool {
+        metadata.insert("tool_type".to_owned(), found(&["tool_type"]));
+        metadata.insert("executor_id".to_owned(), found(&["executor"]));
+    }
+    metadata.insert("category".to_owned(), found(&["category"]));
+    let Value::Object(all) = &loaded.metadata else { return Value::Object(metadata) };
+    for (name, value) in all {
+        let is_said = ["tool_id", "executor", "input_schema", "output_schema"].contains(&name.as_str())
+            || loaded.item_type == ItemKind::Directive && IN_CONTENT.contains(&name.as_str());
+        if !is_said && !value.is_null() && !metadata.contains_key(name) {
+            metadata.insert(name.clone(), value.clone());
+        }
+    }
+    Value::Object(metadata)
 }

@@ -8,6 +8,7 @@
 pub(crate) mod answer;
 pub(crate) mod arguments;
 pub(crate) mod call;
+mod completions;
 pub mod desk;
 pub(crate) mod execute;
 pub(crate) mod failure;
@@ -15,6 +16,9 @@ pub(crate) mod help;
 pub mod http;
 pub mod install;
 pub(crate) mod load;
+mod page;
+mod prompts;
+mod resources;
 pub(crate) mod search;
 pub mod server;
 mod shutdown;
@@ -26,31 +30,27 @@ mod toolbox;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{HttpError, HttpOptions};
 use server::Server;
 use stack::Stack;
 use tokio::runtime::Runtime;
 
-/// How long threads that were told to end may take before the process ends without them. What they leave
-/// behind is put in order by the next start.
-const LAST_MOMENT: Duration = Duration::from_secs(2);
-
 /// Serves on standard input and output until the client is gone.
 pub fn serve_stdio(server: Server) -> io::Result<()> {
     let runtime = runtime()?;
-    let served = runtime.block_on(stdio::serve(Arc::new(Stack::new(server))));
-    runtime.shutdown_timeout(LAST_MOMENT);
-    served
+    let ended = runtime.block_on(stdio::serve(Arc::new(Stack::new(server))));
+    // Without waiting: a thread that reads a terminal cannot be told to stop, and calls had their time.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Serves over HTTP until a signal asks to stop; says where it listens.
 pub fn serve_http(server: Server, options: &HttpOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), HttpError> {
     let runtime = runtime().map_err(HttpError::Signals)?;
-    let served = runtime.block_on(http::serve(Arc::new(Stack::new(server)), options, ready));
-    runtime.shutdown_timeout(LAST_MOMENT);
-    served
+    let ended = runtime.block_on(http::serve(Arc::new(Stack::new(server)), options, ready));
+    runtime.shutdown_background();
+    ended
 }
 
 fn runtime() -> io::Result<Runtime> {

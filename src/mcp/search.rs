@@ -6,7 +6,7 @@ use super::call::Answered;
 use super::desk::Desk;
 use super::failure::Failure;
 use crate::item::search::{Order, Query, Scope};
-use crate::item::store::{ItemKind, Layer};
+use crate::item::store::ItemKind;
 use crate::item::wording::shown;
 
 /// The arguments that it knows.
@@ -21,14 +21,11 @@ pub(crate) fn answer(desk: &Desk, arguments: &Arguments) -> Answered {
     let kind = arguments.kind()?;
     let query = query(kind, arguments).map_err(|failure| failure.about(kind))?;
     let (project, ctx) = desk.project(arguments.text("project_path")?).map_err(|failure| failure.about(kind))?;
-    let mut results = project.with_index(&ctx, |index| index.search(&query));
-    for hit in &mut results.results {
-        // An agent may work in another folder than the server.
-        if hit.source == Layer::Project {
-            hit.path = ctx.root.join(&hit.path).to_string_lossy().into_owned();
-        }
+    let mut found = project.with_index(&ctx, |index| index.search(&query));
+    for hit in &mut found.results {
+        hit.path = super::load::absolute(&ctx, &hit.path).to_string_lossy().into_owned();
     }
-    Answer::result(&results)
+    Answer::result(&found)
 }
 
 fn query(kind: ItemKind, arguments: &Arguments) -> Result<Query, Failure> {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -13,7 +15,8 @@ use super::answer::Answer;
 use super::arguments::Arguments;
 use super::call::{Caller, Reply};
 use super::desk::Desk;
-use super::{execute, help, load, search, size, toolbox};
+use super::page::page;
+use super::{completions, execute, help, load, prompts, resources, search, size, toolbox};
 
 /// What an agent reads first.
 const INSTRUCTIONS: &str = "piton runs tools and directives of a project with checkpoints: what changes is committed, \
@@ -34,9 +37,23 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Reads something on a thread of its own.
+    async fn read<T: Send + 'static>(
+        &self,
+        context: RequestContext<RoleServer>,
+        job: impl FnOnce(&Desk) -> Result<T, ErrorData> + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let caller = Caller { request: context, answered: None, state: None };
+        let desk = Arc::clone(&self.desk);
+        caller.work(move |_| Ok(job(&desk))).await.map_err(resources::refused)?
+    }
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let offered = ServerCapabilities::builder().enable_tools().enable_prompts().enable_resources();
+        let capabilities = offered.enable_completions().build();
         let mut info = ServerConfig::new(capabilities);
         info.server_info = Implementation::new("piton", env!("CARGO_PKG_VERSION"));
         info.instructions = Some(INSTRUCTIONS.to_owned());
@@ -45,10 +62,61 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _page: Option<PaginatedRequestParams>,
+        asked: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(toolbox::tools()))
+        let (tools, next) = page("tools", toolbox::tools(), asked)?;
+        let mut listed = ListToolsResult::with_all_items(tools);
+        listed.next_cursor = next;
+        Ok(listed)
+    }
+
+    async fn list_resources(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.read(context, move |desk| resources::list(desk, asked)).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        resources::templates(asked)
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.read(context, move |desk| resources::read(desk, &request.uri)).await.map(Into::into)
+    }
+
+    async fn list_prompts(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        self.read(context, move |desk| prompts::list(desk, asked)).await
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.read(context, move |desk| prompts::get(desk, &request.name, request.arguments)).await.map(Into::into)
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        self.read(context, move |desk| completions::complete(desk, &request)).await
     }
 
     async fn call_tool(

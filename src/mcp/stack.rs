@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use calls::{Counted, Place};
+use calls::{Call, Calls, Counted, Place};
 
 /// How much is done at the same time.
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +50,7 @@ pub struct Stack<H> {
     load: Load,
     room: Semaphore,
     waiting: AtomicUsize,
-    under_way: AtomicUsize,
-    /// Rung when a call has ended.
-    ended: Notify,
+    calls: Calls,
     closing: AtomicBool,
     /// Cancelled when the end has begun: subscriptions end then.
     end: CancellationToken,
@@ -71,8 +69,7 @@ impl<H> Stack<H> {
             load,
             room: Semaphore::new(load.at_work),
             waiting: AtomicUsize::new(0),
-            under_way: AtomicUsize::new(0),
-            ended: Notify::new(),
+            calls: Calls::default(),
             closing: AtomicBool::new(false),
             end: CancellationToken::new(),
         }
@@ -86,42 +83,40 @@ impl<H> Stack<H> {
     /// Begins the end: calls under way go on, new ones are refused, subscriptions end.
     pub fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
+        self.end_subscriptions();
+    }
+
+    /// Ends subscriptions, which have no end of their own.
+    pub fn end_subscriptions(&self) {
         self.end.cancel();
+    }
+
+    /// Tells every call under way to end, as if its client had cancelled it.
+    pub fn cancel(&self) {
+        self.calls.cancel();
     }
 
     /// How many calls are under way, those that wait included.
     pub fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::SeqCst)
+        self.calls.len()
     }
 
     /// Waits until nothing is under way, at most for a time.
     pub async fn drain(&self, limit: Duration) -> Drained {
-        let nothing_left = async {
-            loop {
-                // Listening before looking: a call that ends in between is not missed.
-                let ended = self.ended.notified();
-                tokio::pin!(ended);
-                ended.as_mut().enable();
-                if self.under_way() == 0 {
-                    return;
-                }
-                ended.await;
-            }
-        };
-        match tokio::time::timeout(limit, nothing_left).await {
+        match tokio::time::timeout(limit, self.calls.end()).await {
             Ok(()) => Drained::Everything,
             Err(_) => Drained::Left(self.under_way()),
         }
     }
 
-    /// Counts a call that begins, or refuses it.
-    fn begin(&self) -> Result<Counted<'_>, ErrorData> {
-        let counted = Counted::new(&self.under_way, &self.ended);
-        // Counted before asked: whoever closes and then drains sees either the refusal or the call.
+    /// Notes a call that begins, or refuses it.
+    fn begin(&self, ct: &CancellationToken) -> Result<Call<'_>, ErrorData> {
+        let call = self.calls.begin(ct);
+        // Noted before asked: whoever closes and then drains sees either the refusal or the call.
         if self.closing.load(Ordering::SeqCst) {
             return Err(refusal("the server is shutting down and takes no new calls"));
         }
-        Ok(counted)
+        Ok(call)
     }
 
     /// Waits for a place among the calls at work.
@@ -129,7 +124,7 @@ impl<H> Stack<H> {
         if let Ok(permit) = self.room.try_acquire() {
             return Ok(Place::new(permit));
         }
-        let waiting = Counted::new(&self.waiting, &self.ended);
+        let waiting = Counted::new(&self.waiting);
         if self.waiting.load(Ordering::SeqCst) > self.load.waiting {
             return Err(refusal(format!(
                 "the server is busy: {} calls are at work and {} wait; try again when some have ended",

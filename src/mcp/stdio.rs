@@ -69,7 +69,7 @@ where
         }
     };
     stack.close();
-    over.cancel();
+    stack.cancel();
     stack.drain(grace).await;
     outcome
 }

@@ -1,4 +1,5 @@
-//! What is done with items: searching, loading, signing, migrating and creating them, without any process.
+//! What is done with items: searching, loading, signing, migrating, creating, updating and deleting them, without any
+//! process.
 //!
 //! [`carry_out`] reads items and says what came of it and which files are to be written; it writes
 //! nothing, so that permissions can be judged first. [`apply`] writes them, each whole or not at
@@ -8,12 +9,16 @@
 mod command;
 mod coverage;
 mod create;
+mod delete;
 mod error;
+mod fields;
 mod load;
 mod migrate;
 mod parameters;
+mod review;
 mod sign;
 mod step;
+mod update;
 mod verb;
 mod write;
 
@@ -28,12 +33,15 @@ use crate::item::store::{ItemStore, Layer};
 
 pub use command::{Effort, ItemOutcome, ItemRequest, perform, sign_as};
 pub use create::Created;
+pub use delete::Deleted;
 pub use error::ItemStepError;
 pub use load::Loaded;
 pub use migrate::{Migrated, MigratedFile, MigratedTree, SkippedFile};
 use parameters::Given;
+pub use review::{review, review_text};
 pub use sign::check::{CheckRequest, Checked, CheckedItem, check_signatures, parameters as sign_parameters};
 pub use sign::{Signed, SignedItem, SignedTool, Unsignable};
+pub use update::Updated;
 pub use verb::Verb;
 pub(super) use write::apply;
 
@@ -53,6 +61,10 @@ pub enum ItemAnswer {
     MigrateTree(Box<MigratedTree>),
     /// What was created.
     Create(Box<Created>),
+    /// What was updated.
+    Update(Box<Updated>),
+    /// What was deleted.
+    Delete(Box<Deleted>),
 }
 
 /// What a verb came to, before any of it is written.
@@ -115,6 +127,10 @@ impl Home {
 }
 
 impl Write {
+    fn removal(home: Home, path: PathBuf) -> Self {
+        Self { home, path, content: None, access: Access::Plain }
+    }
+
     fn text(home: Home, path: PathBuf, content: String) -> Self {
         Self { home, path, content: Some(content.into_bytes()), access: Access::Plain }
     }
@@ -134,6 +150,8 @@ pub(super) fn carry_out(
         Verb::Sign => sign::sign(ctx, store, &given),
         Verb::Migrate => migrate::migrate(store, &given),
         Verb::Create => create::create(ctx, store, &given),
+        Verb::Update => update::update(ctx, store, &given),
+        Verb::Delete => delete::delete(ctx, store, &given),
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`undo`] leads back, [`checkpoint`] commits by itself, [`worktree`] gives a run files of its own and [`finish`]
 //! brings them home, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
 
+pub mod account;
 pub mod agent;
 pub mod author;
 pub mod checkpoint;
@@ -13,6 +14,7 @@ pub mod error;
 pub mod finish;
 pub mod gc;
 pub mod hard;
+pub mod headline;
 pub mod items;
 pub mod marker;
 pub mod outputs;

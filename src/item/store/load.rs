@@ -227,18 +227,86 @@ fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut F
             return None;
         }
     };
-    let mut item = parse(layer, candidate, &source, &store.extractors, findings)?;
+    let mut item = complete(store, layer, candidate, &source, findings)?;
+    item.integrity = integrity(&item, &source, candidate, findings);
+    Some(item)
+}
+
+/// Reads what a file says about an item, and what the files beside it add.
+fn complete(
+    store: &ItemStore,
+    layer: Layer,
+    candidate: &Candidate,
+    source: &SourceFile,
+    findings: &mut Findings,
+) -> Option<Item> {
+    let mut item = parse(layer, candidate, source, &store.extractors, findings)?;
     if let Content::Tool(tool) = &mut item.content {
         listed_requirements(tool, &store.roots, findings);
         main_parameters(tool);
     }
-    item.integrity = integrity(&item, &source, candidate, findings);
     Some(item)
 }
 
 /// Whether the name of a file says that it is worth reading.
 pub(in crate::item) fn is_item_by_name(candidate: &Candidate, extractors: &[Extractor]) -> bool {
     candidate.kind != ItemKind::Tool || tool::is_tool_by_name(&candidate.path, extractors)
+}
+
+/// Reads an item anew, as if its file held another text. Its stamp is not looked at.
+pub(super) fn reread(store: &ItemStore, item: &Item, text: &str, strength: Strength) -> (Option<Item>, Vec<Finding>) {
+    let candidate = Candidate {
+        kind: item.kind(),
+        root: if item.legacy_root { Root::Scripts } else { Root::Tools },
+        path: item.file.clone(),
+        folder: item.as_tool().and_then(|tool| tool.folder.clone()),
+        in_lib: item.folder_category.split('/').any(|part| part == "lib"),
+        category: item.folder_category.clone(),
+        listed_in: 0,
+        is_regular: false,
+    };
+    read_text(store, item.layer, &candidate, text, strength)
+}
+
+/// Reads a text that is not in any file yet, as if it were in this one of the project.
+pub(super) fn preview(
+    store: &ItemStore,
+    kind: ItemKind,
+    path: &Path,
+    text: &str,
+    strength: Strength,
+) -> (Option<Item>, Vec<Finding>) {
+    let is_folder = kind == ItemKind::Tool && path.file_stem().is_some_and(|name| name == "tool");
+    let candidate = Candidate {
+        kind,
+        root: Root::Tools,
+        path: path.to_path_buf(),
+        folder: path.parent().filter(|_| is_folder).map(Path::to_path_buf),
+        in_lib: false,
+        category: String::new(),
+        listed_in: 0,
+        is_regular: false,
+    };
+    read_text(store, Layer::Project, &candidate, text, strength)
+}
+
+fn read_text(
+    store: &ItemStore,
+    layer: Layer,
+    candidate: &Candidate,
+    text: &str,
+    strength: Strength,
+) -> (Option<Item>, Vec<Finding>) {
+    let mut findings = Findings::new(&store.roots.display(&candidate.path), strength);
+    let limit = size_limit(candidate);
+    let item = if text.len() as u64 > limit {
+        Unread::TooLarge { limit }.report(&mut findings);
+        None
+    } else {
+        let source = SourceFile::decode(&candidate.path, text.as_bytes().to_vec(), &mut findings);
+        source.and_then(|source| complete(store, layer, candidate, &source, &mut findings))
+    };
+    (item, findings.into_vec())
 }
 
 /// Whether a file is worth reading.

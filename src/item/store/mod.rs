@@ -24,7 +24,7 @@ use super::knowledge::Knowledge;
 use super::place::Place;
 use super::signature::Integrity;
 use super::tool::LoadedTool;
-use super::wording::nearest;
+use super::wording::{nearest, shown};
 
 pub(super) use builtin::items as builtin_items;
 pub(crate) use builtin::text as builtin_text;
@@ -244,7 +244,7 @@ pub(crate) fn not_an_id(id: &str, reason: &InvalidItemId) -> String {
     match reason {
         // It names the id itself.
         InvalidItemId::Part(_) => reason.to_string(),
-        _ => format!("`{}` is not an id: {reason}", id.escape_debug()),
+        _ => format!("`{}` is not an id: {reason}", shown(id)),
     }
 }
 
@@ -306,6 +306,16 @@ impl ItemStore {
         let adopted = load::adopt(self, path, strength, 0);
         self.index(strength);
         adopted
+    }
+
+    /// Reads an item anew, as if its file held another text; its stamp is not looked at. The store stays as it is.
+    pub fn reread(&self, item: &Item, text: &str, strength: Strength) -> (Option<Item>, Vec<Finding>) {
+        load::reread(self, item, text, strength)
+    }
+
+    /// Reads a text that no file holds yet, as if it were in this one of the project. The store stays as it is.
+    pub fn preview(&self, kind: ItemKind, path: &Path, text: &str, strength: Strength) -> (Option<Item>, Vec<Finding>) {
+        load::preview(self, kind, path, text, strength)
     }
 
     /// The folders the items came from.

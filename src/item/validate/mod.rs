@@ -21,6 +21,10 @@ use super::store::{Content, Item, ItemStore};
 use super::tool::{LoadedTool, Spelling};
 use super::wording::shown;
 
+/// What is said about stamps: no reason not to make a new one.
+pub const STAMPS: [Code; 5] =
+    [Code::Unsigned, Code::HashMismatch, Code::ForeignStamp, Code::InvalidStamp, Code::UncoveredScript];
+
 /// What an unsigned item is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unsigned {

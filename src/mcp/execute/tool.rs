@@ -25,7 +25,7 @@ use crate::run::error::RunError;
 use crate::run::tool::{self, Called, ToolCommand, ToolPlan, ToolRequest, ToolResult, ToolStatus};
 
 /// How long a call waits for a run of another process: an agent does not notice, a person is soon told.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(in crate::mcp) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Calls a tool.
 pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {

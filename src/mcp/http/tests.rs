@@ -22,6 +22,10 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
+        Self::start_with(Duration::from_secs(10)).await
+    }
+
+    async fn start_with(grace: Duration) -> Self {
         let token = Token::parse(SECRET).expect("long enough");
         let options = HttpOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)), token);
         let stop = CancellationToken::new();
@@ -29,7 +33,7 @@ impl Server {
         let asked = stop.clone();
         let served = tokio::spawn(async move {
             let said = |address| ready.send(address).expect("heard");
-            serve_until(Arc::new(Stack::new(Probe)), &options, said, asked).await
+            serve_until(Arc::new(Stack::new(Probe)), &options, said, asked, grace).await
         });
         Self { address: address.await.expect("listening"), stop, served }
     }
@@ -231,6 +235,18 @@ async fn a_call_under_way_is_answered_before_the_end() {
         server.stop.cancel();
     });
     assert_eq!(message(&answer)["result"]["content"][0]["text"], "slept");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_end_is_told_when_its_time_is_over() {
+    let server = Server::start_with(Duration::from_millis(200)).await;
+    let session = server.session().await;
+    let (answer, ()) = tokio::join!(server.call(&session, "wait"), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.stop.cancel();
+    });
+    assert_eq!(message(&answer)["result"]["content"][0]["text"], "told");
     server.end().await;
 }
 

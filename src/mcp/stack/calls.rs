@@ -1,28 +1,99 @@
-//! Counting calls: what is taken at the beginning is given back at the end, also by a panic.
+//! Which calls are under way: what is taken at the beginning is given back at the end, also by a panic.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
+
+/// The calls under way, each with the token that tells it to end.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    tokens: Mutex<Tokens>,
+    /// Rung when the last call has ended.
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Tokens {
+    last: u64,
+    by_number: HashMap<u64, CancellationToken>,
+}
+
+/// A call under way, while it lives.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    calls: &'a Calls,
+    number: u64,
+}
+
+impl Calls {
+    pub(super) fn begin(&self, token: &CancellationToken) -> Call<'_> {
+        let mut tokens = self.tokens();
+        tokens.last += 1;
+        let number = tokens.last;
+        tokens.by_number.insert(number, token.clone());
+        Call { calls: self, number }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tokens().by_number.len()
+    }
+
+    /// Tells every call to end.
+    pub(super) fn cancel(&self) {
+        let tokens: Vec<CancellationToken> = self.tokens().by_number.values().cloned().collect();
+        for token in tokens {
+            token.cancel();
+        }
+    }
+
+    /// Waits until no call is under way.
+    pub(super) async fn end(&self) {
+        loop {
+            // Listening before looking: a call that ends in between is not missed.
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if self.len() == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, Tokens> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let mut tokens = self.calls.tokens();
+        tokens.by_number.remove(&self.number);
+        if tokens.by_number.is_empty() {
+            self.calls.ended.notify_waiters();
+        }
+    }
+}
 
 /// One more while it lives.
 #[derive(Debug)]
 pub(super) struct Counted<'a> {
     count: &'a AtomicUsize,
-    ended: &'a Notify,
 }
 
 impl<'a> Counted<'a> {
-    pub(super) fn new(count: &'a AtomicUsize, ended: &'a Notify) -> Self {
+    pub(super) fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
-        Self { count, ended }
+        Self { count }
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.ended.notify_waiters();
-        }
+        self.count.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

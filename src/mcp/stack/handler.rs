@@ -30,7 +30,7 @@ macro_rules! placed {
             request: $request,
             context: RequestContext<RoleServer>,
         ) -> Result<$answer, ErrorData> {
-            let _counted = self.begin()?;
+            let _call = self.begin(&context.ct)?;
             let _place = self.place(&context.ct).await?;
             match caught(async { self.handler.$method(request, context).await }).await {
                 Ok(answer) => answer,
@@ -100,7 +100,7 @@ impl<H: ServerHandler> ServerHandler for Stack<H> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let _counted = self.begin()?;
+        let _call = self.begin(&context.ct)?;
         let _place = self.place(&context.ct).await?;
         let name = request.name.clone();
         match caught(async { self.handler.call_tool(request, context).await }).await {
@@ -120,7 +120,7 @@ impl<H: ServerHandler> ServerHandler for Stack<H> {
             let message = format!("the parameters of `{}` are missing or do not have its shape", request.method);
             return Err(ErrorData::invalid_params(message, None));
         }
-        let _counted = self.begin()?;
+        let _call = self.begin(&context.ct)?;
         let _place = self.place(&context.ct).await?;
         match caught(async { self.handler.on_custom_request(request, context).await }).await {
             Ok(answer) => answer,

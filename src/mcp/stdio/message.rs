@@ -74,9 +74,16 @@ fn wrong(line: &[u8]) -> Wrong {
     }
     let is_request = message.contains_key("method");
     let id = message.remove("id").filter(|id| is_request && (id.is_string() || id.is_number())).unwrap_or(Value::Null);
-    let what = match message.get("jsonrpc").and_then(Value::as_str) {
-        Some("2.0") => "the line is no JSON-RPC request: `id` is a string or a whole number, `method` a string",
-        _ => "the line is no JSON-RPC 2.0 message: `jsonrpc` must be \"2.0\"",
+    let has_id = id.is_string() || id.is_i64();
+    let (code, what) = match (message.get("jsonrpc").and_then(Value::as_str), message.get("method")) {
+        (Some("2.0"), Some(Value::String(_))) if has_id => {
+            (ErrorCode::INVALID_PARAMS, "the parameters of the request do not have its shape: `params` is an object")
+        }
+        (Some("2.0"), _) => (
+            ErrorCode::INVALID_REQUEST,
+            "the line is no JSON-RPC request: `id` is a string or a whole number, `method` a string",
+        ),
+        _ => (ErrorCode::INVALID_REQUEST, "the line is no JSON-RPC 2.0 message: `jsonrpc` must be \"2.0\""),
     };
-    Wrong::Answered(Complaint { code: ErrorCode::INVALID_REQUEST, message: what.to_owned(), id })
+    Wrong::Answered(Complaint { code, message: what.to_owned(), id })
 }

@@ -219,7 +219,8 @@ where
                     id.as_ref(),
                 )),
                 Read::End => {
-                    self.stack.close();
+                    // Not closed: what was read may not have begun, and nothing new can come.
+                    self.stack.end_subscriptions();
                     self.deadline = Some(Instant::now() + line.grace);
                 }
             }

@@ -48,11 +48,7 @@ pub struct Created {
 
 /// Creates an item.
 pub(super) fn create(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Result<ItemEffect, ItemStepError> {
-    let home = match given.text("location")?.as_deref() {
-        None | Some("project") => Home::Project,
-        Some("user") => Home::User,
-        Some(_) => return Err(given.wrong("location", "must be `project` or `user`")),
-    };
+    let home = given.location()?;
     let (kind, fields) = wanted(ctx, store, given)?;
     let made = match given.whole("content")? {
         None => skeleton::skeleton(kind, &fields)?,
@@ -84,7 +80,7 @@ pub(super) fn create(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Res
 }
 
 /// What is to be created.
-fn wanted(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Result<(Kind, Fields), ItemStepError> {
+pub(super) fn wanted(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Result<(Kind, Fields), ItemStepError> {
     let name = given.required("item_id")?;
     let id: ItemId = name.parse().map_err(|reason| invalid(&name, reason))?;
     let in_name = id.category().unwrap_or_default().to_owned();
@@ -157,7 +153,7 @@ fn mended(name: &str) -> Option<String> {
 }
 
 /// Content that somebody wrote, as one file.
-fn written(kind: Kind, fields: &Fields, content: &str) -> Skeleton {
+pub(super) fn written(kind: Kind, fields: &Fields, content: &str) -> Skeleton {
     let is_manifest = content.lines().any(|line| ["tool_id:", "tool:"].iter().any(|key| line.starts_with(key)));
     let (of, ending) = match kind {
         Kind::Directive => (ItemKind::Directive, "md"),

@@ -146,6 +146,17 @@ pub enum ItemStepError {
         /// The way out.
         hint: Option<String>,
     },
+    /// Nobody said that it is meant.
+    #[error("`{0}` is deleted only when that is confirmed")]
+    Unconfirmed(String),
+    /// A field cannot be changed by itself.
+    #[error("the fields of `{name}` cannot be changed one by one: {reason}")]
+    NotByField {
+        /// The item.
+        name: String,
+        /// Why.
+        reason: String,
+    },
     /// There is no home to copy to.
     #[error("there is no home folder: HOME is not set")]
     NoHome,
@@ -192,6 +203,8 @@ impl ItemStepError {
             Self::InTheWay { .. } => "IN_THE_WAY",
             Self::Unseen(_) => "INVALID_PATH",
             Self::NotValid { code, .. } => code.as_str(),
+            Self::Unconfirmed(_) => "NOT_CONFIRMED",
+            Self::NotByField { .. } => "INVALID_PARAMETER",
             Self::NoHome => "NO_HOME",
             Self::Unreadable { .. } => "UNREADABLE_FILE",
             Self::Unwritable { .. } => "UNWRITABLE_FILE",
@@ -202,7 +215,9 @@ impl ItemStepError {
     /// The way out.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::UnknownVerb(_) => "items are searched, loaded, signed and migrated".to_owned(),
+            Self::UnknownVerb(_) => {
+                "items are searched, loaded, signed, migrated, created, updated and deleted".to_owned()
+            }
             Self::Missing { verb, name } => format!("in a directive, write <{verb} {name}=\"…\"/>"),
             Self::Unknown { similar, .. } => did_you_mean(similar.as_deref(), "remove it"),
             Self::Wrong { name, .. } if name == "item_type" => "in the terminal, `--type` says it".to_owned(),
@@ -236,6 +251,8 @@ impl ItemStepError {
             Self::Builtin { .. } => "choose another id; a tool names a primitive as its executor".to_owned(),
             Self::InTheWay { .. } => "rename it, or choose another category".to_owned(),
             Self::Unseen(_) => "choose another name".to_owned(),
+            Self::Unconfirmed(_) => "`confirm: true` says that it is meant; a dry run shows what would go".to_owned(),
+            Self::NotByField { .. } => "give its whole text as `content`".to_owned(),
             Self::NoHome => "set HOME, or use the project".to_owned(),
             Self::Unreadable { .. } => "check that it is there and its permissions".to_owned(),
             Self::Unwritable { .. } => "check the permissions of its folder, and that no link leads there".to_owned(),

@@ -91,10 +91,7 @@ pub(super) fn load(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
     let files = writes.iter().filter(|write| write.content.is_some()).map(|write| shown(&write.path)).collect();
     if home == Some(Home::User) {
         let kept = replaced(ctx, &writes)?;
-        notes.extend(kept.first().map(|write| {
-            let folder: PathBuf = write.path.components().take(3).collect();
-            format!("what was there before is kept in `~/{}`", shown(&folder))
-        }));
+        notes.extend(where_kept(&kept));
         writes.splice(0..0, kept);
     }
     let (input_schema, output_schema) = schemas(item);
@@ -169,7 +166,7 @@ pub(super) fn find<'s>(
 }
 
 /// The text of an item's file.
-fn content(item: &Item) -> Result<String, ItemStepError> {
+pub(super) fn content(item: &Item) -> Result<String, ItemStepError> {
     if let Some(text) = builtin_text(&item.file) {
         return Ok(text.to_owned());
     }
@@ -210,8 +207,14 @@ fn left_behind(store: &ItemStore, item: &Item, home: Home) -> Vec<String> {
     executors.into_iter().filter(stays).map(words).collect()
 }
 
+/// Where copies of what was replaced are, in words.
+pub(super) fn where_kept(copies: &[Write]) -> Option<String> {
+    let folder: PathBuf = copies.first()?.path.components().take(3).collect();
+    Some(format!("what was there before is kept in `~/{}`", shown(&folder)))
+}
+
 /// Copies of what is about to be replaced or removed in the user's home, where no snapshot covers it.
-fn replaced(ctx: &Context, writes: &[Write]) -> Result<Vec<Write>, ItemStepError> {
+pub(super) fn replaced(ctx: &Context, writes: &[Write]) -> Result<Vec<Write>, ItemStepError> {
     let home = ctx.home.clone().ok_or(ItemStepError::NoHome)?;
     let time = ctx.now().strftime("%Y%m%dT%H%M%SZ").to_string();
     let base = Path::new(ITEMS).join("replaced");
@@ -286,7 +289,7 @@ fn copy(
         .filter(|(path, _)| *path != target && !is_companion(path))
         .map(|(path, (bytes, access))| Write { home, path, content: Some(bytes), access })
         .collect();
-    let gone = |path: PathBuf| Write { home, path, content: None, access: Access::Plain };
+    let gone = |path: PathBuf| Write::removal(home, path);
     writes.extend(stale.into_iter().filter(|path| !is_companion(path)).map(gone));
     // What an author signed is the hash, which a new stamp over the same content has as well.
     let is_same = matches!(&item.integrity, Integrity::Valid { hash, .. } if *hash == stamped.hash);
@@ -315,7 +318,7 @@ fn copy(
 }
 
 /// Where a file of a layer lies below the folder with `.ai/`; built-in items lie nowhere.
-fn place(store: &ItemStore, layer: Layer, file: &Path) -> Result<Option<PathBuf>, ItemStepError> {
+pub(super) fn place(store: &ItemStore, layer: Layer, file: &Path) -> Result<Option<PathBuf>, ItemStepError> {
     let root = match layer {
         Layer::Project => store.roots().project.as_deref(),
         Layer::User => store.roots().user.as_deref(),
@@ -373,7 +376,7 @@ fn stale(top: &Path, target: &Path, new: &Files) -> Result<Vec<PathBuf>, ItemSte
 }
 
 /// The files below a folder that stamps cover, with their paths in it.
-fn listed(folder: &Path) -> Result<Vec<(PathBuf, PathBuf)>, ItemStepError> {
+pub(super) fn listed(folder: &Path) -> Result<Vec<(PathBuf, PathBuf)>, ItemStepError> {
     let mut files = Vec::new();
     if folder.symlink_metadata().is_err() {
         return Ok(files);

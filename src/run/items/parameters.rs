@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ItemStepError, Verb};
+use super::{Home, ItemStepError, Verb};
 use crate::context::Context;
 use crate::item::search::Scope;
 use crate::item::store::{ItemKind, Layer};
@@ -91,6 +91,33 @@ impl<'p> Given<'p> {
             Ok(count) if count > 0 => Ok(Some(count)),
             _ => Err(self.wrong(name, "must be a whole number above 0")),
         }
+    }
+
+    /// Names with values.
+    pub(super) fn object(&self, name: &str) -> Result<Option<&'p Map<String, Value>>, ItemStepError> {
+        match self.parameters.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(object)) => Ok(Some(object).filter(|object| !object.is_empty())),
+            Some(_) => Err(self.wrong(name, "must be an object")),
+        }
+    }
+
+    /// Whose item is meant; the project's when nobody says.
+    pub(super) fn location(&self) -> Result<Home, ItemStepError> {
+        match self.text("location")?.as_deref() {
+            None | Some("project") => Ok(Home::Project),
+            Some("user") => Ok(Home::User),
+            Some(_) => Err(self.wrong("location", "must be `project` or `user`")),
+        }
+    }
+
+    /// The id of an item, with the category that may be given apart from it.
+    pub(super) fn full_id(&self) -> Result<String, ItemStepError> {
+        let id = self.required("item_id")?;
+        Ok(match self.text("category")? {
+            Some(category) if !id.contains('/') => format!("{category}/{id}"),
+            _ => id,
+        })
     }
 
     /// Yes or no; no when it is not given.

@@ -6,7 +6,7 @@
 
 pub(super) mod authored;
 pub(super) mod check;
-mod selection;
+pub(super) mod selection;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,6 @@ use serde::Serialize;
 use super::parameters::Given;
 use super::{Access, Home, ItemAnswer, ItemEffect, ItemStepError, Write, shown};
 use crate::context::{Context, ITEMS};
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::search::Scope;
 use crate::item::signature::Integrity;
@@ -24,10 +23,6 @@ use crate::item::signature::stamp::{self, Stamped, Tidied};
 use crate::item::source::{MAX_TEXT, SourceFile};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::validate::{self, Unsigned};
-
-/// What is no reason not to sign.
-const STAMPS: [Code; 5] =
-    [Code::Unsigned, Code::HashMismatch, Code::ForeignStamp, Code::InvalidStamp, Code::UncoveredScript];
 
 /// What was signed, and what was not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -200,7 +195,7 @@ fn add_writes(writes: &mut Vec<Write>, stamped: Stamped, top: &Path, home: Home)
 }
 
 /// The folder with the `.ai/` of somebody, without links.
-fn top(ctx: &Context, home: Home) -> Result<&Path, ItemStepError> {
+pub(super) fn top(ctx: &Context, home: Home) -> Result<&Path, ItemStepError> {
     match home {
         Home::Project => Ok(&ctx.root),
         Home::User => ctx.home.as_deref().ok_or(ItemStepError::NoHome),
@@ -234,7 +229,7 @@ fn first_error(store: &ItemStore, item: &Item) -> Option<Finding> {
     let mut rules = Findings::new(&store.roots().display(&item.file), Strength::Lenient);
     validate::check(item, store, Unsigned::Warned, &mut rules);
     let mut all = store.findings().filter(|finding| finding.file.starts_with(&home)).cloned().chain(rules.into_vec());
-    all.find(|finding| finding.severity == Severity::Error && !STAMPS.contains(&finding.code))
+    all.find(|finding| finding.severity == Severity::Error && !validate::STAMPS.contains(&finding.code))
 }
 
 /// The file of an item without links on the way; what a link leads out of `.ai/` to is not written.

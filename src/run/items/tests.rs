@@ -1,3 +1,5 @@
+mod changing;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;

@@ -15,10 +15,15 @@ pub enum Verb {
     Migrate,
     /// Making an item.
     Create,
+    /// Giving an item another text.
+    Update,
+    /// Removing an item with everything that belongs to it.
+    Delete,
 }
 
 impl Verb {
-    const ALL: [Self; 5] = [Self::Search, Self::Load, Self::Sign, Self::Migrate, Self::Create];
+    const ALL: [Self; 7] =
+        [Self::Search, Self::Load, Self::Sign, Self::Migrate, Self::Create, Self::Update, Self::Delete];
 
     /// The verb as directives and journals write it.
     pub fn as_str(self) -> &'static str {
@@ -28,6 +33,8 @@ impl Verb {
             Self::Sign => "sign",
             Self::Migrate => "migrate",
             Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
         }
     }
 
@@ -58,6 +65,8 @@ impl Verb {
                 "fields",
                 "project_path",
             ],
+            Self::Update => &["item_id", "item_type", "location", "category", "content", "updates", "project_path"],
+            Self::Delete => &["item_id", "item_type", "location", "category", "confirm", "project_path"],
         }
     }
 }

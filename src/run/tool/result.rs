@@ -9,11 +9,13 @@ use crate::exec::invocation::Invocation;
 use crate::exec::supervisor::Ended;
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::Finding;
+use crate::item::store::ItemKind;
 use crate::item::tool::Origin;
 use crate::item::wording::shown;
 use crate::journal::RunId;
 use crate::journal::summary::{CheckpointSummary, ErrorSummary, StepStatus};
 use crate::policy::Permission;
+use crate::run::headline::headline;
 use crate::run::settle::Settlement;
 use crate::run::step::milliseconds;
 
@@ -164,13 +166,10 @@ impl ToolResult {
     /// Takes over why there is no result.
     pub fn fail(&mut self, status: ToolStatus, error: &ErrorSummary) {
         self.status = status;
-        self.error = Some(match error.code.as_str() {
-            "NOT_FOUND" => "Tool not found",
-            "DIRECTIVE_NOT_FOUND" => "Directive not found",
-            "SIGNATURE_MISMATCH" => "Content hash mismatch",
-            "INVALID_ITEM" => "Invalid metadata",
-            _ if status == ToolStatus::Denied => "Permission denied",
-            _ => "Execution failed",
+        self.error = Some(match headline(&error.code, Some(ItemKind::Tool)) {
+            // Whatever the reason is called, it was not allowed.
+            "Execution failed" if status == ToolStatus::Denied => "Permission denied",
+            words => words,
         });
         self.code = Some(error.code.clone());
         self.message = Some(error.message.clone());

@@ -67,7 +67,7 @@ fn at_path<'s>(ctx: &Context, store: &'s ItemStore, word: &str, layer: Layer) ->
 }
 
 /// The one item of the layer with this id.
-fn named<'s>(
+pub(in crate::run::items) fn named<'s>(
     store: &'s ItemStore,
     kind: Option<ItemKind>,
     wanted: &str,

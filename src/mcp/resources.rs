@@ -1,0 +1,239 @@
+//! What can be read by an address: the runs of the project, what checkpoints hold, and items.
+//!
+//! Everything is of the project that the server was started in. `piton://runs` lists runs as `piton log` does,
+//! `piton://runs/ID` is one of them, `piton://checkpoints/SHA/diff` what a commit of piton changed, and
+//! `piton://items/TYPE/ID` the file of an item.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use rmcp::model::{
+    ErrorData, ListResourceTemplatesResult, ListResourcesResult, PaginatedRequestParams, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate,
+};
+use serde_json::{Map, Value, json};
+
+use super::desk::Desk;
+use super::failure::Failure;
+use super::page::page;
+use crate::audit::history::{History, RunRecord, StepRecord};
+use crate::audit::reference;
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::repository::Repository;
+use crate::context::Context;
+use crate::item::search::{Order, Query, Scope};
+use crate::item::store::ItemKind;
+use crate::item::wording::shown;
+use crate::journal::RunId;
+use crate::run::account::{LoggedRun, ShownRun};
+use crate::run::error::RunError;
+use crate::run::items::{self, ItemAnswer, ItemRequest, Verb};
+use crate::run::session::open_repository;
+
+/// The templates of addresses.
+pub(super) const RUN: &str = "piton://runs/{id}";
+pub(super) const DIFF: &str = "piton://checkpoints/{sha}/diff";
+pub(super) const ITEM: &str = "piton://items/{item_type}/{+item_id}";
+const RUNS: &str = "piton://runs";
+
+/// How many runs are listed at once; each of them can be read by itself.
+const MOST_RUNS: usize = 100;
+/// Lines of a diff.
+const MOST_LINES: usize = 20_000;
+
+/// The kinds of items, as addresses name them.
+pub(super) const KINDS: [(&str, ItemKind); 3] =
+    [("tool", ItemKind::Tool), ("directive", ItemKind::Directive), ("knowledge", ItemKind::Knowledge)];
+
+/// What was recorded about the project, and its repository where there is one.
+pub(super) struct Recorded {
+    pub(super) history: History,
+    pub(super) repository: Option<Repository>,
+}
+
+/// Reads what was recorded. A journal that cannot be read is left out.
+pub(super) fn recorded(ctx: &Context) -> Result<Recorded, RunError> {
+    let repository = match open_repository(ctx) {
+        Ok(repository) => Some(repository),
+        Err(CheckpointError::NoRepository(_)) => None,
+        Err(err) => return Err(err.into()),
+    };
+    let (history, _) = match &repository {
+        Some(repository) => History::load_all(repository)?,
+        None => History::load(&ctx.state_folder().join("runs"))?,
+    };
+    Ok(Recorded { history, repository })
+}
+
+/// One page of everything that can be read.
+pub(super) fn list(desk: &Desk, asked: Option<PaginatedRequestParams>) -> Result<ListResourcesResult, ErrorData> {
+    let (project, ctx) = desk.project(None).map_err(refused)?;
+    let everything = Query { kind: None, scope: Scope::All, order: Order::Name, limit: None, ..Query::default() };
+    let items = project.with_index(&ctx, |index| index.search(&everything)).results;
+    let recorded = recorded(&ctx).map_err(|err| refused(err.into()))?;
+    let mut all = vec![
+        Resource::new(RUNS, "runs")
+            .with_title("Runs")
+            .with_description("What was run in this project, newest first")
+            .with_mime_type("application/json"),
+    ];
+    let mut seen = BTreeSet::new();
+    for hit in items {
+        let uri = address(hit.item_type, &hit.category, &hit.name);
+        // Of those with one id, the first is what the id means.
+        if seen.insert(uri.clone()) {
+            all.push(
+                Resource::new(uri, hit.name.clone())
+                    .with_title(format!("{} {}", hit.item_type, hit.name))
+                    .with_description(hit.description)
+                    .with_mime_type(mime_type(hit.item_type, &hit.path)),
+            );
+        }
+    }
+    all.extend(recorded.history.runs.iter().map(|run| {
+        Resource::new(format!("{RUNS}/{}", run.id), run.id.to_string())
+            .with_title(format!("Run of {}", run.directive.as_deref().unwrap_or(&run.name)))
+            .with_description(format!("Began at {}", run.started))
+            .with_mime_type("application/json")
+    }));
+    let (resources, next) = page("resources", all, asked)?;
+    let mut listed = ListResourcesResult::with_all_items(resources);
+    listed.next_cursor = next;
+    Ok(listed)
+}
+
+/// How addresses are made.
+pub(super) fn templates(asked: Option<PaginatedRequestParams>) -> Result<ListResourceTemplatesResult, ErrorData> {
+    let all = vec![
+        ResourceTemplate::new(RUN, "run")
+            .with_title("A run")
+            .with_description("What a run was given, its steps and what came of it; `id` may be the beginning of one")
+            .with_mime_type("application/json"),
+        ResourceTemplate::new(DIFF, "checkpoint")
+            .with_title("What a checkpoint changed")
+            .with_description("The commit of a step as a unified diff; `sha` is the commit or its beginning")
+            .with_mime_type("text/x-diff"),
+        ResourceTemplate::new(ITEM, "item")
+            .with_title("An item")
+            .with_description("The file of a tool, directive or knowledge entry; `item_id` is `id` or `category/id`"),
+    ];
+    let (templates, next) = page("templates", all, asked)?;
+    let mut listed = ListResourceTemplatesResult::with_all_items(templates);
+    listed.next_cursor = next;
+    Ok(listed)
+}
+
+/// Reads what an address means.
+pub(super) fn read(desk: &Desk, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let unknown = || {
+        let data = json!({"uri": shown(uri), "templates": [RUNS, RUN, DIFF, ITEM]});
+        ErrorData::resource_not_found(format!("there is no resource `{}`", shown(uri)), Some(data))
+    };
+    let place = uri.strip_prefix("piton://").ok_or_else(unknown)?;
+    let (_, ctx) = desk.project(None).map_err(refused)?;
+    let failed = |err: RunError| refused(err.into());
+    let (text, mime) = match place.split('/').collect::<Vec<_>>().as_slice() {
+        ["runs"] => (runs(&recorded(&ctx).map_err(failed)?.history), "application/json"),
+        ["runs", id] => {
+            let recorded = recorded(&ctx).map_err(failed)?;
+            let run = find_run(&recorded.history, id).ok_or_else(unknown)?;
+            (json!(ShownRun::new(run, &recorded.history.undone())), "application/json")
+        }
+        ["checkpoints", sha, "diff"] => {
+            let recorded = recorded(&ctx).map_err(failed)?;
+            let text = diff(&recorded, sha).map_err(failed)?.ok_or_else(unknown)?;
+            (Value::String(text), "text/x-diff")
+        }
+        ["items", kind, id @ ..] if !id.is_empty() => {
+            let (_, kind) = KINDS.iter().find(|(name, _)| name == kind).ok_or_else(unknown)?;
+            let (text, mime) = item(&ctx, *kind, &id.join("/")).ok_or_else(unknown)?;
+            (Value::String(text), mime)
+        }
+        _ => return Err(unknown()),
+    };
+    let text = match text {
+        Value::String(text) => text,
+        value => value.to_string(),
+    };
+    let contents = ResourceContents::text(text, uri).with_mime_type(mime);
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+fn runs(history: &History) -> Value {
+    let undone = history.undone();
+    let listed = history.runs.iter().take(MOST_RUNS).map(|run| LoggedRun::new(run, &undone));
+    json!({"runs": listed.collect::<Vec<_>>(), "total": history.runs.len()})
+}
+
+fn find_run<'h>(history: &'h History, name: &str) -> Option<&'h RunRecord> {
+    let runs: Vec<RunId> = history.runs.iter().map(|run| run.id).collect();
+    history.run(reference::find_run(&runs, name).ok()?)
+}
+
+/// What a commit of a step changed, against the one before it.
+fn diff(recorded: &Recorded, name: &str) -> Result<Option<String>, RunError> {
+    let Some(git) = &recorded.repository else { return Ok(None) };
+    let is_hash = name.len() >= 7 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut found =
+        checkpoints(&recorded.history).filter(|id| is_hash && id.to_string().starts_with(&name.to_lowercase()));
+    let (Some(commit), None) = (found.next(), found.next()) else { return Ok(None) };
+    let Some(facts) = git.find_commit(commit)? else { return Ok(None) };
+    let before = match facts.parents.first() {
+        Some(parent) => git.find_commit(*parent)?.map(|facts| facts.tree),
+        None => Some(ObjectId::EMPTY_TREE),
+    };
+    let Some(before) = before else { return Ok(None) };
+    let text = git.diff(&git.changes(before, facts.tree)?, Some(MOST_LINES))?;
+    let mut shown = String::from_utf8_lossy(&text.bytes).into_owned();
+    if text.left_out > 0 {
+        let _ = writeln!(shown, "# {} more lines: `git show {commit}` has all of them", text.left_out);
+    }
+    Ok(Some(shown))
+}
+
+/// The commits that steps made, newest first, each once.
+pub(super) fn checkpoints(history: &History) -> impl Iterator<Item = ObjectId> {
+    let mut seen = BTreeSet::new();
+    let steps = history.runs.iter().flat_map(|run| run.steps.iter().rev());
+    steps.filter_map(StepRecord::commit).filter(move |commit| seen.insert(*commit))
+}
+
+/// The text of an item, and what it is.
+fn item(ctx: &Context, kind: ItemKind, id: &str) -> Option<(String, &'static str)> {
+    let wanted = Map::from_iter([("item_id".to_owned(), id.into()), ("item_type".to_owned(), json!(kind))]);
+    let request = ItemRequest::new(Verb::Load, wanted, Vec::new());
+    let outcome = items::perform(ctx, &request, &mut |_| {}).ok()?;
+    let Some(ItemAnswer::Load(loaded)) = outcome.answer else { return None };
+    let mime = mime_type(kind, &loaded.path);
+    Some((loaded.content, mime))
+}
+
+/// The address of an item.
+pub(super) fn address(kind: ItemKind, category: &str, id: &str) -> String {
+    format!("piton://items/{kind}/{}", full_id(category, id))
+}
+
+/// An id with its category, where that can be written.
+pub(super) fn full_id(category: &str, id: &str) -> String {
+    let full = format!("{category}/{id}");
+    if full.parse::<crate::item::id::ItemId>().is_ok() { full } else { id.to_owned() }
+}
+
+fn mime_type(kind: ItemKind, path: &str) -> &'static str {
+    let ending = path.trim_end_matches('>').rsplit('.').next().unwrap_or_default();
+    match (kind, ending) {
+        (ItemKind::Directive | ItemKind::Knowledge, _) => "text/markdown",
+        (ItemKind::Tool, "yaml" | "yml") => "application/yaml",
+        (ItemKind::Tool, "json") => "application/json",
+        (ItemKind::Tool, "py") => "text/x-python",
+        (ItemKind::Tool, "sh" | "bash") => "text/x-shellscript",
+        (ItemKind::Tool, "js" | "mjs" | "cjs") => "text/javascript",
+        (ItemKind::Tool, _) => "text/plain",
+    }
+}
+
+/// A failure of a call that is not one of a tool.
+pub(super) fn refused(failure: Failure) -> ErrorData {
+    ErrorData::internal_error(failure.message.clone(), Some(failure.into_value()))
+}
