@@ -124,6 +124,16 @@ pub enum Error {
         /// The way out.
         hint: Option<String>,
     },
+    /// The settings of a client of the server cannot be changed.
+    #[error("{message}")]
+    ClientSettings {
+        /// The stable code.
+        code: &'static str,
+        /// Why.
+        message: String,
+        /// The way out.
+        hint: String,
+    },
     /// The result could not be printed.
     #[error("cannot print the result")]
     Output(#[from] io::Error),
@@ -169,7 +179,7 @@ impl Error {
             Self::NotAnItem(_) => "NOT_AN_ITEM",
             Self::InvalidFile { .. } => "INVALID_FILE",
             Self::Run(err) => err.code(),
-            Self::Server { code, .. } => code,
+            Self::Server { code, .. } | Self::ClientSettings { code, .. } => code,
             Self::Write { .. } | Self::Output(_) => "CANNOT_WRITE",
         }
     }
@@ -215,6 +225,7 @@ impl Error {
             }
             Self::Run(err) => err.hint(),
             Self::Server { hint, .. } => hint.clone(),
+            Self::ClientSettings { hint, .. } => Some(hint.clone()),
             Self::InvalidFile { .. } | Self::Write { .. } | Self::Output(_) => None,
         }
     }
@@ -281,6 +292,7 @@ impl Error {
             | Self::Lookup(_)
             | Self::Read { .. }
             | Self::InvalidFile { .. }
+            | Self::ClientSettings { .. }
             | Self::NotAnItem(_) => ExitStatus::Invalid,
         }
     }

@@ -1,5 +1,7 @@
 //! `piton mcp`: the MCP server, for agents.
 
+mod install;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -23,13 +25,17 @@ const MOST: u64 = 4096;
 /// Over HTTP, clients show a token: that of `--token-file` or of the variable `PITON_MCP_TOKEN`, otherwise a
 /// new one, which is printed.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
   piton mcp                           On standard input and output, as clients start it
   piton mcp --root ~/work             All projects below a folder as well
   piton mcp --as review               Tools may do no more than the directive `review` allows
-  piton mcp --http 127.0.0.1:7421     Over HTTP, at http://127.0.0.1:7421/mcp")]
+  piton mcp --http 127.0.0.1:7421     Over HTTP, at http://127.0.0.1:7421/mcp
+  piton mcp install --client claude   Tells a client of it")]
 pub(super) struct McpArguments {
+    #[command(subcommand)]
+    command: Option<McpCommand>,
     /// A folder whose projects are served as well; may be given several times.
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
@@ -53,10 +59,18 @@ pub(super) struct McpArguments {
     origins: Vec<String>,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum McpCommand {
+    Install(install::InstallArguments),
+}
+
 impl McpArguments {
-    /// Whether there are projects to serve besides the one here.
-    pub(super) fn names_roots(&self) -> bool {
-        !self.roots.is_empty()
+    /// Whether it is about the project here: neither a user's own settings are, nor other projects.
+    pub(super) fn needs_project(&self) -> bool {
+        match &self.command {
+            Some(McpCommand::Install(install)) => install.needs_project(),
+            None => self.roots.is_empty(),
+        }
     }
 }
 
@@ -70,6 +84,9 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 pub(super) fn run(arguments: &McpArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    if let Some(McpCommand::Install(install)) = &arguments.command {
+        return install::run(install, ctx, ui);
+    }
     let desk = Desk::new(ctx, &arguments.roots, arguments.directive.clone())?;
     let Some(address) = arguments.http else {
         crate::mcp::serve_stdio(Server::new(desk))?;

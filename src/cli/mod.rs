@@ -283,7 +283,7 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
         // Whom to trust is no matter of a project.
         Command::Trust(_) => Context::anywhere(environment, global.folder.as_deref())?,
         // Clients start it anywhere; then each call names its project.
-        Command::Mcp(command) if command.names_roots() => Context::anywhere(environment, global.folder.as_deref())?,
+        Command::Mcp(command) if !command.needs_project() => Context::anywhere(environment, global.folder.as_deref())?,
         _ => Context::discover(environment, global.folder.as_deref())?,
     };
     if let Some(color) = global.color {

@@ -4,6 +4,7 @@
 //! before it starts; it is also more generous than the standard about white space and control
 //! characters, so `serde_json` has the last word about what is JSON.
 
+pub mod member;
 #[cfg(test)]
 mod tests;
 

@@ -25,6 +25,7 @@ pub mod skeleton;
 pub mod source;
 pub mod store;
 pub mod template;
+pub mod toml;
 pub mod tool;
 pub mod topic;
 pub mod validate;

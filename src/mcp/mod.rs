@@ -3,7 +3,8 @@
 //! [`server`] is what clients see: four tools, each glue over the functions that the terminal calls.
 //! [`desk`] knows the projects that are served, [`call`] is one call and gives it a thread of its own: only
 //! this module is asynchronous; what runs tools or git is not. [`decision`] asks a person, [`tale`] tells how far a run
-//! is; [`answer`] and [`failure`] are what goes back. [`stack`] guards the server, [`stdio`] and [`http`] are the ways in.
+//! is; [`answer`] and [`failure`] are what goes back. [`stack`] guards the server, [`stdio`] and [`http`] are the ways in;
+//! [`install`] tells clients of it.
 
 pub(crate) mod answer;
 pub(crate) mod arguments;
@@ -15,6 +16,7 @@ pub(crate) mod execute;
 pub(crate) mod failure;
 pub(crate) mod help;
 pub mod http;
+pub mod install;
 pub(crate) mod load;
 mod page;
 mod prompts;

@@ -25,7 +25,7 @@ const ORDER: [&str; 15] = [
 ];
 
 /// Text that only some files may hold: the text, where it is at home, and the rule.
-const HOMES: [(&[&str], &[&str], &str); 20] = [
+const HOMES: [(&[&str], &[&str], &str); 21] = [
     (
         &["rmcp", "tokio", "tokio_util", "hyper", "hyper_util", "http_body_util"],
         &["mcp"],
@@ -33,6 +33,7 @@ const HOMES: [(&[&str], &[&str], &str); 20] = [
     ),
     (&["saphyr_parser", "serde_yaml"], &["item/yaml"], "only `item/yaml` mentions the YAML crates"),
     (&["jsonc_parser"], &["item/json"], "only `item/json` mentions the JSON parser that knows places"),
+    (&["toml_edit"], &["item/toml"], "only `item/toml` mentions the TOML crate"),
     (&["roxmltree"], &["item/directive"], "only `item/directive` mentions the XML crate"),
     (&["rquickjs"], &["item/javascript"], "only `item/javascript` mentions the JavaScript engine"),
     (

@@ -31,6 +31,7 @@ mod load;
 mod mcp_baseline;
 mod mcp_client;
 mod mcp_hostile;
+mod mcp_install;
 mod mcp_runs;
 mod mcp_wire;
 mod migrate;

@@ -1,0 +1,283 @@
+//! Telling the clients of agents that there is this server.
+//!
+//! [`Client`] knows where each client keeps its settings and how it writes a server down; [`Installation`] is what
+//! belongs there, beside what is there already. Nothing but the entry `piton` is ever changed: other servers, keys
+//! that piton does not know, and comments stay. [`file`] replaces a settings file whole or not at all.
+
+mod client;
+mod file;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use client::{Client, Scope};
+use serde_json::{Map, Value, json};
+
+use crate::context::Context;
+use crate::exec::subprocess::resolve;
+use crate::item::json::member::{self, MemberError, Replacement};
+use crate::item::toml;
+use crate::item::wording::shown;
+
+/// The name of the entry.
+const NAME: &str = "piton";
+
+/// What is to be written, and where.
+#[derive(Debug)]
+pub struct Installation {
+    /// Whose settings they are.
+    pub client: Client,
+    /// For one project or for all of a user's.
+    pub scope: Scope,
+    /// The settings file.
+    pub file: PathBuf,
+    /// The top of the project, which project settings may not leave.
+    root: PathBuf,
+    fields: Map<String, Value>,
+}
+
+/// What the settings say about piton now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// What would be written.
+    Same,
+    /// Something else.
+    Other(Value),
+}
+
+/// What to do with an entry that says something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and the installation is refused.
+    Keep,
+    /// It is replaced; keys that piton does not set stay.
+    Replace,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The entry is new.
+    Added,
+    /// The entry said something else before.
+    Replaced,
+    /// It was there already; the file was not touched.
+    Unchanged,
+}
+
+/// Why a client cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// There is no home to find the user's settings in.
+    #[error("there is no home folder to find the settings in")]
+    NoHome,
+    /// The program's own file cannot be named.
+    #[error("the file of piton itself cannot be named in settings")]
+    NoProgram,
+    /// A path that is not text.
+    #[error("`{}` is not UTF-8 and cannot be written into settings", .0.display())]
+    NotText(PathBuf),
+    /// The settings are not what they have to be.
+    #[error("`{}` cannot be changed: {problem}", .file.display())]
+    Unclear {
+        /// The settings file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// There is an entry already, which says something else.
+    #[error("`{}` has an entry `piton` already, which {found}", .file.display())]
+    Other {
+        /// The settings file.
+        file: PathBuf,
+        /// What it does instead.
+        found: String,
+    },
+    /// A link of the project leads out of it.
+    #[error("`{}` leads out of the project by a link", .0.display())]
+    Leaves(PathBuf),
+    /// A link that leads to nothing.
+    #[error("`{}` is a link that leads to nothing", .0.display())]
+    Dangling(PathBuf),
+    /// Its owner does not want it to be changed.
+    #[error("`{}` is read-only", .0.display())]
+    ReadOnly(PathBuf),
+    /// Somebody else wrote it at the same time.
+    #[error("`{}` was changed by somebody else meanwhile", .0.display())]
+    Changed(PathBuf),
+    /// The system said no.
+    #[error("cannot write `{}`", .file.display())]
+    Unwritable {
+        /// The settings file.
+        file: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl InstallError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoHome => "NO_HOME",
+            Self::NoProgram | Self::NotText(_) => "NOT_TEXT",
+            Self::Unclear { .. } => "INVALID_FILE",
+            Self::Other { .. } => "ENTRY_DIFFERS",
+            Self::Leaves(_) => "OUTSIDE_PROJECT",
+            Self::Dangling(_) | Self::ReadOnly(_) | Self::Unwritable { .. } => "CANNOT_WRITE",
+            Self::Changed(_) => "CHANGED_MEANWHILE",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> String {
+        let by_hand = "without `--write`, `piton mcp install` prints what to write by hand";
+        match self {
+            Self::NoHome => "set `HOME`, or install for the project with `--scope project`".to_owned(),
+            Self::NoProgram => "start piton by its path, e.g. `/usr/local/bin/piton mcp install`".to_owned(),
+            Self::NotText(_) => "rename the folder".to_owned(),
+            Self::Unclear { .. } => format!("nothing was written: correct the file first; {by_hand}"),
+            Self::Other { .. } => {
+                "`--force` replaces what piton sets and keeps the other keys; nothing was written".to_owned()
+            }
+            Self::Leaves(_) => format!("nothing was written, because a project must not say where; {by_hand}"),
+            Self::Dangling(_) => "make what it leads to, or remove the link".to_owned(),
+            Self::ReadOnly(_) => format!("make it writable with `chmod u+w`; {by_hand}"),
+            Self::Changed(_) => "nothing was written: try again, best while the client is not running".to_owned(),
+            Self::Unwritable { .. } => by_hand.to_owned(),
+        }
+    }
+}
+
+impl Installation {
+    /// What a client has to be told, so that it starts this program for agents.
+    pub fn new(
+        ctx: &Context,
+        client: Client,
+        scope: Scope,
+        roots: &[PathBuf],
+        directive: Option<&str>,
+    ) -> Result<Self, InstallError> {
+        let file = client.settings(scope, ctx).ok_or(InstallError::NoHome)?;
+        let mut arguments: Vec<String> = client.start().iter().map(|&it| it.to_owned()).collect();
+        arguments.push("mcp".to_owned());
+        for root in roots {
+            arguments.extend(["--root".to_owned(), text(root)?]);
+        }
+        if let Some(directive) = directive {
+            arguments.extend(["--as".to_owned(), directive.to_owned()]);
+        }
+        let mut fields = Map::new();
+        if client.writes_type() {
+            fields.insert("type".to_owned(), "stdio".into());
+        }
+        fields.insert("command".to_owned(), program(ctx)?.into());
+        fields.insert("args".to_owned(), arguments.into());
+        Ok(Self { client, scope, file, root: ctx.root.clone(), fields })
+    }
+
+    /// The entry.
+    pub fn entry(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+
+    /// The command of the entry.
+    pub fn command(&self) -> &str {
+        self.fields.get("command").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// What to write into a file that says nothing else.
+    pub fn snippet(&self) -> String {
+        let section = self.client.section();
+        if self.client.is_toml() {
+            return toml::snippet(section, NAME, &self.fields);
+        }
+        format!("{:#}\n", json!({ section: { NAME: self.fields } }))
+    }
+
+    /// What the settings say about piton now.
+    pub fn look(&self) -> Result<Found, InstallError> {
+        let text = file::read(&self.file)?.unwrap_or_default();
+        self.found_in(&text)
+    }
+
+    /// Writes the entry into the settings.
+    pub fn write(&self, existing: Existing) -> Result<Done, InstallError> {
+        if self.scope == Scope::Project {
+            file::require_inside(&self.file, &self.root)?;
+        }
+        let old = file::read(&self.file)?;
+        let text = old.as_deref().unwrap_or_default();
+        let (done, how) = match self.found_in(text)? {
+            Found::Same => return Ok(Done::Unchanged),
+            Found::Nothing => (Done::Added, Replacement::Fields),
+            Found::Other(found) if existing == Existing::Keep => {
+                return Err(InstallError::Other { file: self.file.clone(), found: instead(&found) });
+            }
+            // Of an entry that starts a program, what else it says stays right; one that names a server elsewhere goes.
+            Found::Other(found) if found.get("command").is_some() => (Done::Replaced, Replacement::Fields),
+            Found::Other(_) => (Done::Replaced, Replacement::Whole),
+        };
+        let section = self.client.section();
+        let (mark, rest) = marked(text);
+        let new = if self.client.is_toml() {
+            toml::set(rest, section, NAME, &self.fields, how)
+        } else {
+            member::set(rest, section, NAME, &self.fields, how)
+        };
+        let new = format!("{mark}{}", new.map_err(|err| self.unclear(&err))?);
+        file::replace(&self.file, old.as_deref(), &new, self.scope)?;
+        Ok(done)
+    }
+
+    fn found_in(&self, text: &str) -> Result<Found, InstallError> {
+        let (_, rest) = marked(text);
+        let section = self.client.section();
+        let found =
+            if self.client.is_toml() { toml::find(rest, section, NAME) } else { member::find(rest, section, NAME) };
+        Ok(match found.map_err(|err| self.unclear(&err))? {
+            None => Found::Nothing,
+            // Keys beside those that piton sets are the user's.
+            Some(found) if self.fields.iter().all(|(key, value)| found.get(key) == Some(value)) => Found::Same,
+            Some(found) => Found::Other(found),
+        })
+    }
+
+    fn unclear(&self, err: &MemberError) -> InstallError {
+        InstallError::Unclear { file: self.file.clone(), problem: shown(&err.to_string()) }
+    }
+}
+
+/// What an entry does, without the secrets that it may hold beside that.
+fn instead(found: &Value) -> String {
+    let word = |key: &str| found.get(key).and_then(Value::as_str);
+    if let Some(url) = word("url").or_else(|| word("httpUrl")) {
+        let address = url.split(['?', '#']).next().unwrap_or(url);
+        return format!("connects to `{}`", shown(address));
+    }
+    let Some(command) = word("command") else { return "starts nothing".to_owned() };
+    let arguments = found.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let line: Vec<&str> = std::iter::once(command).chain(arguments).collect();
+    format!("starts `{}`", shown(&line.join(" ")))
+}
+
+/// The byte order mark of a text, which some editors write, and the rest.
+fn marked(text: &str) -> (&str, &str) {
+    text.strip_prefix('\u{feff}').map_or(("", text), |rest| ("\u{feff}", rest))
+}
+
+/// How clients start piton: by its name, if that finds this very program, else by its path.
+fn program(ctx: &Context) -> Result<String, InstallError> {
+    let own = fs::canonicalize(&ctx.program).map_err(|_| InstallError::NoProgram)?;
+    let named = resolve(NAME.as_ref(), ctx.search_path(), Path::new("/")).ok();
+    let is_found = named.and_then(|found| fs::canonicalize(found).ok()).is_some_and(|found| found == own);
+    if is_found { Ok(NAME.to_owned()) } else { text(&own) }
+}
+
+fn text(path: &Path) -> Result<String, InstallError> {
+    path.to_str().map(str::to_owned).ok_or_else(|| InstallError::NotText(path.to_path_buf()))
+}

@@ -1,0 +1,128 @@
+//! The clients that piton knows, and where they keep their settings.
+
+use std::path::PathBuf;
+
+use crate::context::Context;
+
+/// A program that agents work in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+    /// Cursor.
+    Cursor,
+    /// Visual Studio Code.
+    Vscode,
+    /// Gemini CLI.
+    Gemini,
+}
+
+/// Whose settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those of a project, for everybody who works on it.
+    Project,
+    /// Those of a user, for all projects.
+    User,
+}
+
+impl Client {
+    /// Every client.
+    pub const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Cursor, Self::Vscode, Self::Gemini];
+
+    /// What it is called in commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Cursor => "cursor",
+            Self::Vscode => "vscode",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// What people call it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Claude => "Claude Code",
+            Self::Codex => "Codex",
+            Self::Cursor => "Cursor",
+            Self::Vscode => "Visual Studio Code",
+            Self::Gemini => "Gemini CLI",
+        }
+    }
+
+    /// Whose settings are meant when nobody says so: those that the whole team shares, where that is usual.
+    pub fn usual_scope(self) -> Scope {
+        // Codex reads settings of a project only after the user has said that it is to be trusted.
+        if self == Self::Codex { Scope::User } else { Scope::Project }
+    }
+
+    /// What its settings hold servers in.
+    pub(super) fn section(self) -> &'static str {
+        match self {
+            Self::Codex => "mcp_servers",
+            Self::Vscode => "servers",
+            Self::Claude | Self::Cursor | Self::Gemini => "mcpServers",
+        }
+    }
+
+    /// Whether its settings are TOML; all others are JSON.
+    pub fn is_toml(self) -> bool {
+        self == Self::Codex
+    }
+
+    /// Whether its entries say how the server is spoken to.
+    pub(super) fn writes_type(self) -> bool {
+        matches!(self, Self::Claude | Self::Cursor | Self::Vscode)
+    }
+
+    /// What comes before `mcp`: editors do not always start servers in the folder that is open, but name it.
+    pub(super) fn start(self) -> &'static [&'static str] {
+        match self {
+            Self::Cursor | Self::Vscode => &["-C", "${workspaceFolder}"],
+            Self::Claude | Self::Codex | Self::Gemini => &[],
+        }
+    }
+
+    /// The settings file; nothing where there is no home.
+    pub(super) fn settings(self, scope: Scope, ctx: &Context) -> Option<PathBuf> {
+        let below = |variable: &str| ctx.environment.find(variable).filter(|it| !it.is_empty()).map(PathBuf::from);
+        let home = || ctx.home.clone();
+        match (scope, self) {
+            (Scope::Project, Self::Claude) => Some(ctx.root.join(".mcp.json")),
+            (Scope::Project, Self::Codex) => Some(ctx.root.join(".codex/config.toml")),
+            (Scope::Project, Self::Cursor) => Some(ctx.root.join(".cursor/mcp.json")),
+            (Scope::Project, Self::Vscode) => Some(ctx.root.join(".vscode/mcp.json")),
+            (Scope::Project, Self::Gemini) => Some(ctx.root.join(".gemini/settings.json")),
+            (Scope::User, Self::Claude) => {
+                below("CLAUDE_CONFIG_DIR").or_else(home).map(|folder| folder.join(".claude.json"))
+            }
+            (Scope::User, Self::Codex) => {
+                let folder = below("CODEX_HOME").or_else(|| home().map(|home| home.join(".codex")));
+                folder.map(|folder| folder.join("config.toml"))
+            }
+            (Scope::User, Self::Cursor) => home().map(|home| home.join(".cursor/mcp.json")),
+            (Scope::User, Self::Gemini) => home().map(|home| home.join(".gemini/settings.json")),
+            (Scope::User, Self::Vscode) if cfg!(target_os = "macos") => {
+                home().map(|home| home.join("Library/Application Support/Code/User/mcp.json"))
+            }
+            (Scope::User, Self::Vscode) => {
+                let folder = below("XDG_CONFIG_HOME").or_else(|| home().map(|home| home.join(".config")));
+                folder.map(|folder| folder.join("Code/User/mcp.json"))
+            }
+        }
+    }
+}
+
+impl Scope {
+    /// What it is called in commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::User => "user",
+        }
+    }
+}
