@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &McpArguments, ctx: &Context, ui: &mut Ui) -> Resul
         return Ok(ExitStatus::Success);
     };
     let (secret, is_new) = secret(arguments, ctx)?;
-    let mut options = HttpOptions::new(address, Token::parse(&secret).map_err(told)?);
+    let mut options = HttpOptions::new(address, Token::parse(&secret).map_err(|err| told(&err))?);
     options.reach = if arguments.allow_remote { Reach::Anywhere } else { Reach::Loopback };
     options.allowed_hosts.clone_from(&arguments.hosts);
     options.allowed_origins.clone_from(&arguments.origins);
@@ -103,7 +103,7 @@ pub(super) fn run(arguments: &McpArguments, ctx: &Context, ui: &mut Ui) -> Resul
             ui.note(&format!("clients send the header `Authorization: Bearer {secret}`"));
         }
     };
-    crate::mcp::serve_http(Server::new(desk), &options, ready).map_err(told)?;
+    crate::mcp::serve_http(Server::new(desk), &options, ready).map_err(|err| told(&err))?;
     Ok(ExitStatus::Success)
 }
 
@@ -124,8 +124,8 @@ fn read_token(path: &Path, file: &Path) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-fn told(err: HttpError) -> Error {
-    let hint = match &err {
+fn told(err: &HttpError) -> Error {
+    let hint = match err {
         HttpError::NotLoopback { .. } => {
             Some("listen on `127.0.0.1`, or let others in with `--allow-remote`".to_owned())
         }

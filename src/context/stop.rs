@@ -58,7 +58,7 @@ impl Stop {
     }
 
     /// Lets somebody hear it.
-    pub fn attach(&self, ear: Ear) {
+    pub fn attach(&self, ear: &Ear) {
         {
             let mut ears = self.0.ears.lock().unwrap_or_else(PoisonError::into_inner);
             ears.retain(|ear| ear.bell.strong_count() > 0);
@@ -86,10 +86,10 @@ mod tests {
         let (early, early_bell, _w1) = ear();
         let (late, late_bell, _w2) = ear();
         let (foreign, foreign_bell, _w3) = ear();
-        stop.attach(Ear::new(&early, &early_bell));
-        other.attach(Ear::new(&foreign, &foreign_bell));
+        stop.attach(&Ear::new(&early, &early_bell));
+        other.attach(&Ear::new(&foreign, &foreign_bell));
         stop.ask();
-        stop.attach(Ear::new(&late, &late_bell));
+        stop.attach(&Ear::new(&late, &late_bell));
         let heard = |received: &Arc<AtomicUsize>| received.load(Ordering::SeqCst);
         assert_eq!((heard(&early), heard(&late), heard(&foreign)), (TERMINATED, TERMINATED, 0));
         assert!(stop.is_asked() && !other.is_asked());

@@ -61,7 +61,7 @@ impl Interrupts {
     /// The same, and hears when the work of one caller is to end.
     pub fn listen_for(stop: &Stop) -> io::Result<Self> {
         let interrupts = Self::listen()?;
-        stop.attach(interrupts.ear());
+        stop.attach(&interrupts.ear());
         Ok(interrupts)
     }
 

@@ -52,10 +52,7 @@ impl Caller {
     /// The era that the client lives in.
     pub(crate) fn era(&self) -> Era {
         let modern = |version: ProtocolVersion| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str();
-        match self.request.protocol_version().is_some_and(modern) {
-            true => Era::Stateless,
-            false => Era::Sessions,
-        }
+        if self.request.protocol_version().is_some_and(modern) { Era::Stateless } else { Era::Sessions }
     }
 
     /// Does something on a thread of its own, with progress for the client, until it is done or cancelled.

@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 
 use crate::audit::reference::ReferenceError;
 use crate::error::Error;
-use crate::item::finding::Finding;
 use crate::item::store::ItemKind;
 use crate::journal::summary::{ErrorSummary, RunSummary};
 use crate::run::error::RunError;
@@ -18,15 +17,13 @@ pub(crate) struct Failure {
     /// The stable code.
     pub(crate) code: String,
     /// What the call was about.
-    pub(crate) item_type: Option<String>,
+    pub(crate) item_type: Option<ItemKind>,
     /// What went wrong.
     pub(crate) message: String,
     /// The way out.
     pub(crate) suggestion: Option<String>,
-    /// What is wrong in files.
-    pub(crate) findings: Vec<Finding>,
     /// What else belongs to it, such as the tool that was called.
-    pub(crate) more: Map<String, Value>,
+    pub(crate) more: Box<Map<String, Value>>,
 }
 
 impl Failure {
@@ -38,8 +35,7 @@ impl Failure {
             item_type: None,
             message: message.into(),
             suggestion: None,
-            findings: Vec::new(),
-            more: Map::new(),
+            more: Box::default(),
         }
     }
 
@@ -70,7 +66,7 @@ impl Failure {
     #[must_use]
     pub(crate) fn about(mut self, kind: ItemKind) -> Self {
         if self.item_type.is_none() {
-            self.item_type = Some(kind.to_string());
+            self.item_type = Some(kind);
             // Only now it is known what was not found.
             if self.error == headline(&self.code, None) {
                 headline(&self.code, Some(kind)).clone_into(&mut self.error);
@@ -99,13 +95,10 @@ impl Failure {
         let mut value = Map::new();
         value.insert("error".to_owned(), self.error.into());
         value.insert("code".to_owned(), self.code.into());
-        value.insert("item_type".to_owned(), self.item_type.into());
+        value.insert("item_type".to_owned(), self.item_type.map(|kind| kind.to_string()).into());
         value.insert("message".to_owned(), self.message.into());
         value.insert("suggestion".to_owned(), self.suggestion.into());
-        if !self.findings.is_empty() {
-            value.insert("findings".to_owned(), serde_json::to_value(&self.findings).unwrap_or_default());
-        }
-        value.extend(self.more);
+        value.extend(*self.more);
         Value::Object(value)
     }
 }
@@ -118,7 +111,12 @@ impl<E: Into<Error>> From<E> for Failure {
             Error::Run(err) if is_unknown_run(err) => "Run not found",
             err => headline(err.code(), None),
         };
-        Self { suggestion: err.hint(), findings: err.findings().to_vec(), ..Self::new(words, err.code(), message) }
+        let failure = Self { suggestion: err.hint(), ..Self::new(words, err.code(), message) };
+        match err.findings() {
+            [] => failure,
+            // What is wrong in files, place by place.
+            findings => failure.with("findings", json!(findings)),
+        }
     }
 }
 
