@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-use calls::{Call, Calls, Counted, Place};
+use calls::{Call, Calls, Counted};
 
 /// How much is done at the same time.
 #[derive(Clone, Copy, Debug)]
@@ -120,9 +120,9 @@ impl<H> Stack<H> {
     }
 
     /// Waits for a place among the calls at work.
-    async fn place(&self, ct: &CancellationToken) -> Result<Place<'_>, ErrorData> {
+    async fn place(&self, ct: &CancellationToken) -> Result<SemaphorePermit<'_>, ErrorData> {
         if let Ok(permit) = self.room.try_acquire() {
-            return Ok(Place::new(permit));
+            return Ok(permit);
         }
         let waiting = Counted::new(&self.waiting);
         if self.waiting.load(Ordering::SeqCst) > self.load.waiting {
@@ -132,7 +132,7 @@ impl<H> Stack<H> {
             )));
         }
         let place = tokio::select! {
-            permit = self.room.acquire() => permit.map(Place::new),
+            permit = self.room.acquire() => permit,
             () = ct.cancelled() => return Err(refusal("the call was cancelled while it waited")),
         };
         drop(waiting);

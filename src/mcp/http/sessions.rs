@@ -11,7 +11,7 @@ use rmcp::transport::streamable_http_server::session::local::{LocalSessionManage
 use rmcp::transport::streamable_http_server::session::{SessionId, SessionManager};
 
 /// How many sessions there may be.
-const MAX_SESSIONS: usize = 256;
+pub(super) const MAX_SESSIONS: usize = 256;
 
 /// A session that was used more recently is not given up for another.
 const RECENT: Duration = Duration::from_mins(5);

@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::sessions::MAX_SESSIONS;
 use super::{Access, HttpError, HttpOptions, MAX_BODY, Reach, Token, serve_until};
 use crate::mcp::stack::Stack;
 use crate::mcp::stdio::tests::Probe;
@@ -214,6 +215,27 @@ async fn both_eras_are_served() {
     let answer = server.post(&headers, &body).await;
     assert_eq!(status(&answer), 200, "{answer}");
     assert!(answer.contains("\"done\""), "{answer}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn sessions_beyond_measure_are_refused_until_one_ends() {
+    let server = Server::start().await;
+    let first = server.session().await;
+    for _ in 1..MAX_SESSIONS {
+        server.session().await;
+    }
+    let answer = server.post(&[AUTHORIZED], &hello()).await;
+    assert_eq!(status(&answer), 503, "{answer}");
+    assert!(answer.contains("\r\nretry-after: 60\r\n"), "{answer}");
+    // Those that exist are served on.
+    assert_eq!(message(&server.call(&first, "any").await)["result"]["content"][0]["text"], "done");
+    let bye = format!(
+        "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {SECRET}\r\n\
+         Mcp-Session-Id: {first}\r\n\r\n"
+    );
+    assert_eq!(status(&server.raw(bye.as_bytes()).await), 202);
+    server.session().await;
     server.end().await;
 }
 

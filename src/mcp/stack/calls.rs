@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, SemaphorePermit};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The calls under way, each with the token that tells it to end.
@@ -94,17 +94,5 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// A place among the calls at work.
-#[derive(Debug)]
-pub(super) struct Place<'a> {
-    _permit: SemaphorePermit<'a>,
-}
-
-impl<'a> Place<'a> {
-    pub(super) fn new(permit: SemaphorePermit<'a>) -> Self {
-        Self { _permit: permit }
     }
 }
