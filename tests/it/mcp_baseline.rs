@@ -93,11 +93,11 @@ fn what_was_committed_meanwhile_is_compared_with_the_last_commit() {
     let project = TestProject::new()
         .file("a.txt", "one\n")
         .file("b.txt", "one\n")
-        .file("dirty.txt", "1\n2\n3\n")
+        .file("dirty.txt", "1\n2\n3\n4\n5\n6\n")
         .file(".ai/directives/grow.md", grow)
-        .tool("grow", "mutates_state: true", "echo tool > a.txt; sed -i 's/3/tool/' dirty.txt")
+        .tool("grow", "mutates_state: true", "echo tool > a.txt; sed -i 's/6/tool/' dirty.txt")
         .committed();
-    project.bash("sed -i 's/2/user/' dirty.txt");
+    project.bash("sed -i 's/1/user/' dirty.txt");
     let mut client = start(&project);
     // A step commits one file, somebody another one; then the agent edits the very same lines.
     let run = json!({"item_type": "directive", "item_id": "grow"});
@@ -109,8 +109,8 @@ fn what_was_committed_meanwhile_is_compared_with_the_last_commit() {
     let kept = keep(&mut client);
     assert_eq!((&kept["status"], &kept["files_changed"]), (&json!("success"), &json!(2)), "{kept}");
     assert_eq!(project.git(["status", "--porcelain"]), " M dirty.txt\n");
-    assert_eq!(project.git(["show", "HEAD:dirty.txt"]), "1\n2\ntool\n");
-    assert_eq!(project.read("dirty.txt"), "1\nuser\ntool\n");
+    assert_eq!(project.git(["show", "HEAD:dirty.txt"]), "1\n2\n3\n4\n5\ntool\n");
+    assert_eq!(project.read("dirty.txt"), "user\n2\n3\n4\n5\ntool\n");
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
 }
 

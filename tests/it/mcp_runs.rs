@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::TestProject;
+use crate::harness::{MEETING, TestProject};
 use crate::mcp_client::{Era, McpClient};
 
 const ERAS: [Era; 2] = [Era::Sessions, Era::Stateless];
@@ -249,9 +249,9 @@ fn wrong_runs_and_wrong_words_are_refused_and_change_nothing() {
     let project = project(STEPS);
     let mut client = client(&project, Era::Sessions);
     assert_eq!(refuse(&mut client, act("continue", json!({})))["code"], "NOTHING_WAITS");
-    assert_eq!(refuse(&mut client, act("continue", json!({"run_id": "01k9x2bf"})))["code"], "NO_SUCH_REFERENCE");
-    assert_eq!(refuse(&mut client, run("notes", json!({"checkpoint": "disabled"})))["code"], "INVALID_ARGUMENT");
-    assert_eq!(refuse(&mut client, run("notes", json!({"parameters": {"whom": 1}})))["status"], Value::Null);
+    assert_eq!(refuse(&mut client, act("continue", json!({"run_id": "01k9x2bf"})))["error"], "Run not found");
+    assert_eq!(refuse(&mut client, run("notes", json!({"checkpoint": "disabled"})))["code"], "POLICY_LOOSENED");
+    assert_eq!(refuse(&mut client, run("notes", json!({"parameters": {"whom": 1}})))["code"], "INVALID_INPUTS");
     assert_eq!(refuse(&mut client, run("nothing", json!({})))["error"], "Directive not found");
     let plan = execute(&mut client, run("notes", json!({"dry_run": true})));
     assert_eq!(plan, project.piton(["run", "notes", "--dry-run", "--format", "json"]).json());
@@ -339,4 +339,41 @@ fn a_cancelled_call_kills_the_whole_tree_of_its_tool_and_puts_the_step_back() {
         assert!(client.end().0.success());
         project.assert_clean();
     }
+}
+
+#[test]
+fn a_run_of_somebody_else_is_named_and_the_server_serves_on() {
+    let script = format!("{MEETING}; echo done > done.txt");
+    let project = project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#)
+        .tool("meet", "mutates_state: true", &script)
+        .committed();
+    let mut client = client(&project, Era::Stateless);
+    let mut other = project.command(["tool", "run", "meet", "--checkpoint", "auto"]);
+    let mut other =
+        other.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().expect("piton");
+    project.bash("until [ -s \"$TMPDIR/ready\" ]; do sleep 0.01; done");
+    let refused = refuse(&mut client, run("notes", json!({})));
+    let message = refused["message"].as_str().expect("a message").to_owned();
+    assert!(message.contains(&other.id().to_string()), "it names the holder: {refused}");
+    project.bash("touch \"$TMPDIR/go\"");
+    assert!(other.wait().expect("a child").success());
+    assert_eq!(execute(&mut client, run("notes", json!({})))["status"], "success");
+}
+
+#[test]
+fn a_step_is_taken_back_by_name_or_as_the_newest() {
+    let project = project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#);
+    let mut client = client(&project, Era::Sessions);
+    let done = execute(&mut client, run("notes", json!({})));
+    assert_eq!(refuse(&mut client, act("undo", json!({"step": "01k9x2bf/7"})))["error"], "Step not found");
+    let dry = json!({"item_type": "directive", "action": "undo", "dry_run": true});
+    let shown = execute(&mut client, dry);
+    assert_eq!(shown["preview"]["write"], json!(["README.md"]), "{shown}");
+    assert_eq!(shown["preview"]["delete"], json!(["junk.txt"]), "{shown}");
+    let step = format!("{}/1", done["run_id"].as_str().expect("a run"));
+    let undone = execute(&mut client, act("undo", json!({"step": step})));
+    assert_eq!((&undone["status"], &undone["action"]), (&json!("success"), &json!("undo")), "{undone}");
+    assert_eq!(project.read("README.md"), "one\n");
+    assert_eq!(refuse(&mut client, act("undo", json!({})))["code"], "NOTHING_TO_UNDO");
+    project.assert_clean();
 }

@@ -114,15 +114,16 @@ pub(super) fn finished(action: &str, summary: &RunSummary) -> Result<Answer, Fai
         RunStatus::Waiting => "waiting",
         RunStatus::Cancelled => "cancelled",
     };
-    let Some(error) = summary.error.as_ref().filter(|_| summary.status != RunStatus::Succeeded) else {
-        return Answer::result(&json!({
+    let Some(error) = &summary.error else {
+        let value = json!({
             "action": action,
             "status": status,
             "run_id": summary.run_id,
             "directive": summary.directive,
             "outputs": summary.outputs,
             "run": told(summary),
-        }));
+        });
+        return if summary.status == RunStatus::Succeeded { Answer::result(&value) } else { Answer::error(&value) };
     };
     let failure = Failure::of_error(error).with("action", action).with("status", status);
     Err(failure
@@ -274,13 +275,15 @@ pub(super) async fn answered(
     project: Option<&str>,
 ) -> Result<Reply, Failure> {
     let asked = decision::open(desk, sealed)?;
-    let (here, _) = desk.project(project)?;
+    let (_, here) = desk.project(project)?;
     let (_, ctx) = desk.project(asked.root.to_str())?;
-    if here.root != asked.root && project.is_some() {
-        return Err(decision::refused("it is about another project"));
-    }
     let run = asked.run;
-    let stage = caller.work(move |_| stage_of(&ctx, run)).await?;
+    let reached = caller.work(move |_| {
+        // A run in a worktree of its own is known in all worktrees of its repository.
+        let is_here = Past::load(&here)?.history.run(run).is_some();
+        if is_here { stage_of(&ctx, run) } else { Err(decision::refused("it is about another project")) }
+    });
+    let stage = reached.await?;
     let question = match stage {
         Stage::Question(question) if asked.is_about(&question) => question,
         // It went on meanwhile: whoever asks hears where it is, and is asked anew.

@@ -87,7 +87,7 @@ pub(super) async fn undo(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller
         let _turn = lock(&project.turn);
         refuse_cancelled(&work)?;
         if arguments.flag("dry_run")? {
-            let (step, preview) = undo::preview_undo(&ctx, step)?;
+            let (step, preview) = undo::preview_undo(&ctx, step).map_err(|err| unknown("Step not found", err))?;
             return Answer::result(&json!({"action": "undo", "status": "success", "step": step, "preview": preview}))
                 .map(as_dry);
         }
@@ -101,7 +101,8 @@ pub(super) async fn undo(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller
         };
         let mut tale = Tale::new(&work);
         let mut observe = |event: &Event| tale.event(event);
-        let summary = undo::undo_named(&ctx, Direction::Undo, step, &request, &mut observe)?;
+        let undone = undo::undo_named(&ctx, Direction::Undo, step, &request, &mut observe);
+        let summary = undone.map_err(|err| unknown("Step not found", err))?;
         led::finished("undo", &summary)
     });
     Ok(answer.await?.into())
@@ -175,12 +176,19 @@ fn find(
 ) -> Result<(Arc<Project>, Context, RunId), Failure> {
     let (project, ctx) = desk.project(arguments.text("project_path")?)?;
     let (run, there) = match parameters.text("run_id")? {
-        Some(name) => Past::load(&ctx)?.find_run(&ctx, name)?,
+        Some(name) => Past::load(&ctx)?.find_run(&ctx, name).map_err(|err| unknown("Run not found", err))?,
         None => run_here(&ctx)?,
     };
     // A run in a worktree of its own goes on there, if that is served.
     let project = if there.root == project.root { project } else { desk.project(there.root.to_str())?.0 };
     Ok((project, there.ended_by(&work.stop), run))
+}
+
+/// Something that was named and is not there, in words that say what it is.
+fn unknown(words: &str, err: RunError) -> Failure {
+    let is_unknown = matches!(err, RunError::Reference(_));
+    let failure = Failure::from(err);
+    if is_unknown { Failure { error: words.to_owned(), ..failure } } else { failure }
 }
 
 /// How far a run is.
