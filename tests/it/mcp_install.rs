@@ -178,7 +178,9 @@ fn every_client_is_told_in_each_scope() {
         let project = project();
         let path = if scope == "user" { project.home() } else { project.root() }.join(file);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        let text = format!("// mine\n{{\n    \"{section}\": {{\n        \"other\": {{}} // theirs\n    }},\n    \"a\": 1,\n}}\n");
+        let text = format!(
+            "// mine\n{{\n    \"{section}\": {{\n        \"other\": {{}} // theirs\n    }},\n    \"a\": 1,\n}}\n"
+        );
         fs::write(&path, text).expect("a file");
         let ran = project.piton(install(client, &["--scope", scope, "--write"]));
         assert_eq!(ran.code(), Some(0), "{ran}");
@@ -257,7 +259,11 @@ fn folders_are_named_whole_and_have_to_be_there() {
 #[test]
 fn what_cannot_be_meant_is_said() {
     let project = project();
-    for words in [&["mcp", "install"][..], &["mcp", "install", "--client", "emacs"], &["mcp", "--as", "a", "install", "--client", "claude"]] {
+    for words in [
+        &["mcp", "install"][..],
+        &["mcp", "install", "--client", "emacs"],
+        &["mcp", "--as", "a", "install", "--client", "claude"],
+    ] {
         let ran = project.piton(words);
         assert_eq!(ran.code(), Some(2), "{ran}");
     }
