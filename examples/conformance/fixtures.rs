@@ -42,6 +42,12 @@ pub(crate) fn read_as<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData>
     serde_json::from_value(value).map_err(|err| ErrorData::internal_error(err.to_string(), None))
 }
 
+/// The same for results, which say that they are complete. rmcp takes the word away for older clients.
+fn result_as<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorData> {
+    value["resultType"] = json!("complete");
+    read_as(value)
+}
+
 impl Fixtures {
     pub(crate) fn new() -> Self {
         let codec = RequestStateCodec::new("the key of a server that lives as long as a test");
@@ -111,11 +117,11 @@ impl ServerHandler for Fixtures {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        read_as(shelf::tools())
+        result_as(shelf::tools())
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let tools: ListToolsResult = read_as(shelf::tools()).ok()?;
+        let tools: ListToolsResult = result_as(shelf::tools()).ok()?;
         tools.tools.into_iter().find(|tool| tool.name == name)
     }
 
@@ -125,7 +131,7 @@ impl ServerHandler for Fixtures {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         if let Some(answer) = shelf::answer(&request.name) {
-            return Ok(read_as::<CallToolResult>(answer)?.into());
+            return Ok(result_as::<CallToolResult>(answer)?.into());
         }
         let client = context.client_capabilities().unwrap_or_default();
         let round = Round {
@@ -187,7 +193,7 @@ impl ServerHandler for Fixtures {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        read_as(shelf::resources())
+        result_as(shelf::resources())
     }
 
     async fn list_resource_templates(
@@ -195,7 +201,7 @@ impl ServerHandler for Fixtures {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        read_as(shelf::templates())
+        result_as(shelf::templates())
     }
 
     async fn read_resource(
@@ -204,7 +210,7 @@ impl ServerHandler for Fixtures {
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         match shelf::resource(&request.uri) {
-            Some(resource) => Ok(read_as::<ReadResourceResult>(resource)?.into()),
+            Some(resource) => Ok(result_as::<ReadResourceResult>(resource)?.into()),
             None => Err(ErrorData::resource_not_found("Resource not found", Some(json!({ "uri": request.uri })))),
         }
     }
@@ -250,7 +256,7 @@ impl ServerHandler for Fixtures {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        read_as(shelf::prompts())
+        result_as(shelf::prompts())
     }
 
     async fn get_prompt(
@@ -264,13 +270,13 @@ impl ServerHandler for Fixtures {
                 Outcome::Asked(question) => question.into(),
                 Outcome::Told(text) => {
                     let said = json!({ "role": "user", "content": { "type": "text", "text": text } });
-                    read_as::<GetPromptResult>(json!({ "messages": [said] }))?.into()
+                    result_as::<GetPromptResult>(json!({ "messages": [said] }))?.into()
                 }
             });
         }
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
         match shelf::prompt(&request.name, &arguments) {
-            Some(prompt) => Ok(read_as::<GetPromptResult>(prompt)?.into()),
+            Some(prompt) => Ok(result_as::<GetPromptResult>(prompt)?.into()),
             None => Err(ErrorData::invalid_params(format!("there is no prompt `{}`", request.name), None)),
         }
     }
@@ -283,7 +289,7 @@ impl ServerHandler for Fixtures {
         let words = ["paris", "park", "party", "test"].into_iter();
         let fitting: Vec<&str> = words.filter(|word| word.starts_with(&request.argument.value)).collect();
         let total = fitting.len();
-        read_as(json!({ "completion": { "values": fitting, "total": total, "hasMore": false } }))
+        result_as(json!({ "completion": { "values": fitting, "total": total, "hasMore": false } }))
     }
 
     async fn set_level(

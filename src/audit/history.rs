@@ -350,7 +350,9 @@ impl StepRecord {
 /// The run that a journal, or the beginning of one, tells of; none when it tells of nothing.
 pub fn fold(records: &[Record]) -> Option<RunRecord> {
     let mut folding = Folding::default();
-    records.iter().for_each(|record| folding.take(record));
+    for record in records {
+        folding.take(record);
+    }
     folding.run
 }
 

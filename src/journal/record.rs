@@ -261,15 +261,14 @@ fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
         return Ok(Record { seq, at, run, prev, digest, event, line, privacy });
     };
     let Private { salt, mut private } = serde_json::from_str(private_text).map_err(not_a_record)?;
-    let (Line { seq, at, run, prev, sealed, .. }, event) = match long_list(public, &mut private) {
-        Some(found) => found,
-        None => {
-            let Line::<Value> { seq, at, run, prev, event: mut value, sealed } =
-                serde_json::from_str(public).map_err(not_a_record)?;
-            seal::unseal(&mut value, private).map_err(Unreadable::NotARecord)?;
-            let event = serde_json::from_value(value).map_err(|err| Unreadable::NotARecord(err.to_string()))?;
-            (Line { seq, at, run, prev, event: LoopName::default(), sealed }, event)
-        }
+    let (Line { seq, at, run, prev, sealed, .. }, event) = if let Some(found) = long_list(public, &mut private) {
+        found
+    } else {
+        let Line::<Value> { seq, at, run, prev, event: mut value, sealed } =
+            serde_json::from_str(public).map_err(not_a_record)?;
+        seal::unseal(&mut value, private).map_err(Unreadable::NotARecord)?;
+        let event = serde_json::from_value(value).map_err(|err| Unreadable::NotARecord(err.to_string()))?;
+        (Line { seq, at, run, prev, event: LoopName::default(), sealed }, event)
     };
     let is_as_written = sealed == Some(Digest::of(private_text.as_bytes()));
     let privacy = if is_as_written { Privacy::Kept(salt) } else { Privacy::Changed };

@@ -75,11 +75,6 @@ impl Arguments {
                 .with_suggestion("`item_type` is `tool`, `directive` or `knowledge`")),
         }
     }
-
-    /// Everything.
-    pub(crate) fn all(&self) -> &Map<String, Value> {
-        &self.0
-    }
 }
 
 /// An argument that has to be given.

@@ -54,6 +54,12 @@ impl Failure {
             .with_suggestion("this is a fault of piton; `piton status` and `piton log` say what was done")
     }
 
+    /// Why a run did not succeed.
+    pub(crate) fn of_error(error: &ErrorSummary) -> Self {
+        let ErrorSummary { code, message, suggestion } = error;
+        Self { suggestion: suggestion.clone(), ..Self::new(headline(code, None), code, &**message) }
+    }
+
     /// The same with a way out.
     #[must_use]
     pub(crate) fn with_suggestion(self, suggestion: impl Into<String>) -> Self {
@@ -76,8 +82,7 @@ impl Failure {
     /// Why a run that was begun came to nothing.
     pub(crate) fn of_run(summary: &RunSummary) -> Self {
         let unknown = || ErrorSummary { code: "UNKNOWN".to_owned(), message: "it failed".to_owned(), suggestion: None };
-        let ErrorSummary { code, message, suggestion } = summary.error.clone().unwrap_or_else(unknown);
-        Self { suggestion, ..Self::new(headline(&code, None), &code, message) }
+        Self::of_error(&summary.error.clone().unwrap_or_else(unknown))
             .with("run_id", summary.run_id.to_string())
             .with("run", json!(summary))
     }

@@ -1,6 +1,8 @@
 //! Clients that do what they should not: they are answered or refused, and the server serves on.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -113,7 +115,7 @@ fn a_flood_that_nobody_reads_is_held_back_and_answered_in_the_end() {
     const CALLS: usize = 5_000;
     let project = TestProject::new();
     let mut command = project.command(["mcp"]);
-    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut server = command.spawn().expect("piton starts");
     let mut to = server.stdin.take().expect("a pipe");
     let writing = thread::spawn(move || {
@@ -131,9 +133,9 @@ fn a_flood_that_nobody_reads_is_held_back_and_answered_in_the_end() {
     });
     thread::sleep(Duration::from_secs(1));
     assert!(!writing.is_finished(), "the server reads on although nobody reads its answers");
-    let lines = std::io::BufRead::lines(std::io::BufReader::new(server.stdout.take().expect("a pipe")));
+    let lines = BufReader::new(server.stdout.take().expect("a pipe"));
     let mut answered = 0;
-    for line in lines.take(CALLS + 1) {
+    for line in lines.lines().take(CALLS + 1) {
         let answer: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
         // Beyond what may wait, calls are refused.
         assert!(answer["result"].is_object() || answer["error"]["code"] == -32000, "{answer}");
@@ -154,4 +156,150 @@ fn cancellations_of_anything_change_nothing() {
     }
     client.assert_alive();
     assert_eq!(client.end().code(), Some(0));
+}
+
+const SECRET: &str = "a-secret-of-this-test";
+
+/// A server over HTTP in a process of its own.
+struct HttpServer {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl HttpServer {
+    fn start(project: &TestProject) -> Self {
+        let mut command = project.command(["mcp", "--http", "0"]);
+        command.env("PITON_MCP_TOKEN", SECRET).stderr(Stdio::piped());
+        let mut process = command.spawn().expect("piton starts");
+        let mut talk = BufReader::new(process.stderr.take().expect("a pipe"));
+        let mut said = String::new();
+        while !said.ends_with('\n') {
+            assert!(talk.read_line(&mut said).expect("readable") > 0, "the server is gone: {said}");
+        }
+        let address = said.split_once("http://").and_then(|(_, rest)| rest.split_once("/mcp"));
+        let address = address.and_then(|(address, _)| address.parse().ok()).unwrap_or_else(|| panic!("{said}"));
+        // Read on, so that the server never waits for somebody to read its talk; nothing there may show the token.
+        thread::spawn(move || {
+            let talk = talk.lines().map_while(Result::ok);
+            talk.for_each(|line| assert!(!line.contains(SECRET), "{line}"));
+        });
+        Self { process, address }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("connected");
+        stream.set_read_timeout(Some(Duration::from_mins(2))).expect("a socket");
+        stream
+    }
+
+    /// Sends bytes and reads until the server closes.
+    fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect();
+        // A server that refuses may close before everything is sent.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn post(&self, headers: &str, body: &str) -> String {
+        let host = if headers.contains("Host:") { "" } else { "Host: localhost\r\n" };
+        let length = body.len();
+        self.raw(
+            format!(
+                "POST /mcp HTTP/1.1\r\n{host}{headers}Connection: close\r\nContent-Type: application/json\r\n\
+                 Accept: application/json, text/event-stream\r\nContent-Length: {length}\r\n\r\n{body}"
+            )
+            .as_bytes(),
+        )
+    }
+
+    /// Checks that a normal call is answered, in the newer era.
+    fn assert_alive(&self) {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({ "_meta": meta, "name": "help", "arguments": {} });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let headers = format!(
+            "Authorization: Bearer {SECRET}\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n\
+             Mcp-Name: help\r\n"
+        );
+        let answer = self.post(&headers, &body.to_string());
+        assert!(status(&answer) == "200" && answer.contains("\"topic\":\"overview\""), "{answer}");
+    }
+
+    fn end(mut self) {
+        let pid = i32::try_from(self.process.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
+        assert_eq!(self.process.wait().expect("an end").code(), Some(0));
+    }
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or_default()
+}
+
+fn hello() -> String {
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" },
+    });
+    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }).to_string()
+}
+
+#[test]
+fn strangers_are_refused_over_http() {
+    let project = TestProject::new();
+    let server = HttpServer::start(&project);
+    let known = format!("Authorization: Bearer {SECRET}\r\n");
+    for (headers, expected) in [
+        (String::new(), "401"),
+        ("Authorization: Bearer a-secret-of-another-test\r\n".to_owned(), "401"),
+        (format!("Authorization: Basic {SECRET}\r\n"), "401"),
+        (format!("{known}Origin: https://evil.example\r\n"), "403"),
+        (format!("{known}Origin: null\r\n"), "403"),
+        (format!("{known}Host: evil.example\r\n"), "403"),
+        (known, "200"),
+    ] {
+        let answer = server.post(&headers, &hello());
+        assert_eq!(status(&answer), expected, "{headers}: {answer}");
+        assert_eq!(answer.contains("www-authenticate: Bearer"), expected == "401", "{answer}");
+    }
+    server.assert_alive();
+    server.end();
+}
+
+#[test]
+fn bodies_and_headers_without_measure_are_refused_over_http() {
+    let project = TestProject::new();
+    let server = HttpServer::start(&project);
+    let known = format!("Authorization: Bearer {SECRET}\r\n");
+    assert_eq!(status(&server.post(&known, &"x".repeat(5 * 1024 * 1024))), "413");
+    let answer = server.post(&format!("{known}X-Large: {}\r\n", "x".repeat(1024 * 1024)), &hello());
+    assert!(["", "431"].contains(&status(&answer)), "{answer}");
+    let answer = server.raw(b"\x16\x03\x01\x02\x00 no HTTP\r\n\r\n");
+    assert!(["", "400"].contains(&status(&answer)), "{answer}");
+    server.assert_alive();
+    server.end();
+}
+
+#[test]
+fn clients_that_take_for_ever_do_not_keep_others_out() {
+    let project = TestProject::new();
+    let server = HttpServer::start(&project);
+    let slow: Vec<TcpStream> = (0..100)
+        .map(|number| {
+            let mut stream = server.connect();
+            let begun: &[u8] = if number % 2 == 0 { b"POST /mcp HT" } else { b"" };
+            stream.write_all(begun).expect("written");
+            stream
+        })
+        .collect();
+    server.assert_alive();
+    // They are still there, and the server ends all the same.
+    server.end();
+    drop(slow);
 }
