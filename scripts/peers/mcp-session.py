@@ -8,6 +8,7 @@ tool, begins the directive, does the step that waits for it, lets a person decid
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -60,9 +61,9 @@ DIRECTIVE = """\
   <action>Write what is new in {input:version} into notes/release.md.</action>
   <verification><check>notes/release.md names {input:version}</check></verification>
 </step>
-<step name="approve"><await_approval>Are the notes of {input:version} right?</await_approval></step>
+<step name="approve"><checkpoint type="human-verify">Are the notes of {input:version} right?</checkpoint></step>
 <step name="log"><execute item_type="tool" item_id="add_note">
-  <param name="topic">log</param><param name="text">released {input:version}</param>
+  <param name="topic" value="log"/><param name="text" value="released {input:version}"/>
 </execute></step>
 </process>
 <outputs><success>version: {input:version}</success></outputs>
@@ -145,11 +146,18 @@ class Inspector:
         self.words += ["--protocol-era", "modern" if era == "stateless" else "legacy"]
         self.words += target
         self.folder = folder
+        # `--strict` ends with an error if a schema cannot be understood by every model.
         listed = self.ask("tools/list", "--strict")
         self.hello = {"tools": [tool["name"] for tool in listed["tools"]]}
 
     def ask(self, method, *more):
-        return json.loads(command([*self.words, "--method", method, *more], self.folder))
+        words = [*self.words, "--method", method, *more]
+        ran = subprocess.run(words, cwd=self.folder, capture_output=True, text=True, timeout=120)
+        result = json.loads(ran.stdout)["result"] if ran.stdout else {}
+        # A tool that reports an error ends it with an error too.
+        if ran.returncode != 0 and not result.get("isError"):
+            raise Unexpected(f"the Inspector exits with {ran.returncode}:\n{ran.stdout}{ran.stderr}")
+        return result
 
     def call(self, tool, arguments, answers=()):
         pairs = []
@@ -164,7 +172,6 @@ class Inspector:
 
 def content(result, is_error=False):
     """What a call came to; the text says the same as the structured content."""
-    result = result.get("result", result)
     expect(bool(result.get("isError")), is_error, f"whether this is an error: {result}")
     structured = result["structuredContent"]
     expect(json.loads(result["content"][0]["text"]), structured, "the text beside the structured content")
@@ -265,51 +272,61 @@ def main():
     piton = options.piton
     drivers = {"TypeScript SDK": ["node", options.typescript], "Python SDK": options.python}
     versions = {"sessions": "2025-11-25", "stateless": "2026-07-28", "auto": "2026-07-28"}
-    cases = [(name, era, way) for name in drivers for era in versions for way in ("stdio", "http")]
+    # The one that takes longest begins.
+    cases = [("Inspector", era, "stdio") for era in ("sessions", "stateless")]
+    cases += [(name, era, way) for name in drivers for era in versions for way in ("stdio", "http")]
     # What `auto` means is decided before a transport matters.
     cases = [case for case in cases if case[1:] != ("auto", "http")]
-    cases += [("Inspector", era, "stdio") for era in ("sessions", "stateless")]
     base = pathlib.Path(tempfile.mkdtemp(prefix="piton-peers-")).resolve()
     # Nothing of the machine's settings, and nothing left in them.
     (base / "home").mkdir()
     os.environ.update(HOME=str(base / "home"), GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null")
     os.environ.pop("PITON_MCP_TOKEN", None)
+
+    def run(number, case):
+        name, era, way = case
+        start = time.monotonic()
+        folder = base / str(number)
+        make_project(folder)
+        server = client = None
+        try:
+            target = [piton, "mcp"]
+            if way == "http":
+                server, *target = serve(piton, folder)
+            if name == "Inspector":
+                client = Inspector([options.inspector], era, target, folder)
+            else:
+                client = Driver([*drivers[name], era, way, *target], folder)
+                expect(client.hello["version"], versions[era], "the version of the protocol")
+                # A client that is told the version beforehand need not ask who the server is.
+                expect(client.hello["server"] or "piton", "piton", "the name of the server")
+            lead(client, folder, piton)
+            client.close()
+            if server:
+                server.terminate()
+                expect(server.wait(timeout=60), 0, "how the server ended")
+            compare(folder, piton)
+        finally:
+            for child in (server, getattr(client, "child", None)):
+                if child and child.poll() is None:
+                    child.kill()
+        return time.monotonic() - start
+
+    failed = False
     try:
-        for number, case in enumerate(cases):
-            name, era, way = case
-            if options.only not in " ".join(case):
-                continue
-            start = time.monotonic()
-            folder = base / str(number)
-            make_project(folder)
-            server = None
-            try:
-                if way == "http":
-                    server, *target = serve(piton, folder)
-                else:
-                    target = [piton, "mcp"]
-                if name == "Inspector":
-                    client = Inspector([options.inspector], era, target, folder)
-                else:
-                    client = Driver([*drivers[name], era, way, *target], folder)
-                    expect((client.hello["version"], client.hello["server"]), (versions[era], "piton"), "the greeting")
-                lead(client, folder, piton)
-                client.close()
-                if server:
-                    server.terminate()
-                    expect(server.wait(timeout=60), 0, "how the server ended")
-                    server = None
-                compare(folder, piton)
-            except (Unexpected, KeyError, IndexError, TypeError, ValueError, OSError, subprocess.SubprocessError) as err:
-                print(f"error: {name} ({era}, {way}): {type(err).__name__}: {err}", file=sys.stderr)
-                return 1
-            finally:
-                if server:
-                    server.kill()
-            print(f"    {name} ({era}, {way}): {time.monotonic() - start:.1f}s", flush=True)
+        # They have nothing in common, and most of the time goes into starting programs.
+        with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+            chosen = [case for case in cases if options.only in " ".join(case)]
+            for case, ran in [(case, pool.submit(run, number, case)) for number, case in enumerate(chosen)]:
+                label = f"{case[0]} ({case[1]}, {case[2]})"
+                try:
+                    print(f"    {label}: {ran.result():.1f}s", flush=True)
+                except Exception as err:
+                    failed = True
+                    print(f"error: {label}: {type(err).__name__}: {err}", file=sys.stderr, flush=True)
     finally:
         shutil.rmtree(base, ignore_errors=True)
-    return 0
+    return 1 if failed else 0
 
 
 sys.exit(main())
