@@ -60,10 +60,10 @@ fn load(desk: &Desk, kind: ItemKind, arguments: &Arguments, work: &Work) -> Answ
 /// The way out of a place that is taken, as an argument of this call.
 fn overwritten(failure: Failure) -> Failure {
     let is_replaceable = failure.suggestion.as_ref().is_some_and(|hint| hint.contains("--overwrite"));
-    match is_replaceable {
-        true => failure.with_suggestion("`overwrite: true` replaces it; `dry_run: true` shows what would be written"),
-        false => failure,
+    if !is_replaceable {
+        return failure;
     }
+    failure.with_suggestion("`overwrite: true` replaces it; `dry_run: true` shows what would be written")
 }
 
 /// What was loaded, in the shape that agents know.

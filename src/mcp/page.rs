@@ -39,8 +39,8 @@ fn place(list: &str, cursor: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn asked(cursor: &str) -> Option<PaginatedRequestParams> {
-        Some(PaginatedRequestParams::default().with_cursor(Some(cursor.to_owned())))
+    fn asked(cursor: &str) -> PaginatedRequestParams {
+        PaginatedRequestParams::default().with_cursor(Some(cursor.to_owned()))
     }
 
     #[test]
@@ -49,7 +49,7 @@ mod tests {
         let (mut seen, mut cursor) = page("runs", all.clone(), None).unwrap();
         assert_eq!(seen.len(), SIZE);
         while let Some(next) = cursor {
-            let (more, after) = page("runs", all.clone(), asked(&next)).unwrap();
+            let (more, after) = page("runs", all.clone(), Some(asked(&next))).unwrap();
             seen.extend(more);
             cursor = after;
         }
@@ -60,13 +60,13 @@ mod tests {
     fn nothing_else_is_a_cursor() {
         for wrong in ["", "50", "items-50", "runs-", "runs-1", "runs-0", "runs--50", "runs-050", "runs-5e1", "runs-50 "]
         {
-            let refused = page("runs", vec![1; 200], asked(wrong));
+            let refused = page("runs", vec![1; 200], Some(asked(wrong)));
             assert_eq!(refused.unwrap_err().code, rmcp::model::ErrorCode::INVALID_PARAMS, "{wrong:?}");
         }
     }
 
     #[test]
     fn a_list_that_became_shorter_ends() {
-        assert_eq!(page("runs", vec![1; 10], asked("runs-50")).unwrap(), (vec![], None));
+        assert_eq!(page("runs", vec![1; 10], Some(asked("runs-50"))).unwrap(), (vec![], None));
     }
 }

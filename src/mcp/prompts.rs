@@ -73,13 +73,13 @@ fn prompt(directive: &Directive) -> Prompt {
         let mut words = input.description.trim().to_owned();
         if !input.choices.is_empty() {
             let choices: Vec<String> = input.choices.iter().map(plain).collect();
-            words = format!("{words} (one of {})", choices.join(", ")).trim_start().to_owned();
+            words.extend([" (one of ", &choices.join(", "), ")"]);
         }
         if let Some(default) = &input.default {
-            words = format!("{words} (default {})", plain(default)).trim_start().to_owned();
+            words.extend([" (default ", &plain(default), ")"]);
         }
         let argument = PromptArgument::new(&input.name).with_required(input.required && input.default.is_none());
-        if words.is_empty() { argument } else { argument.with_description(words) }
+        if words.is_empty() { argument } else { argument.with_description(words.trim_start()) }
     };
     let arguments = directive.inputs.iter().map(argument).collect();
     let description = Some(directive.description.trim()).filter(|words| !words.is_empty());

@@ -50,8 +50,7 @@ fn cut(fields: Map<String, Value>) -> (Map<String, Value>, Vec<String>) {
             Value::Array(elements) => {
                 let mut left = SHARE;
                 let fits = |element: &Value| {
-                    let size = length(element);
-                    left = left.checked_sub(size).unwrap_or_default();
+                    left = left.saturating_sub(length(element));
                     left > 0
                 };
                 kept.insert(name.clone(), elements.into_iter().take_while(fits).collect());

@@ -114,10 +114,10 @@ impl Baseline {
     /// What counts: everything since, unless what was before cannot be compared any more.
     fn selection(&self, ctx: &Context) -> Result<(Selection, Option<&'static str>), RunError> {
         let repository = open_repository(ctx)?;
-        Ok(match self.leads_to(&repository, &repository.head()?) {
-            true => (Selection::Since(Box::new(self.clone())), None),
-            false => (Selection::Recorded, Some(MOVED)),
-        })
+        if !self.leads_to(&repository, &repository.head()?) {
+            return Ok((Selection::Recorded, Some(MOVED)));
+        }
+        Ok((Selection::Since(Box::new(self.clone())), None))
     }
 
     /// Whether the history only went on since.

@@ -64,8 +64,8 @@ fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failu
 
 /// A call that was taken back while it waited for its turn does nothing.
 pub(super) fn refuse_cancelled(work: &Work) -> Result<(), Failure> {
-    match work.stop.is_asked() {
-        true => Err(Failure::new("Cancelled", "INTERRUPTED", "the call was cancelled").with("status", "cancelled")),
-        false => Ok(()),
+    if work.stop.is_asked() {
+        return Err(Failure::new("Cancelled", "INTERRUPTED", "the call was cancelled").with("status", "cancelled"));
     }
+    Ok(())
 }

@@ -74,7 +74,7 @@ fn carry_out(desk: &Desk, arguments: &Arguments, work: &Work, verb: Verb) -> Ans
     let request = request(arguments, kind, &id, verb).map_err(of_item)?;
     let _turn = lock(&project.turn);
     let outcome = items::perform(&ctx, &request, &mut |_| {}).map_err(|err| of_item(by_parameter(err.into())))?;
-    told(&ctx, kind, verb, outcome).map_err(of_item)
+    told(&ctx, kind, verb, &outcome).map_err(of_item)
 }
 
 fn request(arguments: &Arguments, kind: ItemKind, id: &str, verb: Verb) -> Result<ItemRequest, Failure> {
@@ -143,12 +143,12 @@ fn by_parameter(failure: Failure) -> Failure {
 }
 
 /// What came of it, with what every action says about itself.
-fn told(ctx: &Context, kind: ItemKind, verb: Verb, outcome: ItemOutcome) -> Answered {
-    let effort = load::effort(&outcome);
+fn told(ctx: &Context, kind: ItemKind, verb: Verb, outcome: &ItemOutcome) -> Answered {
+    let effort = load::effort(outcome);
     let run = outcome.run.clone();
     let mut top = ctx.root.clone();
     let (name, status, message) = match &outcome.answer {
-        Some(ItemAnswer::Sign(signed)) => return signed_one(ctx, kind, signed, &outcome),
+        Some(ItemAnswer::Sign(signed)) => return signed_one(ctx, kind, signed, outcome),
         Some(ItemAnswer::Create(made)) => {
             if made.source == Layer::User {
                 top = ctx.home.clone().unwrap_or(top);

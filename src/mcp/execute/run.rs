@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::directive::refuse_cancelled;
 use super::led::{self, Stage};
 use super::tool::PATIENCE;
+use crate::audit::history::RunRecord;
 use crate::context::Context;
 use crate::item::directive::CheckpointMode;
 use crate::journal::RunId;
@@ -124,7 +125,7 @@ fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Fai
     let stage = match waiting.map(|waiting| waiting.wait) {
         Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) if is_said => Err(for_a_person(run)),
         Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) => led::stage_of(&ctx, run),
-        None if is_said && past.history.run(run).is_some_and(|record| record.is_open()) => {
+        None if is_said && past.history.run(run).is_some_and(RunRecord::is_open) => {
             Err(RunError::NothingAsked(run).into())
         }
         _ => led::take_up(&ctx, run, input, None, work),
@@ -146,7 +147,7 @@ fn input(ctx: &Context, parameters: &Arguments) -> Result<Input, Failure> {
         None => Vec::new(),
         Some(Value::Array(paths)) => paths
             .iter()
-            .map(|path| path.as_str().map(OsString::from).ok_or_else(|| not_paths()))
+            .map(|path| path.as_str().map(OsString::from).ok_or_else(not_paths))
             .collect::<Result<Vec<_>, _>>()?,
         Some(_) => return Err(not_paths()),
     };

@@ -46,7 +46,7 @@ impl Server {
         let _ = stream.write_all(text).await;
         let mut answer = Vec::new();
         let reading = stream.read_to_end(&mut answer);
-        let _ = tokio::time::timeout(Duration::from_secs(60), reading).await.expect("an answer");
+        let _ = tokio::time::timeout(Duration::from_mins(1), reading).await.expect("an answer");
         String::from_utf8_lossy(&answer).into_owned()
     }
 
@@ -60,7 +60,7 @@ impl Server {
             text.push_str("Host: localhost\r\n");
         }
         for (name, value) in headers {
-            text.push_str(&format!("{name}: {value}\r\n"));
+            text.extend([name, ": ", value, "\r\n"]);
         }
         text.push_str("\r\n");
         text.push_str(body);
@@ -82,7 +82,7 @@ impl Server {
 
     async fn end(self) {
         self.stop.cancel();
-        tokio::time::timeout(Duration::from_secs(60), self.served)
+        tokio::time::timeout(Duration::from_mins(1), self.served)
             .await
             .expect("an end")
             .expect("no panic")

@@ -26,7 +26,7 @@ async fn a_panic_is_an_answer_and_not_the_end() {
 
     client.call(3, "any").await;
     assert_eq!(client.next().await["result"]["content"][0]["text"], "done");
-    assert_eq!(client.stack.drain(Duration::from_secs(60)).await, Drained::Everything);
+    assert_eq!(client.stack.drain(Duration::from_mins(1)).await, Drained::Everything);
     client.end().await;
 }
 
@@ -64,7 +64,7 @@ async fn a_call_that_waits_can_be_cancelled() {
     }
     client.call(3, "any").await;
     assert_eq!(client.next().await["id"], 3);
-    assert_eq!(client.stack.drain(Duration::from_secs(60)).await, Drained::Everything);
+    assert_eq!(client.stack.drain(Duration::from_mins(1)).await, Drained::Everything);
     client.end().await;
 }
 
@@ -81,6 +81,6 @@ async fn a_stack_that_closes_refuses_calls_and_waits_for_those_under_way() {
     assert_eq!(client.stack.drain(Duration::from_millis(50)).await, Drained::Left(1));
     let params = json!({ "requestId": 1 });
     client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
-    assert_eq!(client.stack.drain(Duration::from_secs(60)).await, Drained::Everything);
+    assert_eq!(client.stack.drain(Duration::from_mins(1)).await, Drained::Everything);
     client.end().await;
 }

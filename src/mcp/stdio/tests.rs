@@ -35,7 +35,6 @@ impl ServerHandler for Probe {
     }
 
     // Panics before there is a future.
-    #[expect(clippy::manual_async_fn, reason = "an async function would panic only when it is polled")]
     fn list_prompts(
         &self,
         _request: Option<PaginatedRequestParams>,
@@ -123,14 +122,14 @@ impl Client {
     pub(in crate::mcp) async fn next(&mut self) -> Value {
         let mut line = String::new();
         let reading = self.from.as_mut().expect("open").read_line(&mut line);
-        tokio::time::timeout(Duration::from_secs(60), reading).await.expect("an answer").expect("readable");
+        tokio::time::timeout(Duration::from_mins(1), reading).await.expect("an answer").expect("readable");
         serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line:?}"))
     }
 
     /// Closes the input, and waits for the end.
     pub(in crate::mcp) async fn end(mut self) {
         self.to = None;
-        tokio::time::timeout(Duration::from_secs(60), self.served)
+        tokio::time::timeout(Duration::from_mins(1), self.served)
             .await
             .expect("an end")
             .expect("no panic")

@@ -137,7 +137,8 @@ fn places(lines: &[String], fields: &Node, indent: usize) -> Option<Vec<(String,
                 break;
             }
             // Blank lines and comments before the next field belong to that.
-            if !rest.is_empty() && !(rest.starts_with('#') && depth <= indent) {
+            let is_comment = rest.starts_with('#') && depth <= indent;
+            if !rest.is_empty() && !is_comment {
                 end = at + 1;
             }
         }

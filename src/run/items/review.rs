@@ -44,15 +44,15 @@ pub fn review_text(ctx: &Context, parameters: &Map<String, Value>) -> Result<Rep
     let given = Given::new(ctx, Verb::Create, parameters)?;
     let text = given.whole("content")?.ok_or(ItemStepError::Missing { verb: Verb::Create, name: "content" })?;
     let scope = Scope::Only(given.location()?.layer());
-    let (file, (read, mut findings)) = match load::find(&store, given.kind()?, &given.full_id()?, scope, &given) {
-        Ok(item) => (item.file.clone(), store.reread(item, text, options.strength)),
-        Err(_) => {
-            let (kind, fields) = create::wanted(ctx, &store, &given)?;
-            let made = create::written(kind, &fields, text);
-            let file = ctx.root.join(&made.edit);
-            let read = store.preview(made.kind, &file, text, options.strength);
-            (file, read)
-        }
+    let known = load::find(&store, given.kind()?, &given.full_id()?, scope, &given);
+    let (file, (read, mut findings)) = if let Ok(item) = known {
+        (item.file.clone(), store.reread(item, text, options.strength))
+    } else {
+        let (kind, fields) = create::wanted(ctx, &store, &given)?;
+        let made = create::written(kind, &fields, text);
+        let file = ctx.root.join(&made.edit);
+        let read = store.preview(made.kind, &file, text, options.strength);
+        (file, read)
     };
     let mut own = Findings::new(&store.roots().display(&file), options.strength);
     let wanted = given.full_id()?;
@@ -62,14 +62,13 @@ pub fn review_text(ctx: &Context, parameters: &Map<String, Value>) -> Result<Rep
                 .with_severity(Severity::Error)
                 .suggest("use the same name in both places");
         }
-        Some(_) => {}
         // A text that is no item at all would be nothing to complain about among other files.
         None if findings.is_empty() => {
             own.add(Code::MissingMetadata, Place::START, "", "this text does not describe an item")
                 .with_severity(Severity::Error)
                 .suggest("`load` an item of the same kind to see how one is written");
         }
-        None => {}
+        _ => {}
     }
     findings.extend(own.into_vec());
     Ok(match read {
