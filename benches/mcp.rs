@@ -77,7 +77,7 @@ fn subjects(project: &Path) -> Vec<Subject> {
     let said = json!({ "message": "hello" });
     let path = project.to_string_lossy();
     let find = json!({ "item_type": "tool", "query": "forecast 4210", "project_path": path });
-    let served = vec![piton, "mcp".into()];
+    let served = vec![piton.clone(), "mcp".into()];
     let subject =
         |name, command, tool, arguments| Subject { name, command, tool, arguments, figures: Figures::default() };
     let mut subjects = vec![
