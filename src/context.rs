@@ -134,6 +134,13 @@ impl Context {
         Ok(Self { clock: self.clock.clone(), program: self.program.clone(), stop: self.stop.clone(), ..moved })
     }
 
+    /// The same for a caller who can end what is done for them.
+    #[must_use]
+    pub fn ended_by(mut self, stop: &Stop) -> Self {
+        self.stop = stop.clone();
+        self
+    }
+
     fn new(root: PathBuf, found_by: FoundBy, cwd: PathBuf, environment: Environment) -> Result<Self, ContextError> {
         let home = environment.home();
         let user = home.as_ref().map(|home| home.join(ITEMS).join("config.yaml"));

@@ -132,6 +132,16 @@ impl Change {
     }
 }
 
+/// "3 files, +5 −1".
+pub fn stat(count: u64, insertions: u64, deletions: u64) -> String {
+    format!("{}, +{insertions} −{deletions}", files(count))
+}
+
+/// So many files.
+pub fn files(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "file" } else { "files" })
+}
+
 /// What changed from one snapshot to another.
 pub(crate) fn between(objects: &Objects<'_>, before: &Snapshot, after: &Snapshot) -> Result<Delta, CheckpointError> {
     let outside = Outside::of(before, after);

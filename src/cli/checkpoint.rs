@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::exec::words;
 use super::render;
 use super::ui::Ui;
-use super::undo::existing_paths;
 use crate::checkpoint::secret::redacted;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
 use crate::run::checkpoint::{self, CheckpointRequest, Selection};
+use crate::run::past::existing_paths;
 use crate::run::session::RunRequest;
 
 /// Commits what steps of piton left on disk, or files that are named

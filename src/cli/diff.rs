@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::past::{self, Past};
 use super::ui::{Format, Ui};
-use super::undo::repo_paths;
 use crate::audit::reference;
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::error::RunError;
+use crate::run::past::repo_paths;
 use crate::run::session::open_checkpointer;
 use crate::run::undo::combine;
 

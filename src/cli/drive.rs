@@ -11,7 +11,8 @@ use crate::exec::call::Progress as CallProgress;
 use crate::exec::supervisor::Stream;
 use crate::journal::event::{Event, Resolution, StepKind, Wait};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus};
-use crate::run::directive::{Input, Progress, Run, Waiting};
+use crate::run::directive::drive::Halt;
+use crate::run::directive::{Input, Run, Waiting};
 use crate::run::error::way_on;
 
 /// From here on somebody wonders how long it took, also when reading it later.
@@ -201,37 +202,24 @@ fn told_time(ui: &Ui, took: Duration) -> String {
 }
 
 /// Lets a run go on until it is done, or waits for what this terminal cannot give.
-pub(super) fn to_the_end(driver: &Driver<'_>, mut run: Run<'_, '_>, first: Input) -> Result<ExitStatus, Error> {
-    let mut input = first;
-    loop {
-        match run.advance(input, &mut |progress| driver.listen(progress)) {
-            Ok(Progress::Stepped) => input = Input::Go,
-            Ok(Progress::Done(summary)) => return driver.done(&summary),
-            Ok(Progress::Waiting(waiting)) => {
-                let Some(answer) = driver.ask(&run, &waiting)? else {
-                    let summary = run.pause()?;
-                    return Ok(driver.waits(&waiting, &summary));
-                };
-                input = answer;
+pub(super) fn to_the_end(driver: &Driver<'_>, run: Run<'_, '_>, first: Input) -> Result<ExitStatus, Error> {
+    let id = run.id();
+    let ask = |run: &Run<'_, '_>, waiting: &Waiting| driver.ask(run, waiting);
+    match run.drive(first, &mut |progress| driver.listen(progress), ask)? {
+        Halt::Done(summary) => driver.done(&summary),
+        Halt::Waits(waiting, summary) => Ok(driver.waits(&waiting, &summary)),
+        Halt::Stuck(err, summary) if err.is_interrupted() => {
+            driver.done(&summary)?;
+            Ok(Error::from(err).exit_status())
+        }
+        // Its last line has said it.
+        Halt::Stuck(err, _) if driver.ui.borrow().format() == Format::Json => Ok(Error::from(err).exit_status()),
+        Halt::Stuck(err, _) => {
+            // Whoever typed something wrong has changed nothing.
+            if !err.is_usage() {
+                driver.hint(&format!("the run can be taken up again: `piton resume {id}`"));
             }
-            Err(err) => {
-                let id = run.id();
-                let is_interrupted = err.is_interrupted();
-                let Some(summary) = run.suspend(&err)? else { return Err(err.into()) };
-                if is_interrupted {
-                    driver.done(&summary)?;
-                    return Ok(Error::from(err).exit_status());
-                }
-                // Its last line has said it.
-                if driver.ui.borrow().format() == Format::Json {
-                    return Ok(Error::from(err).exit_status());
-                }
-                // Whoever typed something wrong has changed nothing.
-                if !err.is_usage() {
-                    driver.hint(&format!("the run can be taken up again: `piton resume {id}`"));
-                }
-                return Err(err.into());
-            }
+            Err(err.into())
         }
     }
 }

@@ -8,7 +8,6 @@ use jiff::{Span, Timestamp, ToSpan};
 
 use super::past::{self, Past};
 use super::ui::{Format, Ui};
-use super::undo::repo_paths;
 use crate::audit::history::{RunRecord, Source, StepRecord};
 use crate::audit::reference;
 use crate::checkpoint::path::RepoPath;
@@ -17,6 +16,7 @@ use crate::error::{Error, ExitStatus};
 use crate::journal::RunId;
 use crate::run::account::LoggedRun;
 use crate::run::error::RunError;
+use crate::run::past::repo_paths;
 
 /// Lists runs, newest first
 ///

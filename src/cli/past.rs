@@ -1,71 +1,25 @@
 //! What the commands that look back share: loading journals, and words for what they say.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::render::{files, stat};
 use super::ui::Ui;
-use crate::audit::history::{History, Outcome, RunRecord, Source, StepRecord};
+use crate::audit::history::{Outcome, RunRecord, Source, StepRecord};
 use crate::checkpoint::delta::{Change, ChangeKind};
-use crate::checkpoint::error::CheckpointError;
-use crate::checkpoint::object::ObjectId;
-use crate::checkpoint::repository::Repository;
 use crate::context::Context;
 use crate::error::Error;
-use crate::journal::StepId;
 use crate::journal::event::StepKind;
 use crate::journal::summary::{RunStatus, StepStatus};
-use crate::run::error::RunError;
-use crate::run::session::open_repository;
-
-/// Everything that was recorded about a project.
-pub(super) struct Past {
-    pub(super) history: History,
-    pub(super) undone: BTreeSet<StepId>,
-    /// The commits of checkpoints that hold the changes of earlier steps.
-    covered: BTreeMap<StepId, ObjectId>,
-    /// None where runs happened without git.
-    pub(super) repository: Option<Repository>,
-}
+pub(super) use crate::run::past::Past;
 
 /// Reads every journal of the project; those that cannot be read are named.
 pub(super) fn load(ctx: &Context, ui: &mut Ui) -> Result<Past, Error> {
-    let repository = match open_repository(ctx) {
-        Ok(repository) => Some(repository),
-        Err(CheckpointError::NoRepository(_)) => None,
-        Err(err) => return Err(RunError::from(err).into()),
-    };
-    let (history, unreadable) = match &repository {
-        Some(repository) => History::load_all(repository).map_err(RunError::from)?,
-        None => History::load(&ctx.state_folder().join("runs")).map_err(RunError::from)?,
-    };
-    for err in unreadable {
+    let past = Past::load(ctx)?;
+    for err in &past.unreadable {
         ui.warning(&format!("{err}; `piton verify --all` says more"));
     }
-    let undone = history.undone();
-    let steps = history.runs.iter().flat_map(|run| &run.steps);
-    let covered = steps.filter_map(|step| match (&step.kind, step.commit()) {
-        (StepKind::Checkpoint { covers }, Some(commit)) => Some(covers.iter().map(move |step| (*step, commit))),
-        _ => None,
-    });
-    let covered = covered.flatten().collect();
-    Ok(Past { history, undone, covered, repository })
-}
-
-impl Past {
-    /// The repository, for commands that make no sense without.
-    pub(super) fn git(&self, ctx: &Context) -> Result<&Repository, Error> {
-        let none = || RunError::from(CheckpointError::NoRepository(ctx.root.clone()));
-        Ok(self.repository.as_ref().ok_or_else(none)?)
-    }
-
-    /// The work tree of this project, as journals name it.
-    pub(super) fn root(&self, ctx: &Context) -> String {
-        let top = self.repository.as_ref().map_or(ctx.root.as_path(), Repository::top);
-        top.to_string_lossy().into_owned()
-    }
+    Ok(past)
 }
 
 /// A time on the clock of whoever reads it.
@@ -144,7 +98,7 @@ pub(super) fn outcome(step: &StepRecord) -> String {
 impl Past {
     /// What became of the changes of a step, by itself or by a later checkpoint.
     pub(super) fn outcome(&self, step: &StepRecord) -> String {
-        match (&step.outcome, self.covered.get(&step.id)) {
+        match (&step.outcome, self.commit_covering(step.id)) {
             (Outcome::Kept { .. }, Some(commit)) => outcome(step).replacen("on disk", &commit.short(), 1),
             _ => outcome(step),
         }

@@ -2,6 +2,7 @@
 
 use super::ui::{Format, Ui};
 use crate::checkpoint::delta::Delta;
+pub(super) use crate::checkpoint::delta::{files, stat};
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::error::ExitStatus;
 use crate::journal::event::Event;
@@ -103,13 +104,4 @@ fn failed(ui: &mut Ui, error: &ErrorSummary) {
     if let Some(suggestion) = &error.suggestion {
         ui.hint(suggestion);
     }
-}
-
-/// "3 files, +5 −1".
-pub(super) fn stat(count: u64, insertions: u64, deletions: u64) -> String {
-    format!("{}, +{insertions} −{deletions}", files(count))
-}
-
-pub(super) fn files(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "file" } else { "files" })
 }

@@ -3,22 +3,20 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::drive::{self, Driver};
 use super::overview;
 use super::ui::{Format, Ui};
-use super::undo::repo_paths;
 use super::{past, render};
-use crate::audit::reference;
 use crate::config::AgentCommand;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::journal::RunId;
-use crate::journal::event::{Event, Wait};
+use crate::journal::event::Event;
 use crate::journal::summary::RunStatus;
-use crate::run::directive::{self, Input, Run, Waiting};
-use crate::run::error::RunError;
+use crate::run::directive::{self, Input, Run, Worker};
+use crate::run::past::{repo_paths, run_here, waiting_in};
 
 /// Goes on with a run that waits, or that was cut off
 ///
@@ -154,9 +152,6 @@ pub(super) fn cancel(arguments: &CancelArguments, ctx: &Context, ui: &mut Ui) ->
     Ok(ExitStatus::Success)
 }
 
-/// What `piton resume` says without any option.
-const UNSAID: Input = Input::Done { result: None, paths: Vec::new() };
-
 fn go_on(
     run: RunId,
     input: Input,
@@ -167,14 +162,10 @@ fn go_on(
 ) -> Result<ExitStatus, Error> {
     let driver = Driver::new(ui);
     let mut show = |event: &_| driver.event(event);
-    let run = Run::resume(ctx, run, agent, wait, &mut show)?;
-    let waiting = run.waiting();
-    let nobody_knows = waiting.as_ref().is_some_and(|it| matches!(it.wait, Wait::Indeterminate { .. }));
-    if let Some(waiting) = waiting {
+    let run = Run::resume(ctx, run, Worker::Program, agent, wait, &mut show)?;
+    if let Some(waiting) = run.waiting() {
         driver.begin(waiting.name);
     }
-    // That a step is done is said with a result where nobody can know it.
-    let input = if nobody_knows && input == UNSAID { Input::Go } else { input };
     drive::to_the_end(&driver, run, input)
 }
 
@@ -189,28 +180,13 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
     }
     let (id, _) = find(arguments.run.as_deref(), ctx, ui)?;
     let past = past::load(ctx, ui)?;
-    let Some(record) = past.history.run(id) else {
-        return Err(RunError::from(crate::journal::JournalError::NoRun(id)).into());
-    };
-    let open = record.steps.last().filter(|step| step.status.is_none());
-    let waiting = open.and_then(|step| {
-        let wait = step.wait.clone()?;
-        Some(Waiting { run: id, step: step.id.step, name: step.name.clone(), wait })
-    });
+    let report = past.report(id)?;
     if ui.format() == Format::Json {
-        let wait = waiting.as_ref().map(
-            |it| json!({"step": it.step, "name": it.name, "wait": it.wait, "next": crate::run::error::way_on(it)}),
-        );
-        let steps: Vec<Value> = record
-            .steps
-            .iter()
-            .map(|step| json!({"step": step.id.step, "name": step.name, "status": step.status}))
-            .collect();
-        ui.json(&json!({
-            "run_id": id, "directive": record.directive, "status": record.status(), "waiting": wait, "steps": steps,
-        }))?;
+        ui.json(&report)?;
         return Ok(ExitStatus::Success);
     }
+    let Some(record) = past.history.run(id) else { return Ok(ExitStatus::Success) };
+    let waiting = waiting_in(record);
     let label = record.directive.clone().unwrap_or_else(|| record.name.clone());
     ui.line(&format!("{label}  run {id}  {}", past::run_status(record)))?;
     overview::steps(ui, &past, record)?;
@@ -226,19 +202,10 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
 
 /// The run that is named, or the one that is not finished here, and the project that it runs in.
 fn find(name: Option<&str>, ctx: &Context, ui: &mut Ui) -> Result<(RunId, Context), Error> {
-    let Some(name) = name else {
-        let waiting = directive::unfinished(ctx)?.ok_or(RunError::NothingWaits)?;
-        return Ok((waiting.run, ctx.moved_to(&ctx.cwd)?));
-    };
-    let past = past::load(ctx, ui)?;
-    let runs: Vec<RunId> = past.history.runs.iter().map(|run| run.id).collect();
-    let id = reference::find_run(&runs, name).map_err(RunError::from)?;
-    let root = past.history.run(id).map(|run| run.root.clone()).unwrap_or_default();
-    // A run in a worktree of its own is taken up there, wherever it is named.
-    let is_elsewhere = root != past.root(ctx) && std::path::Path::new(&root).is_dir();
-    let inside = ctx.root.strip_prefix(past.root(ctx)).unwrap_or(std::path::Path::new(""));
-    let folder = if is_elsewhere { std::path::Path::new(&root).join(inside) } else { ctx.cwd.clone() };
-    Ok((id, ctx.moved_to(&folder)?))
+    Ok(match name {
+        Some(name) => past::load(ctx, ui)?.find_run(ctx, name)?,
+        None => run_here(ctx)?,
+    })
 }
 
 fn read_json(text: &str) -> Result<Value, Error> {

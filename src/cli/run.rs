@@ -16,7 +16,7 @@ use crate::item::directive::CheckpointMode;
 use crate::journal::RunId;
 use crate::run::directive::pin::RunOptions;
 use crate::run::directive::preview;
-use crate::run::directive::{DirectiveRequest, Input, Prepared, Run};
+use crate::run::directive::{DirectiveRequest, Input, Prepared, Run, Worker};
 use crate::run::worktree::{self, Committed};
 
 /// Runs a directive, with a checkpoint after each step that changes something
@@ -148,6 +148,7 @@ fn request(arguments: &RunArguments, ctx: &Context) -> Result<DirectiveRequest, 
         command: words(arguments),
         lock_timeout: Duration::from_secs(arguments.lock_timeout),
         run: None,
+        worker: Worker::Program,
     })
 }
 

@@ -6,17 +6,15 @@ use std::time::Duration;
 use super::exec::words;
 use super::render;
 use super::ui::{Format, Ui};
-use crate::audit::history::History;
 use crate::audit::reference;
-use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
-use crate::journal::StepId;
 use crate::journal::event::Event;
 use crate::run::error::RunError;
+use crate::run::past::repo_paths;
 use crate::run::recovery;
-use crate::run::session::{RunRequest, open_repository};
+use crate::run::session::RunRequest;
 use crate::run::undo::{self, Direction, Preview};
 
 /// Takes the newest step back, or the one that is named
@@ -65,34 +63,16 @@ pub(super) struct RestoreArguments {
 }
 
 pub(super) fn run_undo(arguments: &UndoArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    recover(ctx, ui)?;
-    let history = load(ctx)?;
-    let step = match &arguments.step {
-        Some(name) => Some(reference::find_step(&history, name).map_err(RunError::from)?),
-        None => None,
-    };
-    reverse(ctx, ui, &history, Direction::Undo, step)
+    reverse(ctx, ui, Direction::Undo, arguments.step.as_deref())
 }
 
 pub(super) fn run_redo(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    recover(ctx, ui)?;
-    let history = load(ctx)?;
-    reverse(ctx, ui, &history, Direction::Redo, None)
+    reverse(ctx, ui, Direction::Redo, None)
 }
 
-fn reverse(
-    ctx: &Context,
-    ui: &mut Ui,
-    history: &History,
-    direction: Direction,
-    step: Option<StepId>,
-) -> Result<ExitStatus, Error> {
-    let name = match direction {
-        Direction::Undo => "undo",
-        Direction::Redo => "redo",
-    };
-    let request = request(name, &[]);
-    let summary = undo::undo(ctx, history, direction, step, &request, &mut |event| match (ui.format(), event) {
+fn reverse(ctx: &Context, ui: &mut Ui, direction: Direction, step: Option<&str>) -> Result<ExitStatus, Error> {
+    let request = request(direction.as_str(), &[]);
+    let summary = undo::undo_named(ctx, direction, step, &request, &mut |event| match (ui.format(), event) {
         // There was no commit to take back; what was done is said below.
         (Format::Human, Event::CheckpointSkipped { .. }) => {}
         _ => render::event(ui, event),
@@ -110,7 +90,7 @@ pub(super) fn run_restore(arguments: &RestoreArguments, ctx: &Context, ui: &mut 
     if !arguments.dry_run {
         recover(ctx, ui)?;
     }
-    let history = load(ctx)?;
+    let history = undo::history(ctx)?;
     let step = reference::find_step(&history, &arguments.step).map_err(RunError::from)?;
     let paths = repo_paths(ctx, &arguments.paths)?;
     let preview = undo::preview_restore(ctx, &history, step, &paths)?;
@@ -143,12 +123,6 @@ fn show_preview(ui: &mut Ui, preview: &Preview, is_result: bool) -> Result<(), E
     Ok(())
 }
 
-fn load(ctx: &Context) -> Result<History, Error> {
-    let repository = open_repository(ctx).map_err(RunError::from)?;
-    let (history, _) = History::load(&repository.runs_folder()).map_err(RunError::from)?;
-    Ok(history)
-}
-
 /// Brings what was cut off to an end first: it decides which step is the newest.
 fn recover(ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
     recovery::recover_now(ctx, &mut |event| render::event(ui, event))?;
@@ -163,32 +137,4 @@ fn request(name: &str, more: &[OsString]) -> RunRequest {
         lock_timeout: Duration::ZERO,
         directive: None,
     }
-}
-
-/// As [`repo_paths`], for paths that are on disk or in the last commit.
-pub(super) fn existing_paths(ctx: &Context, paths: &[OsString]) -> Result<Vec<RepoPath>, Error> {
-    let repository = open_repository(ctx).map_err(RunError::from)?;
-    let found = repo_paths(ctx, paths)?;
-    for (path, typed) in found.iter().zip(paths) {
-        if !repository.has_path(path).map_err(RunError::from)? {
-            return Err(RunError::NoSuchPath(typed.to_string_lossy().into_owned()).into());
-        }
-    }
-    Ok(found)
-}
-
-/// Paths as they were typed, relative to the current folder, as paths of the repository.
-pub(super) fn repo_paths(ctx: &Context, paths: &[OsString]) -> Result<Vec<RepoPath>, Error> {
-    // A project without git has no paths to name, and is served all the same.
-    if paths.is_empty() {
-        return Ok(Vec::new());
-    }
-    let repository = open_repository(ctx).map_err(RunError::from)?;
-    paths
-        .iter()
-        .map(|path| {
-            RepoPath::find_below(repository.top(), &ctx.cwd.join(path))
-                .ok_or_else(|| RunError::OutsidePath(path.to_string_lossy().into_owned()).into())
-        })
-        .collect()
 }

@@ -1,23 +1,33 @@
 //! The projects that are served, and nothing outside of them.
 //!
 //! A project is the one that piton was started in, or lies below a folder named by `--root`. Its
-//! settings are read anew for each call; what is costly to make is kept: the index of its items.
+//! settings are read anew for each call; what is costly to make is kept: the index of its items. When a project is seen
+//! first, its files are remembered as its [`Baseline`]: what changes from then on, an agent has changed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use rmcp::model::RequestStateCodec;
 
 use super::arguments::missing;
 use super::failure::Failure;
-use crate::context::{Context, Environment};
+use crate::context::Context;
 use crate::error::Error;
 use crate::item::search::{Cache, Index};
 use crate::item::wording::shown;
+use crate::run::baseline::Baseline;
+use crate::run::error::RunError;
 
 /// Everything that the calls of a server share.
 #[derive(Debug)]
 pub struct Desk {
-    environment: Environment,
+    /// Where the server was started.
+    origin: Context,
+    /// Seals what a client carries from a question to its answer; whoever forges it has not this process's key.
+    pub(crate) seal: RequestStateCodec,
     /// The project that is meant when none is named.
     home: Option<PathBuf>,
     /// The folders that projects may lie in, without symbolic links.
@@ -35,6 +45,10 @@ pub(crate) struct Project {
     index: Mutex<Option<Index>>,
     /// Held by whoever changes something: calls of one project take turns.
     pub(crate) turn: Mutex<()>,
+    baseline: Mutex<Option<Baseline>>,
+    /// The settings that it was seen with first.
+    seen: Context,
+    is_closed: AtomicBool,
 }
 
 impl Desk {
@@ -45,10 +59,18 @@ impl Desk {
         // The top of the system is no project: there, only folders that are named are served.
         let home = Some(ctx.root.clone()).filter(|root| root.parent().is_some());
         let mut allowed: Vec<PathBuf> = home.iter().cloned().collect();
+        let key: Vec<u8> = [ctx.random_bits(), ctx.random_bits()].into_iter().flat_map(u128::to_le_bytes).collect();
         for root in roots {
             allowed.push(ctx.environment.enter(Some(&ctx.cwd.join(root)))?);
         }
-        Ok(Self { environment: ctx.environment.clone(), home, roots: allowed, directive, projects: Mutex::default() })
+        Ok(Self {
+            origin: ctx.clone(),
+            seal: RequestStateCodec::new_unchecked(key),
+            home,
+            roots: allowed,
+            directive,
+            projects: Mutex::default(),
+        })
     }
 
     /// The directive that tools run for.
@@ -63,17 +85,22 @@ impl Desk {
             (None, Some(home)) => home.clone(),
             (None, None) => return Err(missing("project_path")),
         };
-        let ctx = Context::discover(self.environment.clone(), Some(&folder))?;
+        let ctx = self.origin.moved_to(&folder)?;
         // What lies above the folder that was named may not be served.
         self.require_served(&ctx.root)?;
         if ctx.config.has_errors() {
             return Err(Error::Settings(ctx.config.findings().to_vec()).into());
         }
         let mut projects = lock(&self.projects);
-        let project = projects.entry(ctx.root.clone()).or_insert_with(|| {
-            Arc::new(Project { root: ctx.root.clone(), index: Mutex::default(), turn: Mutex::default() })
-        });
+        let project = projects.entry(ctx.root.clone()).or_insert_with(|| Project::seen_first(&ctx));
         Ok((Arc::clone(project), ctx))
+    }
+
+    /// Looks at the project that the server was started in, so that its baseline is as old as the server.
+    pub(crate) fn look_around(self: &Arc<Self>) {
+        let desk = Arc::clone(self);
+        // What is wrong with it is told by the first call.
+        thread::spawn(move || desk.project(None).is_ok());
     }
 
     /// A folder that was named, if it is served.
@@ -82,12 +109,12 @@ impl Desk {
             return Err(Failure::argument(format!("`{}` is not an absolute path", shown(&named.to_string_lossy())))
                 .with_suggestion("`project_path` is the absolute path of a project"));
         }
-        let folder = self.environment.enter(Some(named))?;
+        let folder = self.origin.environment.enter(Some(named))?;
         self.require_served(&folder)?;
         Ok(folder)
     }
 
-    fn require_served(&self, folder: &Path) -> Result<(), Failure> {
+    pub(crate) fn require_served(&self, folder: &Path) -> Result<(), Failure> {
         if self.roots.iter().any(|root| folder.starts_with(root)) {
             return Ok(());
         }
@@ -98,6 +125,44 @@ impl Desk {
 }
 
 impl Project {
+    /// Remembers the files as they are, on a thread of its own: nobody waits for it who changes nothing.
+    fn seen_first(ctx: &Context) -> Arc<Self> {
+        let project = Arc::new(Self {
+            root: ctx.root.clone(),
+            index: Mutex::default(),
+            turn: Mutex::default(),
+            baseline: Mutex::default(),
+            seen: ctx.clone(),
+            is_closed: AtomicBool::new(false),
+        });
+        let looking = Arc::clone(&project);
+        thread::spawn(move || looking.remember());
+        project
+    }
+
+    /// Waits until the files are remembered. Why they cannot be is told by what needs them.
+    pub(crate) fn remember(&self) {
+        let _ = self.with_baseline(|_| ());
+    }
+
+    /// Does something with the baseline, which is taken first where there is none yet; none without a repository.
+    pub(crate) fn with_baseline<T>(&self, then: impl FnOnce(Option<&mut Baseline>) -> T) -> Result<T, RunError> {
+        let mut kept = lock(&self.baseline);
+        if kept.is_none() && !self.is_closed.load(Ordering::SeqCst) {
+            *kept = Baseline::take(&self.seen)?;
+        }
+        Ok(then(kept.as_mut()))
+    }
+
+    /// Lets the baseline go.
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        if let Some(baseline) = lock(&self.baseline).take() {
+            // A ref that stays behind is removed by `piton gc`.
+            let _ = baseline.release(&self.seen);
+        }
+    }
+
     /// Does something with the index of its items, which is made right first.
     pub(crate) fn with_index<T>(&self, ctx: &Context, then: impl FnOnce(&Index) -> T) -> T {
         let mut kept = lock(&self.index);
@@ -109,6 +174,12 @@ impl Project {
             None => Index::open(ctx.roots(), Some(Cache { folder: &ctx.cache_folder(), program: &ctx.program })),
         };
         then(kept.insert(index))
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        lock(&self.projects).values().for_each(|project| project.close());
     }
 }
 

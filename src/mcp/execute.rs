@@ -1,10 +1,13 @@
 //! `execute`: running tools and directives, and what else is done with items and runs.
 //!
 //! One file for each thing that an action is about: [`tool`] calls, [`directive`] begins runs, [`run`] goes on with
-//! them, [`item`] changes items.
+//! them, [`led`] is what both lead an agent through, [`checkpoint`]
+//! commits an agent's own edits, [`item`] changes items.
 
+mod checkpoint;
 mod directive;
 mod item;
+mod led;
 mod run;
 mod tool;
 

@@ -6,7 +6,7 @@ use crate::audit::reference::ReferenceError;
 use crate::error::Error;
 use crate::item::finding::Finding;
 use crate::item::store::ItemKind;
-use crate::journal::summary::{ErrorSummary, RunSummary};
+use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary};
 use crate::run::error::RunError;
 use crate::run::headline::headline;
 
@@ -54,6 +54,14 @@ impl Failure {
             .with_suggestion("this is a fault of piton; `piton status` and `piton log` say what was done")
     }
 
+    /// Why a run did not succeed.
+    pub(crate) fn of_run(error: &ErrorSummary) -> Self {
+        Self {
+            suggestion: error.suggestion.clone(),
+            ..Self::new(headline(&error.code, None), &error.code, &*error.message)
+        }
+    }
+
     /// The same with a way out.
     #[must_use]
     pub(crate) fn with_suggestion(self, suggestion: impl Into<String>) -> Self {
@@ -73,13 +81,14 @@ impl Failure {
         self
     }
 
-    /// Why a run that was begun came to nothing.
-    pub(crate) fn of_run(summary: &RunSummary) -> Self {
-        let unknown = || ErrorSummary { code: "UNKNOWN".to_owned(), message: "it failed".to_owned(), suggestion: None };
-        let ErrorSummary { code, message, suggestion } = summary.error.clone().unwrap_or_else(unknown);
-        Self { suggestion, ..Self::new(headline(&code, None), &code, message) }
-            .with("run_id", summary.run_id.to_string())
-            .with("run", json!(summary))
+    /// Why a run that was begun came to nothing, with what became of it.
+    pub(crate) fn of_summary(summary: &RunSummary) -> Self {
+        let failure = match (&summary.error, summary.status) {
+            (Some(error), _) => Self::of_run(error),
+            (None, RunStatus::Cancelled) => Self::new("Cancelled", "INTERRUPTED", "it was interrupted and put back"),
+            (None, _) => Self::new("Execution failed", "UNFINISHED", "the run was not finished"),
+        };
+        failure.with("run_id", summary.run_id.to_string()).with("run", json!(summary))
     }
 
     /// The same with something else that belongs to it.

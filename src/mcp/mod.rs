@@ -2,13 +2,14 @@
 //!
 //! [`server`] is what clients see: four tools, each glue over the functions that the terminal calls.
 //! [`desk`] knows the projects that are served, [`call`] is one call and gives it a thread of its own: only
-//! this module is asynchronous; what runs tools or git is not. [`answer`] and [`failure`] are what goes back.
-//! [`stack`] guards the server, [`stdio`] and [`http`] are the ways in.
+//! this module is asynchronous; what runs tools or git is not. [`decision`] asks a person, [`tale`] tells how far a run is,
+//! [`answer`] and [`failure`] are what goes back. [`stack`] guards the server, [`stdio`] and [`http`] are the ways in.
 
 pub(crate) mod answer;
 pub(crate) mod arguments;
 pub(crate) mod call;
 mod completions;
+pub(crate) mod decision;
 pub mod desk;
 pub(crate) mod execute;
 pub(crate) mod failure;
@@ -24,6 +25,7 @@ mod shutdown;
 mod size;
 pub mod stack;
 pub mod stdio;
+mod tale;
 mod toolbox;
 
 use std::io;

@@ -33,7 +33,9 @@ pub struct Server {
 impl Server {
     /// A server over some projects.
     pub fn new(desk: Desk) -> Self {
-        Self { desk: Arc::new(desk) }
+        let desk = Arc::new(desk);
+        desk.look_around();
+        Self { desk }
     }
 }
 

@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::baseline::Baseline;
 use super::error::RunError;
 use super::session::{Observer, RunRequest, Session};
 use super::settle::{Settlement, Verdict, Wording};
@@ -32,6 +33,8 @@ pub enum Selection {
     Paths(Vec<RepoPath>),
     /// Everything that differs from HEAD.
     All,
+    /// What steps of piton left on disk, and whatever else has changed since a moment.
+    Since(Box<Baseline>),
 }
 
 /// A checkpoint to make.
@@ -204,7 +207,7 @@ impl Session<'_, '_> {
             directive: request.directive.as_deref(),
             ..Wording::default()
         };
-        let settlement = select(&checkpointer, request, &before, &pending)
+        let settlement = select(&checkpointer, request, &before, &history, &pending)
             .map_err(RunError::from)
             .and_then(|delta| self.commit_selected(&mut checkpointer, step, wording, &before, delta));
         self.checkpointer = Some(checkpointer);
@@ -245,10 +248,13 @@ fn select(
     checkpointer: &Checkpointer,
     request: &CheckpointRequest,
     before: &Snapshot,
+    history: &History,
     pending: &[&StepRecord],
 ) -> Result<Delta, CheckpointError> {
-    if request.selection == Selection::Recorded {
-        return Ok(combine(pending.iter().filter_map(|step| step.delta.as_ref())));
+    match &request.selection {
+        Selection::Recorded => return Ok(combine(pending.iter().filter_map(|step| step.delta.as_ref()))),
+        Selection::Since(baseline) => return baseline.changes(checkpointer, before, history, pending),
+        Selection::Paths(_) | Selection::All => {}
     }
     let mut delta = checkpointer.delta_to_head(before)?;
     delta.changes.retain(|change| request.selection.has(&change.path));
@@ -258,7 +264,7 @@ fn select(
 impl Selection {
     fn has(&self, path: &RepoPath) -> bool {
         match self {
-            Self::Recorded | Self::All => true,
+            Self::Recorded | Self::All | Self::Since(_) => true,
             Self::Paths(paths) => paths.iter().any(|chosen| path == chosen || path.is_inside(chosen)),
         }
     }

@@ -8,6 +8,7 @@ mod act;
 mod answer;
 mod company;
 mod course;
+pub mod drive;
 mod origin;
 pub mod pin;
 pub mod preview;
@@ -57,6 +58,18 @@ pub struct DirectiveRequest {
     pub lock_timeout: Duration,
     /// The name of the run, where that has to be known before.
     pub run: Option<RunId>,
+    /// Who does steps in words.
+    pub worker: Worker,
+}
+
+/// Who does the steps of a run that are in words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Worker {
+    /// A program, where one is named; otherwise whoever takes the run up again.
+    #[default]
+    Program,
+    /// Whoever drives the run, also where a program is named.
+    Driver,
 }
 
 /// Limits that only a model could keep count of.
@@ -138,7 +151,10 @@ impl Prepared {
     /// Finds a directive, everything it names, and checks what it is given.
     pub fn new(ctx: &Context, request: &DirectiveRequest) -> Result<Self, RunError> {
         let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-        let agents = AgentCommands::with(&ctx.config, request.options.agent_command.as_deref())?;
+        let agents = match request.worker {
+            Worker::Program => AgentCommands::with(&ctx.config, request.options.agent_command.as_deref())?,
+            Worker::Driver => AgentCommands::default(),
+        };
         let mut pinned = Pinned::of(ctx, &store, &request.id)?;
         let root = pinned.find(ctx, &store, &request.id)?;
         pinned.inputs = values::inputs(&root.directive, request.inputs.clone(), &request.words)
@@ -212,6 +228,7 @@ impl<'a, 'o> Run<'a, 'o> {
     pub fn resume(
         ctx: &'a Context,
         run: RunId,
+        worker: Worker,
         agent_command: Option<&str>,
         lock_timeout: Duration,
         observer: &'a mut Observer<'o>,
@@ -223,7 +240,10 @@ impl<'a, 'o> Run<'a, 'o> {
         let (session, pinned) = Session::reopen(ctx, &store, run, lock_timeout, observer)?;
         let kept = pinned.options.agent_command.as_deref().filter(|_| agent_command.is_none());
         let kept = kept.and_then(|text| AgentCommands::with(&ctx.config, Some(text)).ok());
-        let agents = kept.unwrap_or(configured);
+        let agents = match worker {
+            Worker::Program => kept.unwrap_or(configured),
+            Worker::Driver => AgentCommands::default(),
+        };
         let mut run = Self { session, store, pinned, agents, interrupts, items: None };
         if let Err(err) = run.enter_root().and_then(|()| run.forget_settled()) {
             run.pause_with(Some(told(&err)))?;

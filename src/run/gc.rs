@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::SignedDuration;
 
+use super::baseline;
 use super::error::RunError;
 use super::session::{Observer, RunRequest, Session, open_repository};
 use crate::audit::history::History;
@@ -55,7 +56,11 @@ pub fn preview(ctx: &Context, limits: Limits) -> Result<Retention, RunError> {
     let repository = open_repository(ctx)?;
     let (history, _) = History::load(&repository.runs_folder())?;
     let (pins, reachable) = (repository.pins()?, repository.reachable()?);
-    Ok(retention::plan(&history, pins, &reachable, limits, ctx.now()))
+    let abandoned = baseline::abandoned(&pins);
+    let mut retention = retention::plan(&history, pins, &reachable, limits, ctx.now());
+    retention.kept = retention.kept.saturating_sub(abandoned.len() as u64);
+    retention.drop.extend(abandoned);
+    Ok(retention)
 }
 
 /// Drops the snapshots that nobody needs.

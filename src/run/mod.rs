@@ -1,12 +1,13 @@
 //! Running steps: the one place that joins processes, checkpoints and the journal.
 //!
 //! [`session::Session`] is a run; [`step`] runs a command line, [`tool`] calls a tool, [`settle`] decides about its changes,
-//! [`undo`] leads back, [`checkpoint`] commits by itself, [`worktree`] gives a run files of its own and [`finish`]
-//! brings them home, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
+//! [`undo`] leads back, [`checkpoint`] commits by itself, [`baseline`] tells an agent's own edits, [`worktree`] gives a run files of its own and [`finish`]
+//! brings them home, [`past`] looks back, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
 
 pub mod account;
 pub mod agent;
 pub mod author;
+pub mod baseline;
 pub mod checkpoint;
 pub mod directive;
 pub mod doctor;
@@ -18,6 +19,7 @@ pub mod headline;
 pub mod items;
 pub mod marker;
 pub mod outputs;
+pub mod past;
 pub mod recovery;
 pub mod session;
 mod settle;

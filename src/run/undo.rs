@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 
 use super::error::RunError;
+use super::recovery;
 use super::session::{Observer, RunRequest, Session};
 use super::settle::{Rules, Settlement, Verdict, Wording, explain};
 use super::step::{StepEnd, summary};
 use crate::audit::history::{History, Outcome, StepRecord};
-use crate::audit::reference::ReferenceError;
+use crate::audit::reference::{self, ReferenceError};
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
@@ -36,6 +37,16 @@ pub enum Direction {
     Redo,
 }
 
+impl Direction {
+    /// The name of the command.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Undo => "undo",
+            Self::Redo => "redo",
+        }
+    }
+}
+
 /// What a restore would do.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Preview {
@@ -47,6 +58,43 @@ pub struct Preview {
     pub keep: Vec<RepoPath>,
     /// Files that somebody has changed in a way that cannot be merged.
     pub skip: Vec<RepoPath>,
+}
+
+/// Everything that happened in the work trees of a project.
+pub fn history(ctx: &Context) -> Result<History, RunError> {
+    let repository = super::session::open_repository(ctx)?;
+    Ok(History::load(&repository.runs_folder())?.0)
+}
+
+/// As [`undo`], for a step as somebody has called it.
+pub fn undo_named(
+    ctx: &Context,
+    direction: Direction,
+    name: Option<&str>,
+    request: &RunRequest,
+    observer: &mut Observer<'_>,
+) -> Result<RunSummary, RunError> {
+    // What was cut off is brought to an end first: it decides which step is the newest.
+    recovery::recover_now(ctx, observer)?;
+    let history = history(ctx)?;
+    let step = name.map(|name| reference::find_step(&history, name)).transpose()?;
+    undo(ctx, &history, direction, step, request, observer)
+}
+
+/// What [`undo_named`] would do, without doing it: the step, and what would happen to its files.
+pub fn preview_undo(ctx: &Context, name: Option<&str>) -> Result<(StepId, Preview), RunError> {
+    let history = history(ctx)?;
+    let target = name.map(|name| reference::find_step(&history, name)).transpose()?;
+    let mut checkpointer = super::session::open_checkpointer(ctx)?;
+    checkpointer.require_undoable()?;
+    let root = checkpointer.repository().top().to_string_lossy().into_owned();
+    let step = find_target(&history, &root, Direction::Undo, target)?;
+    let (Some(before), Some(after), Some(delta)) = (&step.before, &step.after, &step.delta) else {
+        return Err(RunError::NotUndoable { step: step.id, reason: "nothing of it was recorded" });
+    };
+    let now = checkpointer.before()?;
+    let inverse = checkpointer.invert(&now, &Reversal { before, after, delta })?;
+    Ok((step.id, Preview::of(inverse, delta)))
 }
 
 /// Undoes the newest step of this work tree that is not undone yet, or the one that is named.
@@ -111,20 +159,25 @@ pub fn preview_restore(ctx: &Context, history: &History, to: StepId, paths: &[Re
     let (step, combined) = later_changes(history, &root, to, paths)?;
     let (Some(after), Some(newest)) = (&step.after, combined.newest.as_ref()) else { return Ok(Preview::default()) };
     let now = checkpointer.before()?;
-    let Inverse { plan, conflicts, .. } =
-        checkpointer.invert(&now, &Reversal { before: after, after: newest, delta: &combined.delta })?;
-    let mut preview = Preview { skip: conflicts, ..Preview::default() };
-    for file in &plan.files {
-        match file.target {
-            Some(_) => preview.write.push(file.path.clone()),
-            None => preview.delete.push(file.path.clone()),
+    let inverse = checkpointer.invert(&now, &Reversal { before: after, after: newest, delta: &combined.delta })?;
+    Ok(Preview::of(inverse, &combined.delta))
+}
+
+impl Preview {
+    fn of(inverse: Inverse, delta: &Delta) -> Self {
+        let Inverse { plan, conflicts, .. } = inverse;
+        let mut preview = Self { skip: conflicts, ..Self::default() };
+        for file in &plan.files {
+            match file.target {
+                Some(_) => preview.write.push(file.path.clone()),
+                None => preview.delete.push(file.path.clone()),
+            }
         }
+        let moved =
+            |path: &RepoPath| [&preview.write, &preview.delete, &preview.skip].iter().any(|paths| paths.contains(path));
+        preview.keep = delta.changes.iter().map(|change| &change.path).filter(|path| !moved(path)).cloned().collect();
+        preview
     }
-    let moved =
-        |path: &RepoPath| [&preview.write, &preview.delete, &preview.skip].iter().any(|paths| paths.contains(path));
-    preview.keep =
-        combined.delta.changes.iter().map(|change| &change.path).filter(|path| !moved(path)).cloned().collect();
-    Ok(preview)
 }
 
 /// How the run and the commit of an undoing are called.

@@ -2,12 +2,70 @@
 
 use std::sync::Arc;
 
+use super::checkpoint::{self, Effect};
+use super::led::{self, Stage};
+use super::tool::{PATIENCE, mode};
+use crate::checkpoint::secret::redacted;
+use crate::mcp::answer::Answer;
 use crate::mcp::arguments::Arguments;
-use crate::mcp::call::{Caller, Reply};
-use crate::mcp::desk::Desk;
+use crate::mcp::call::{Caller, Reply, Work};
+use crate::mcp::desk::{Desk, lock};
 use crate::mcp::failure::Failure;
+use crate::run::directive::pin::RunOptions;
+use crate::run::directive::preview::preview;
+use crate::run::directive::{DirectiveRequest, Prepared, Worker};
 
-/// Not there yet.
-pub(super) async fn run(_desk: &Arc<Desk>, _arguments: Arguments, _caller: &Caller) -> Result<Reply, Failure> {
-    Err(Failure::argument("this action is not there yet"))
+/// The directive that piton does itself.
+const GIT_CHECKPOINT: &str = "git_checkpoint";
+
+/// Runs a directive until it is done or needs somebody.
+pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+    // The call of before, with what the person said: the run is there already.
+    if let Some(sealed) = &caller.state {
+        return led::answered(desk, caller, sealed, arguments.text("project_path")?).await;
+    }
+    let here = Arc::clone(desk);
+    let stage = caller.work(move |work| begin(&here, &arguments, &work)).await?;
+    led::follow(desk, caller, stage).await
+}
+
+fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failure> {
+    let id = arguments.required("item_id")?.to_owned();
+    let (project, ctx) = desk.project(arguments.text("project_path")?)?;
+    let ctx = ctx.ended_by(&work.stop);
+    let inputs = arguments.object("parameters")?;
+    let effect = if arguments.flag("dry_run")? { Effect::Shown } else { Effect::Real };
+    if id.rsplit('/').next() == Some(GIT_CHECKPOINT) {
+        return checkpoint::run(&project, &ctx, inputs, effect, work).map(Stage::Told);
+    }
+    let request = DirectiveRequest {
+        command: vec!["piton".to_owned(), "mcp".to_owned(), "run".to_owned(), redacted(&id)],
+        id,
+        inputs,
+        words: Vec::new(),
+        mode: mode(arguments)?,
+        options: RunOptions { ask: arguments.flag("ask")?, ..RunOptions::default() },
+        lock_timeout: PATIENCE,
+        run: None,
+        worker: Worker::Driver,
+    };
+    let prepared = Prepared::new(&ctx, &request)?;
+    if effect == Effect::Shown {
+        return Answer::result(&preview(&ctx, &request, prepared)).map(Stage::Told);
+    }
+    let turn = lock(&project.turn);
+    refuse_cancelled(work)?;
+    project.remember();
+    prepared.notes().into_iter().for_each(|note| work.tell(note));
+    let stage = led::begin(&ctx, &request, prepared, work);
+    drop(turn);
+    stage
+}
+
+/// A call that was taken back while it waited for its turn does nothing.
+pub(super) fn refuse_cancelled(work: &Work) -> Result<(), Failure> {
+    match work.stop.is_asked() {
+        true => Err(Failure::new("Cancelled", "INTERRUPTED", "the call was cancelled").with("status", "cancelled")),
+        false => Ok(()),
+    }
 }

@@ -1,28 +1,207 @@
 //! Going on with a run, looking at it, ending it, taking a step back.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
+use super::directive::refuse_cancelled;
+use super::led::{self, Stage};
+use super::tool::PATIENCE;
+use crate::context::Context;
+use crate::item::directive::CheckpointMode;
+use crate::journal::RunId;
+use crate::journal::event::{Event, Wait};
+use crate::mcp::answer::{Answer, AnswerKind};
 use crate::mcp::arguments::Arguments;
-use crate::mcp::call::{Caller, Reply};
-use crate::mcp::desk::Desk;
+use crate::mcp::call::{Caller, Reply, Work};
+use crate::mcp::desk::{Desk, Project, lock};
 use crate::mcp::failure::Failure;
+use crate::mcp::tale::Tale;
+use crate::run::directive::{self, Input};
+use crate::run::error::RunError;
+use crate::run::past::{Past, repo_paths, run_here, waiting_in};
+use crate::run::session::RunRequest;
+use crate::run::undo::{self, Direction};
 
-/// Not there yet.
-pub(super) async fn go_on(_desk: &Arc<Desk>, _arguments: Arguments, _caller: &Caller) -> Result<Reply, Failure> {
-    Err(Failure::argument("this action is not there yet"))
+/// Goes on with a run that waits, or was cut off.
+pub(super) async fn go_on(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+    if let Some(sealed) = &caller.state {
+        return led::answered(desk, caller, sealed, arguments.text("project_path")?).await;
+    }
+    let here = Arc::clone(desk);
+    let stage = caller.work(move |work| take_up(&here, &arguments, &work)).await?;
+    led::follow(desk, caller, stage).await
 }
 
-/// Not there yet.
-pub(super) async fn status(_desk: &Arc<Desk>, _arguments: Arguments, _caller: &Caller) -> Result<Reply, Failure> {
-    Err(Failure::argument("this action is not there yet"))
+/// Shows how far a run is.
+pub(super) async fn status(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+    let desk = Arc::clone(desk);
+    let answer = caller.work(move |work| {
+        let parameters = parameters(&arguments, &["run_id"])?;
+        let (_, ctx) = desk.project(arguments.text("project_path")?)?;
+        if parameters.value("run_id").is_none() && directive::unfinished(&ctx)?.is_none() {
+            return Answer::result(
+                &json!({"action": "status", "status": "success", "run_id": null, "message": "no run waits here"}),
+            );
+        }
+        let (_, ctx, run) = find(&desk, &arguments, &parameters, &work)?;
+        tell(&ctx, run, "status")
+    });
+    Ok(answer.await?.into())
 }
 
-/// Not there yet.
-pub(super) async fn cancel(_desk: &Arc<Desk>, _arguments: Arguments, _caller: &Caller) -> Result<Reply, Failure> {
-    Err(Failure::argument("this action is not there yet"))
+/// Ends a run that waits, for good.
+pub(super) async fn cancel(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+    let desk = Arc::clone(desk);
+    let answer = caller.work(move |work| {
+        let parameters = parameters(&arguments, &["run_id"])?;
+        let (project, ctx, run) = find(&desk, &arguments, &parameters, &work)?;
+        if arguments.flag("dry_run")? {
+            return tell(&ctx, run, "cancel").map(as_dry);
+        }
+        let _turn = lock(&project.turn);
+        refuse_cancelled(&work)?;
+        let mut tale = Tale::new(&work);
+        let summary = directive::cancel(&ctx, run, &mut |event: &Event| tale.event(event))?;
+        Answer::result(&json!({
+            "action": "cancel",
+            "status": "cancelled",
+            "run_id": run,
+            "directive": summary.directive,
+            "message": "the run is over; what its steps have done stays",
+            "run": summary,
+        }))
+    });
+    Ok(answer.await?.into())
 }
 
-/// Not there yet.
-pub(super) async fn undo(_desk: &Arc<Desk>, _arguments: Arguments, _caller: &Caller) -> Result<Reply, Failure> {
-    Err(Failure::argument("this action is not there yet"))
+/// Takes the newest step back, or the one that is named.
+pub(super) async fn undo(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+    let desk = Arc::clone(desk);
+    let answer = caller.work(move |work| {
+        let parameters = parameters(&arguments, &["step"])?;
+        let step = parameters.text("step")?;
+        let (project, ctx) = desk.project(arguments.text("project_path")?)?;
+        let ctx = ctx.ended_by(&work.stop);
+        let _turn = lock(&project.turn);
+        refuse_cancelled(&work)?;
+        if arguments.flag("dry_run")? {
+            let (step, preview) = undo::preview_undo(&ctx, step)?;
+            return Answer::result(&json!({"action": "undo", "status": "success", "step": step, "preview": preview}))
+                .map(as_dry);
+        }
+        project.remember();
+        let request = RunRequest {
+            name: Direction::Undo.as_str().to_owned(),
+            command: vec!["piton".to_owned(), "mcp".to_owned(), "undo".to_owned()],
+            mode: CheckpointMode::Auto,
+            lock_timeout: PATIENCE,
+            directive: None,
+        };
+        let mut tale = Tale::new(&work);
+        let mut observe = |event: &Event| tale.event(event);
+        let summary = undo::undo_named(&ctx, Direction::Undo, step, &request, &mut observe)?;
+        led::finished("undo", &summary)
+    });
+    Ok(answer.await?.into())
+}
+
+fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failure> {
+    let parameters = parameters(arguments, &["run_id", "result", "failed", "paths"])?;
+    let (project, ctx, run) = find(desk, arguments, &parameters, work)?;
+    if arguments.flag("dry_run")? {
+        return tell(&ctx, run, "continue").map(as_dry).map(Stage::Told);
+    }
+    let input = input(&ctx, &parameters)?;
+    let is_said = ["result", "failed", "paths"].iter().any(|name| parameters.value(name).is_some());
+    let turn = lock(&project.turn);
+    refuse_cancelled(work)?;
+    project.remember();
+    let past = Past::load(&ctx)?;
+    let waiting = past.history.run(run).filter(|record| record.is_open()).and_then(waiting_in);
+    let stage = match waiting.map(|waiting| waiting.wait) {
+        Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) if is_said => Err(for_a_person(run)),
+        Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) => led::stage_of(&ctx, run),
+        None if is_said && past.history.run(run).is_some_and(|record| record.is_open()) => {
+            Err(RunError::NothingAsked(run).into())
+        }
+        _ => led::take_up(&ctx, run, input, None, work),
+    };
+    drop(turn);
+    stage
+}
+
+fn for_a_person(run: RunId) -> Failure {
+    let message = format!("run {run} waits for a person, and nobody else can answer for them");
+    Failure::new("Person needed", "PERSON_NEEDED", message).with("run_id", run.to_string()).with_suggestion(format!(
+        "`continue` without `result`, `failed` or `paths` asks them; in a terminal: `piton status {run}`"
+    ))
+}
+
+/// What the agent says about the step that waits.
+fn input(ctx: &Context, parameters: &Arguments) -> Result<Input, Failure> {
+    let paths = match parameters.value("paths") {
+        None => Vec::new(),
+        Some(Value::Array(paths)) => paths
+            .iter()
+            .map(|path| path.as_str().map(OsString::from).ok_or_else(|| not_paths()))
+            .collect::<Result<Vec<_>, _>>()?,
+        Some(_) => return Err(not_paths()),
+    };
+    match (parameters.text("failed")?, parameters.value("result")) {
+        (Some(_), Some(_)) => Err(Failure::argument("`result` and `failed` cannot both be meant")),
+        (Some(_), None) if !paths.is_empty() => Err(Failure::argument("`failed` and `paths` cannot both be meant")),
+        (Some(why), None) => Ok(Input::Failed(why.to_owned())),
+        (None, result) => Ok(Input::Done { result: result.cloned(), paths: repo_paths(ctx, &paths)? }),
+    }
+}
+
+fn not_paths() -> Failure {
+    Failure::argument("`paths` must be a list of paths")
+        .with_suggestion("name files and folders relative to the project")
+}
+
+fn parameters(arguments: &Arguments, known: &[&str]) -> Result<Arguments, Failure> {
+    Arguments::new(Some(arguments.object("parameters")?), known)
+}
+
+/// The run that is meant: the one that is named, or the one that is not finished here.
+fn find(
+    desk: &Desk,
+    arguments: &Arguments,
+    parameters: &Arguments,
+    work: &Work,
+) -> Result<(Arc<Project>, Context, RunId), Failure> {
+    let (project, ctx) = desk.project(arguments.text("project_path")?)?;
+    let (run, there) = match parameters.text("run_id")? {
+        Some(name) => Past::load(&ctx)?.find_run(&ctx, name)?,
+        None => run_here(&ctx)?,
+    };
+    // A run in a worktree of its own goes on there, if that is served.
+    let project = if there.root == project.root { project } else { desk.project(there.root.to_str())?.0 };
+    Ok((project, there.ended_by(&work.stop), run))
+}
+
+/// How far a run is.
+fn tell(ctx: &Context, run: RunId, action: &str) -> Result<Answer, Failure> {
+    let past = Past::load(ctx)?;
+    let is_waiting = past.history.run(run).and_then(waiting_in).is_some();
+    let answer = match is_waiting.then(|| led::stage_of(ctx, run)).transpose()? {
+        Some(Stage::Told(answer)) => answer,
+        Some(Stage::Question(question)) => question.waiting,
+        None => led::standing(ctx, &past.report(run)?),
+    };
+    Ok(with(answer, "action", action.into()))
+}
+
+fn as_dry(answer: Answer) -> Answer {
+    with(answer, "dry_run", true.into())
+}
+
+fn with(mut answer: Answer, name: &str, what: Value) -> Answer {
+    if let (Value::Object(value), AnswerKind::Result) = (&mut answer.value, answer.kind) {
+        value.insert(name.to_owned(), what);
+    }
+    answer
 }

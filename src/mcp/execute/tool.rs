@@ -60,6 +60,7 @@ fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
     };
     // Calls of one project take turns; what only reads does not wait.
     let _turn = lock(&project.turn);
+    project.remember();
     match perform(desk, &ctx, &request, &command, work) {
         Ok(result) if result.status == ToolStatus::Success => Answer::result(&result),
         Ok(result) => Answer::error(&result),

@@ -1,0 +1,317 @@
+//! A run that an agent is led through: how far it gets, what it waits for, what came of it.
+//!
+//! A call begins a run or takes one up, and [`lead`] goes on until the run is done or needs somebody. Work goes
+//! to the agent, as the answer of the call. A question goes to the person behind the client: the run is
+//! paused first, so that nobody is kept out while they think.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::tool::PATIENCE;
+use crate::audit::history::StepRecord;
+use crate::checkpoint::delta::stat;
+use crate::context::Context;
+use crate::exec::call::Progress;
+use crate::journal::RunId;
+use crate::journal::event::{Event, Wait};
+use crate::journal::summary::{RunStatus, RunSummary};
+use crate::mcp::answer::{Answer, AnswerKind};
+use crate::mcp::call::{Caller, Reply, Work};
+use crate::mcp::decision::{self, Choice, Decided, Question};
+use crate::mcp::desk::{Desk, lock};
+use crate::mcp::failure::Failure;
+use crate::mcp::tale::Tale;
+use crate::run::directive::drive::Halt;
+use crate::run::directive::{DirectiveRequest, Input, Prepared, Run, Waiting, Worker};
+use crate::run::error::{RunError, way_on};
+use crate::run::past::{Past, Report, waiting_in};
+
+/// How many lines of a diff a question shows.
+const SHOWN_LINES: usize = 120;
+/// And how many bytes of it.
+const SHOWN_BYTES: usize = 8 * 1024;
+
+/// How far a call has brought a run.
+pub(super) enum Stage {
+    /// The call has an answer.
+    Told(Answer),
+    /// A person has to decide.
+    Question(Box<Question>),
+}
+
+/// Begins a run.
+pub(super) fn begin(
+    ctx: &Context,
+    request: &DirectiveRequest,
+    prepared: Prepared,
+    work: &Work,
+) -> Result<Stage, Failure> {
+    let mut tale = Tale::new(work);
+    let mut observe = |event: &Event| tale.event(event);
+    let run = Run::start(ctx, request, prepared, &mut observe)?;
+    lead(ctx, run, Input::Go, work)
+}
+
+/// Takes a run up again. One that has gone on since it was asked about is not given the answer.
+pub(super) fn take_up(
+    ctx: &Context,
+    id: RunId,
+    input: Input,
+    asked: Option<u32>,
+    work: &Work,
+) -> Result<Stage, Failure> {
+    let mut tale = Tale::new(work);
+    let mut observe = |event: &Event| tale.event(event);
+    let run = Run::resume(ctx, id, Worker::Driver, None, PATIENCE, &mut observe)?;
+    if asked.is_some() && run.waiting().map(|waiting| waiting.step) != asked {
+        let summary = run.pause()?;
+        return stage_of(ctx, summary.run_id);
+    }
+    lead(ctx, run, input, work)
+}
+
+fn lead(ctx: &Context, run: Run<'_, '_>, input: Input, work: &Work) -> Result<Stage, Failure> {
+    let mut listen = |progress: Progress<'_>| {
+        if let Progress::Preparing(text) = progress {
+            work.tell(text);
+        }
+    };
+    match run.drive::<RunError>(input, &mut listen, |_, _| Ok(None))? {
+        Halt::Done(summary) => finished("run", &summary).map(Stage::Told),
+        Halt::Waits(waiting, summary) => waits(ctx, &waiting, Some(&summary)),
+        Halt::Stuck(err, summary) => {
+            let status = if err.is_interrupted() { "cancelled" } else { "error" };
+            let failure = Failure::from(err);
+            let way = format!("once that is settled, `continue` goes on with run {}", summary.run_id);
+            let suggestion = failure.suggestion.clone().unwrap_or(way);
+            Err(failure
+                .with_suggestion(suggestion)
+                .with("status", status)
+                .with("run_id", summary.run_id.to_string())
+                .with("run", told(&summary)))
+        }
+    }
+}
+
+/// Where a run stands, from its journal.
+pub(super) fn stage_of(ctx: &Context, run: RunId) -> Result<Stage, Failure> {
+    let past = Past::load(ctx)?;
+    let record = past.history.run(run).ok_or(crate::journal::JournalError::NoRun(run)).map_err(RunError::from)?;
+    match (waiting_in(record), &record.summary) {
+        (Some(waiting), summary) => waits(ctx, &waiting, summary.as_ref()),
+        (None, Some(summary)) if summary.status != RunStatus::Waiting => finished("run", summary).map(Stage::Told),
+        _ => Ok(Stage::Told(standing(ctx, &past.report(run)?))),
+    }
+}
+
+/// What came of a run that is over.
+pub(super) fn finished(action: &str, summary: &RunSummary) -> Result<Answer, Failure> {
+    let status = match summary.status {
+        RunStatus::Succeeded => "success",
+        RunStatus::Failed => "error",
+        RunStatus::Denied => "denied",
+        RunStatus::Waiting => "waiting",
+        RunStatus::Cancelled => "cancelled",
+    };
+    let Some(error) = summary.error.as_ref().filter(|_| summary.status != RunStatus::Succeeded) else {
+        return Answer::result(&json!({
+            "action": action,
+            "status": status,
+            "run_id": summary.run_id,
+            "directive": summary.directive,
+            "outputs": summary.outputs,
+            "run": told(summary),
+        }));
+    };
+    let failure = Failure::of_run(error).with("action", action).with("status", status);
+    Err(failure
+        .with("run_id", summary.run_id.to_string())
+        .with("directive", summary.directive.clone())
+        .with("outputs", Value::Object(summary.outputs.clone()))
+        .with("run", told(summary)))
+}
+
+fn told(summary: &RunSummary) -> Value {
+    serde_json::to_value(summary).unwrap_or_default()
+}
+
+/// What a run waits for: work is the agent's, all else is a person's.
+fn waits(ctx: &Context, waiting: &Waiting, summary: Option<&RunSummary>) -> Result<Stage, Failure> {
+    let mut value = Map::new();
+    let mut put = |name: &str, what: Value| value.insert(name.to_owned(), what);
+    put("status", "waiting".into());
+    put("run_id", waiting.run.to_string().into());
+    put("step", waiting.name.clone().into());
+    put("next", next(ctx, waiting.run));
+    if let Some(summary) = summary {
+        put("directive", summary.directive.clone().into());
+        put("run", told(summary));
+    }
+    if let Wait::Work { instruction, checks, outside } = &waiting.wait {
+        put("needs", "agent".into());
+        put("instruction", instruction.clone().into());
+        put("checks", json!(checks));
+        let mut message = "do what `instruction` says, see that `checks` hold, then call `next`; add `result` to its \
+                           parameters if the step returns something, or `failed` with the reason if it cannot be done"
+            .to_owned();
+        if !outside.is_empty() {
+            put("outside", json!(outside));
+            message = format!(
+                "these files changed although the directive does not allow it: {}; put them back, or name what \
+                 belongs to the step with `paths`, then call `next`",
+                crate::checkpoint::path::listed(outside)
+            );
+        }
+        value.insert("message".to_owned(), message.into());
+        return Ok(Stage::Told(Answer { value: Value::Object(value), kind: AnswerKind::Result }));
+    }
+    put("needs", "person".into());
+    put("wait", serde_json::to_value(&waiting.wait).unwrap_or_default());
+    put("terminal", way_on(waiting).into());
+    let past = Past::load(ctx)?;
+    let record = past.history.run(waiting.run);
+    let open = record.and_then(|record| record.steps.last()).filter(|step| step.status.is_none());
+    let (text, choice) = question(waiting, open, &past)?;
+    value.insert("question".to_owned(), text.clone().into());
+    Ok(Stage::Question(Box::new(Question {
+        root: ctx.root.clone(),
+        run: waiting.run,
+        step: waiting.step,
+        text,
+        choice,
+        waiting: Answer { value: Value::Object(value), kind: AnswerKind::Result },
+    })))
+}
+
+/// The question of a run, in words, with what it is about.
+fn question(waiting: &Waiting, open: Option<&StepRecord>, past: &Past) -> Result<(String, Choice), Failure> {
+    let name = &waiting.name;
+    Ok(match &waiting.wait {
+        Wait::Person { gate, question } => {
+            (format!("Step `{name}` asks ({gate}):\n\n{}", clean(question.trim())), Choice::Gate)
+        }
+        Wait::Changes => {
+            let mut text = format!("Step `{name}` has changed files. Keep the changes, or undo them?");
+            if let (Some(delta), Some(repository)) = (open.and_then(|it| it.delta.as_ref()), &past.repository) {
+                let (count, lines) = (delta.changes.len() as u64, (delta.insertions(), delta.deletions()));
+                let diff = repository.diff(&delta.changes, Some(SHOWN_LINES)).map_err(RunError::from)?;
+                let shown = String::from_utf8_lossy(diff.bytes.get(..SHOWN_BYTES).unwrap_or(&diff.bytes)).into_owned();
+                let is_cut = diff.left_out > 0 || diff.bytes.len() > SHOWN_BYTES;
+                let rest = if is_cut { "\n… `piton diff` shows the rest" } else { "" };
+                text = format!("{text}\n\n{}\n\n{}{rest}", stat(count, lines.0, lines.1), clean(&shown));
+            }
+            (text, Choice::Changes)
+        }
+        Wait::Indeterminate { reason } => {
+            let text = format!("Step `{name}`: {}. Nobody knows whether it was done.", clean(reason));
+            (text, Choice::Unknown)
+        }
+        Wait::Work { .. } | Wait::Unknown => {
+            (format!("Step `{name}` waits for something that a newer piton knows."), Choice::Gate)
+        }
+    })
+}
+
+/// The same text without characters that could move a cursor or hide something.
+fn clean(text: &str) -> String {
+    text.chars().map(|it| if it.is_control() && it != '\n' && it != '\t' { '\u{fffd}' } else { it }).collect()
+}
+
+/// The call that goes on with a run.
+fn next(ctx: &Context, run: RunId) -> Value {
+    json!({
+        "tool": "execute",
+        "arguments": {
+            "item_type": "directive",
+            "action": "continue",
+            "parameters": {"run_id": run},
+            "project_path": ctx.root,
+        },
+    })
+}
+
+/// How far a run is that waits for nobody, or is over.
+pub(super) fn standing(ctx: &Context, report: &Report) -> Answer {
+    let status = match report.status {
+        Some(RunStatus::Succeeded) => "success",
+        Some(RunStatus::Failed) => "error",
+        Some(RunStatus::Denied) => "denied",
+        Some(RunStatus::Cancelled) => "cancelled",
+        Some(RunStatus::Waiting) | None => "waiting",
+    };
+    let mut value = serde_json::to_value(report).unwrap_or_default();
+    if let Value::Object(value) = &mut value {
+        value.insert("status".to_owned(), status.into());
+        if status == "waiting" {
+            value.insert("next".to_owned(), next(ctx, report.run_id));
+        }
+    }
+    Answer { value, kind: AnswerKind::Result }
+}
+
+/// Brings a stage to an answer: asks the person, gives the run what they say, as long as there are questions.
+pub(super) async fn follow(desk: &Arc<Desk>, caller: &Caller, mut stage: Stage) -> Result<Reply, Failure> {
+    loop {
+        let question = match stage {
+            Stage::Told(answer) => return Ok(answer.into()),
+            Stage::Question(question) => question,
+        };
+        let input = match decision::ask(desk, caller, &question).await? {
+            Decided::Asked(asked) => return Ok(Reply::Asked(asked)),
+            Decided::Open(why) => return Ok(with_message(question.waiting, why).into()),
+            Decided::Input(input) => input,
+        };
+        stage = give(desk, caller, &question, input).await?;
+    }
+}
+
+/// What a person said in the stateless era reaches the run it is about, if that still waits for it.
+pub(super) async fn answered(
+    desk: &Arc<Desk>,
+    caller: &Caller,
+    sealed: &str,
+    project: Option<&str>,
+) -> Result<Reply, Failure> {
+    let asked = decision::open(desk, sealed)?;
+    let (here, _) = desk.project(project)?;
+    let (_, ctx) = desk.project(asked.root.to_str())?;
+    if here.root != asked.root && project.is_some() {
+        return Err(decision::refused("it is about another project"));
+    }
+    let run = asked.run;
+    let stage = caller.work(move |_| stage_of(&ctx, run)).await?;
+    let question = match stage {
+        Stage::Question(question) if asked.is_about(&question) => question,
+        // It went on meanwhile: whoever asks hears where it is, and is asked anew.
+        stage => return follow(desk, caller, stage).await,
+    };
+    match decision::answer_of(caller, &question) {
+        Decided::Input(input) => {
+            let stage = give(desk, caller, &question, input).await?;
+            follow(desk, caller, stage).await
+        }
+        Decided::Open(why) => Ok(with_message(question.waiting, why).into()),
+        Decided::Asked(asked) => Ok(Reply::Asked(asked)),
+    }
+}
+
+/// Gives a run what a person said.
+async fn give(desk: &Arc<Desk>, caller: &Caller, question: &Question, input: Input) -> Result<Stage, Failure> {
+    let (run, step) = (question.run, question.step);
+    let (project, ctx) = desk.project(question.root.to_str())?;
+    caller
+        .work(move |work| {
+            let ctx = ctx.ended_by(&work.stop);
+            let _turn = lock(&project.turn);
+            take_up(&ctx, run, input, Some(step), &work)
+        })
+        .await
+}
+
+fn with_message(mut answer: Answer, message: &str) -> Answer {
+    if let Value::Object(value) = &mut answer.value {
+        value.insert("message".to_owned(), message.into());
+    }
+    answer
+}

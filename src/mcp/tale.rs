@@ -1,0 +1,53 @@
+//! What happens in a run, in short lines for whoever waits for its end.
+
+use super::call::Work;
+use crate::checkpoint::delta::{files, stat};
+use crate::journal::event::{Event, Resolution};
+use crate::journal::summary::StepStatus;
+
+/// Tells a caller how far a run is.
+#[derive(Debug)]
+pub(crate) struct Tale<'w> {
+    work: &'w Work,
+    /// The step that runs.
+    name: String,
+    /// What became of the changes of the step that runs.
+    outcome: Option<String>,
+}
+
+impl<'w> Tale<'w> {
+    /// For the caller of some work.
+    pub(crate) fn new(work: &'w Work) -> Self {
+        Self { work, name: String::new(), outcome: None }
+    }
+
+    /// Tells of an event, where it is worth a line.
+    pub(crate) fn event(&mut self, event: &Event) {
+        match event {
+            Event::StepStarted { name, .. } => {
+                self.outcome = None;
+                self.name.clone_from(name);
+                self.work.tell(format!("{name} begins"));
+            }
+            Event::Committed { commit, message, files_changed, insertions, deletions, .. } => {
+                let summary = message.lines().next().unwrap_or_default();
+                let stat = stat(*files_changed, *insertions, *deletions);
+                self.outcome = Some(format!("{} {summary} ({stat})", commit.short()));
+            }
+            Event::RolledBack { paths, .. } => self.outcome = Some(format!("rolled back {}", files(*paths))),
+            Event::CheckpointFailed { .. } => self.outcome = Some("no checkpoint; the changes stay".to_owned()),
+            Event::StepFinished { status, .. } => {
+                let mark = if *status == StepStatus::Succeeded { '✓' } else { '✗' };
+                let outcome = self.outcome.take().map(|text| format!("  {text}")).unwrap_or_default();
+                self.work.tell(format!("{mark} {}{outcome}", self.name));
+            }
+            Event::StepSkipped { name, reason } => self.work.tell(format!("- {name}  skipped: {reason}")),
+            Event::Resolved { name, then: Resolution::Retry, .. } => self.work.tell(format!("{name} is tried again")),
+            Event::DirectiveStarted { name, directive, .. } if !name.is_empty() => {
+                self.work.tell(format!("> {name}  {directive}"));
+            }
+            Event::Recovered { found, did, .. } => self.work.tell(format!("a run had been cut off: {found}; {did}")),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The files of a project as an agent found them, so that its own edits can be told from what was there before.
+//!
+//! A front door that serves an agent takes a [`Baseline`] when it first sees a project. What differs from it later
+//! counts as the agent's, together with what steps of piton left on disk. A ref of its own keeps the snapshot from
+//! git's garbage collection; the name of the ref says which process needs it.
+
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use super::checkpoint::{CheckpointRequest, GitCheckpoint, Selection, git_checkpoint};
+use super::error::RunError;
+use super::session::{Observer, RunRequest, open_checkpointer, open_repository};
+use super::undo::combine;
+use crate::audit::history::{History, StepRecord};
+use crate::checkpoint::checkpointer::Checkpointer;
+use crate::checkpoint::delta::{Change, Delta};
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::reading::Pin;
+use crate::checkpoint::repository::Repository;
+use crate::checkpoint::snapshot::{Head, Snapshot};
+use crate::context::Context;
+use crate::exec::process;
+use crate::item::signature::hex;
+use crate::journal::event::{Event, StepKind};
+use crate::journal::{RunId, StepId};
+
+/// Where the refs of baselines are.
+const REFS: &str = "refs/piton/local/baselines/";
+
+/// The files of a project at the moment from which on changes are an agent's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Baseline {
+    /// The ref that keeps it.
+    pin: String,
+    snapshot: Snapshot,
+    taken: Timestamp,
+    /// Steps whose changes were on disk then, and in no commit.
+    known: Vec<StepId>,
+}
+
+/// What a checkpoint of an agent's edits came to.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The checkpoint.
+    pub checkpoint: GitCheckpoint,
+    /// What the agent has to know besides.
+    pub note: Option<&'static str>,
+}
+
+/// Said where the history is another one than it was.
+const MOVED: &str = "another branch was checked out or the history was rewritten since piton looked first: only what steps \
+of piton recorded counts, and from now on your edits count again; `piton checkpoint PATH` commits earlier ones";
+
+impl Baseline {
+    /// Takes the files as they are now; none without a repository.
+    pub fn take(ctx: &Context) -> Result<Option<Self>, RunError> {
+        let mut checkpointer = match open_checkpointer(ctx) {
+            Ok(checkpointer) => checkpointer,
+            Err(CheckpointError::NoRepository(_)) => return Ok(None),
+            Err(err) => return Err(err.into()),
+        };
+        let snapshot = checkpointer.before()?;
+        let known = pending(checkpointer.repository())?;
+        let baseline = Self { pin: ref_of_process(ctx), snapshot, taken: ctx.now(), known };
+        checkpointer.pin(&baseline.pin, &baseline.snapshot)?;
+        Ok(Some(baseline))
+    }
+
+    /// Lets git forget it.
+    pub fn release(&self, ctx: &Context) -> Result<(), RunError> {
+        Ok(open_checkpointer(ctx)?.unpin(&self.pin)?)
+    }
+
+    /// Commits what steps left on disk and what has changed since the baseline, which moves to now.
+    pub fn checkpoint(
+        &mut self,
+        ctx: &Context,
+        request: &CheckpointRequest,
+        run: &RunRequest,
+        observer: &mut Observer<'_>,
+    ) -> Result<Kept, RunError> {
+        let (selection, note) = self.selection(ctx)?;
+        let request = CheckpointRequest { selection, ..request.clone() };
+        let mut now = None;
+        let checkpoint = git_checkpoint(ctx, &request, run, &mut |event| {
+            if let Event::StepStarted { before: Some(before), .. } = event {
+                now = Some(before.clone());
+            }
+            observer(event);
+        })?;
+        if let (Some(now), GitCheckpoint::Committed { .. } | GitCheckpoint::NoChanges) = (now, &checkpoint) {
+            self.move_to(ctx, now, &checkpoint)?;
+        }
+        Ok(Kept { checkpoint, note })
+    }
+
+    /// What [`Self::checkpoint`] would commit.
+    pub fn preview(&self, ctx: &Context) -> Result<(Vec<Change>, Option<&'static str>), RunError> {
+        let (selection, note) = self.selection(ctx)?;
+        let mut checkpointer = open_checkpointer(ctx)?;
+        checkpointer.require_undoable()?;
+        let now = checkpointer.before()?;
+        let (history, _) = History::load(&checkpointer.repository().runs_folder())?;
+        let root = checkpointer.repository().top().to_string_lossy().into_owned();
+        let left = history.pending(&root);
+        let delta = match &selection {
+            Selection::Since(baseline) => baseline.changes(&checkpointer, &now, &history, &left)?,
+            _ => combine(left.iter().filter_map(|step| step.delta.as_ref())),
+        };
+        let plan = checkpointer.plan_commit(&now.head, &delta)?;
+        Ok((plan.changes, note))
+    }
+
+    /// What counts: everything since, unless what was before cannot be compared any more.
+    fn selection(&self, ctx: &Context) -> Result<(Selection, Option<&'static str>), RunError> {
+        let repository = open_repository(ctx)?;
+        Ok(match self.leads_to(&repository, &repository.head()?) {
+            true => (Selection::Since(Box::new(self.clone())), None),
+            false => (Selection::Recorded, Some(MOVED)),
+        })
+    }
+
+    /// Whether the history only went on since.
+    fn leads_to(&self, repository: &Repository, now: &Head) -> bool {
+        let before = &self.snapshot.head;
+        before.branch == now.branch
+            && match (before.commit, now.commit) {
+                (None, _) => true,
+                (Some(before), Some(now)) => before == now || repository.leads_to(now, before),
+                (Some(_), None) => false,
+            }
+    }
+
+    fn move_to(&mut self, ctx: &Context, now: Snapshot, made: &GitCheckpoint) -> Result<(), RunError> {
+        let checkpointer = open_checkpointer(ctx)?;
+        let mut snapshot = now;
+        if let GitCheckpoint::Committed { commit_sha, .. } = made {
+            snapshot.head.commit = Some(*commit_sha);
+        }
+        checkpointer.pin(&self.pin, &snapshot)?;
+        self.known = pending(checkpointer.repository())?;
+        self.taken = ctx.now();
+        self.snapshot = snapshot;
+        Ok(())
+    }
+
+    /// What has changed since, and what steps had left on disk before.
+    pub(super) fn changes(
+        &self,
+        checkpointer: &Checkpointer,
+        now: &Snapshot,
+        history: &History,
+        left: &[&StepRecord],
+    ) -> Result<Delta, CheckpointError> {
+        let base = self.moved_over_commits(checkpointer, history)?;
+        let mut delta = checkpointer.delta(&base, now)?;
+        // A file that was as committed then and was committed since: whatever it differs in from HEAD is new.
+        let repository = checkpointer.repository();
+        let (then, head) = (repository.tree_of(self.snapshot.head.commit)?, repository.tree_of(now.head.commit)?);
+        let committed = repository.differences(then, head)?;
+        if !committed.is_empty() {
+            let dirty = checkpointer.delta_to_head(&self.snapshot)?.changes;
+            let ahead = checkpointer.delta_to_head(now)?.changes;
+            let is_settled = |change: &Change| {
+                committed.iter().any(|(path, ..)| *path == change.path)
+                    && !dirty.iter().any(|it| it.path == change.path)
+            };
+            delta.changes.retain(|change| !is_settled(change));
+            delta.changes.extend(ahead.into_iter().filter(is_settled));
+            delta.changes.sort_by(|one, other| one.path.cmp(&other.path));
+        }
+        let earlier = left.iter().filter(|step| self.known.contains(&step.id)).filter_map(|step| step.delta.as_ref());
+        Ok(combine(earlier.chain(std::iter::once(&delta))))
+    }
+
+    /// The files as they would have been if what steps committed since had been there: in files that had been changed
+    /// before, their lines are not the agent's.
+    fn moved_over_commits(&self, checkpointer: &Checkpointer, history: &History) -> Result<Snapshot, CheckpointError> {
+        let root = checkpointer.repository().top().to_string_lossy().into_owned();
+        // One that began in the very same moment may be in the snapshot already: to move over it changes nothing.
+        let is_new =
+            |step: &&StepRecord| step.took_effect() && step.started >= self.taken && !self.known.contains(&step.id);
+        let mut steps: Vec<&StepRecord> = history.steps_in(&root).filter(is_new).collect();
+        steps.reverse();
+        let is_written = |step: &&&StepRecord| !matches!(step.kind, StepKind::Checkpoint { .. });
+        let committed = steps.iter().filter(is_written).filter(|step| history.commit_of(step).is_some());
+        let changes = combine(committed.filter_map(|step| step.delta.as_ref())).changes;
+        if changes.is_empty() {
+            return Ok(self.snapshot.clone());
+        }
+        let commits: Vec<_> = steps.iter().filter_map(|step| step.commit()).collect();
+        checkpointer.move_base(&self.snapshot, &changes, &commits)
+    }
+}
+
+/// Baselines that no process needs any more, among the refs that keep snapshots.
+pub(super) fn abandoned(pins: &[Pin]) -> Vec<Pin> {
+    pins.iter().filter(|pin| pin.name.strip_prefix(REFS).is_some_and(is_abandoned)).cloned().collect()
+}
+
+/// Whether the process that a name tells of is gone. One on another machine may be there.
+fn is_abandoned(name: &str) -> bool {
+    let owner = name.split('/').next().unwrap_or_default();
+    let [host, boot, pid, started] = owner.split('-').collect::<Vec<_>>()[..] else { return false };
+    let (Ok(pid), Ok(started)) = (pid.parse(), started.parse()) else { return false };
+    host == short(&process::host_name()) && (boot != short_boot() || !process::is_same(pid, Some(started)))
+}
+
+fn ref_of_process(ctx: &Context) -> String {
+    let pid = std::process::id();
+    let started = process::start_time(pid).unwrap_or_default();
+    let id = RunId::new(ctx.now(), ctx.random_bits());
+    format!("{REFS}{}-{}-{pid}-{started}/{id}", short(&process::host_name()), short_boot())
+}
+
+fn short_boot() -> String {
+    short(&process::boot_id().unwrap_or_default())
+}
+
+/// A name that a ref can have, whatever the text holds.
+fn short(text: &str) -> String {
+    hex(Sha256::digest(text.as_bytes()).get(..4).unwrap_or_default())
+}
+
+/// The steps of a work tree whose changes are in no commit.
+fn pending(repository: &Repository) -> Result<Vec<StepId>, RunError> {
+    let (history, _) = History::load(&repository.runs_folder())?;
+    let root = repository.top().to_string_lossy().into_owned();
+    Ok(history.pending(&root).into_iter().map(|step| step.id).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_process_of_this_machine_left_behind_is_abandoned() {
+        let (host, boot, pid) = (short(&process::host_name()), short_boot(), std::process::id());
+        let started = process::start_time(pid).unwrap_or_default();
+        assert!(!is_abandoned(&format!("{host}-{boot}-{pid}-{started}/x")));
+        assert!(is_abandoned(&format!("{host}-{boot}-{pid}-{}/x", started + 1)));
+        assert!(is_abandoned(&format!("{host}-00000000-{pid}-{started}/x")));
+        assert!(!is_abandoned(&format!("00000000-{boot}-{pid}-{}/x", started + 1)));
+        assert!(!is_abandoned("anything else"));
+    }
+}

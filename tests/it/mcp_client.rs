@@ -1,0 +1,260 @@
+//! A small client of the real `piton mcp`, over lines of JSON-RPC on its standard streams.
+//!
+//! [`McpClient`] speaks both eras of the protocol: [`Era::Sessions`] shakes hands first and is asked by requests
+//! of the server, [`Era::Stateless`] says who it is in each request and is asked by answers. It knows nothing of
+//! piton: what a test sends is what goes over the wire.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::harness::TestProject;
+
+/// How long a server may be silent before a test gives up.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Which era of the protocol a client lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// 2025-11-25: a handshake, and requests in both directions.
+    Sessions,
+    /// 2026-07-28: each request stands alone.
+    Stateless,
+}
+
+/// A client and the server that it has started.
+#[derive(Debug)]
+pub(crate) struct McpClient {
+    era: Era,
+    child: Child,
+    input: Option<ChildStdin>,
+    messages: Receiver<Value>,
+    /// What the client says it can do.
+    capabilities: Value,
+    next_id: u64,
+    /// Answers that came while another one was awaited.
+    early: Vec<Value>,
+    /// Notifications of the server, in order.
+    pub(crate) heard: Vec<Value>,
+    /// Questions of the server to the person, as they came.
+    pub(crate) asked: Vec<Value>,
+    /// What the person answers to the next questions: results of `elicitation/create`.
+    pub(crate) answers: VecDeque<Value>,
+}
+
+#[allow(dead_code, reason = "each file of tests uses a part of it")]
+impl McpClient {
+    /// Starts a server in the project; the client can ask a person and lives in the era of sessions.
+    pub(crate) fn start(project: &TestProject) -> Self {
+        Self::start_in(project, Era::Sessions)
+    }
+
+    /// Starts a server for a client of an era.
+    pub(crate) fn start_in(project: &TestProject, era: Era) -> Self {
+        Self::start_with(project, era, ["mcp"])
+    }
+
+    /// Starts a server with other arguments.
+    pub(crate) fn start_with<'a>(
+        project: &TestProject,
+        era: Era,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let mut command = project.command(arguments);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let (sender, messages) = channel();
+        thread::spawn(move || {
+            for line in output.lines() {
+                let Ok(line) = line else { break };
+                let message = serde_json::from_str(&line).unwrap_or_else(|err| panic!("not JSON: {err}\n{line}"));
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        let input = child.stdin.take();
+        Self {
+            era,
+            child,
+            input,
+            messages,
+            capabilities: json!({"elicitation": {}}),
+            next_id: 0,
+            early: Vec::new(),
+            heard: Vec::new(),
+            asked: Vec::new(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    /// A client with other capabilities than asking a person.
+    pub(crate) fn able(mut self, capabilities: Value) -> Self {
+        self.capabilities = capabilities;
+        self
+    }
+
+    /// Shakes hands, where the era does so; returns what the server says of itself.
+    pub(crate) fn initialize(&mut self) -> Value {
+        match self.era {
+            Era::Sessions => {
+                let said = self.request(
+                    "initialize",
+                    json!({
+                        "protocolVersion": "2025-11-25",
+                        "capabilities": self.capabilities,
+                        "clientInfo": {"name": "test", "version": "1.0.0"},
+                    }),
+                );
+                self.notify("notifications/initialized", json!({}));
+                said
+            }
+            Era::Stateless => self.request("server/discover", json!({})),
+        }
+    }
+
+    /// Calls a tool and returns the whole result.
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.request("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// Sends a request and returns its result; a protocol error fails the test.
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        let answer = self.answer(id);
+        assert!(answer.get("error").is_none(), "{method} was refused: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Sends a request and returns at once, with its id.
+    pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        let mut params = params;
+        if self.era == Era::Stateless {
+            let meta = params
+                .as_object_mut()
+                .expect("parameters are an object")
+                .entry("_meta")
+                .or_insert_with(|| Value::Object(Map::new()));
+            meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
+            meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "1.0.0"});
+            meta["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
+        }
+        self.line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// Sends the call of a tool and returns at once; progress is heard under a token, which is the id.
+    pub(crate) fn send_call(&mut self, tool: &str, arguments: &Value) -> u64 {
+        let token = self.next_id + 1;
+        self.send("tools/call", json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": token}}))
+    }
+
+    /// Waits for the answer to a request, whole: with `result` or `error`.
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
+        loop {
+            if let Some(place) = self.early.iter().position(|message| message["id"] == id) {
+                return self.early.remove(place);
+            }
+            self.read();
+        }
+    }
+
+    /// Waits until the server has told something with a method, and returns it.
+    pub(crate) fn notification(&mut self, method: &str) -> Value {
+        loop {
+            if let Some(place) = self.heard.iter().position(|message| message["method"] == method) {
+                return self.heard.remove(place);
+            }
+            self.read();
+        }
+    }
+
+    /// Tells the server something.
+    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+        self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    /// Takes a request back.
+    pub(crate) fn cancel(&mut self, id: u64) {
+        self.notify("notifications/cancelled", json!({"requestId": id, "reason": "the test changed its mind"}));
+    }
+
+    /// Sends one line as it is.
+    pub(crate) fn line(&mut self, message: &Value) {
+        self.raw(format!("{message}\n").as_bytes());
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        let input = self.input.as_mut().expect("the input is open");
+        input.write_all(bytes).and_then(|()| input.flush()).expect("the server reads");
+    }
+
+    /// The process of the server.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills the server with SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("a process of ours");
+        self.child.wait().expect("a child");
+    }
+
+    /// Closes the input and waits for the end; returns how it ended and what was said beside the protocol.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        self.input = None;
+        let status = self.child.wait().expect("a child");
+        let mut said = String::new();
+        self.child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+        (status, said)
+    }
+
+    /// Takes the next message of the server; a question to the person is answered with the next prepared answer.
+    fn read(&mut self) {
+        let message = match self.messages.recv_timeout(PATIENCE) {
+            Ok(message) => message,
+            Err(err) => {
+                let _ = self.child.kill();
+                let mut said = String::new();
+                let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
+                panic!("the server says nothing more ({err})\n{said}");
+            }
+        };
+        match (message.get("id"), message.get("method").and_then(Value::as_str)) {
+            (Some(id), Some("elicitation/create")) => {
+                let answer = self.answers.pop_front().unwrap_or_else(|| json!({"action": "cancel"}));
+                let reply = json!({"jsonrpc": "2.0", "id": id, "result": answer});
+                self.asked.push(message["params"].clone());
+                self.line(&reply);
+            }
+            (Some(id), Some(method)) => {
+                let error = json!({"code": -32601, "message": format!("the test does not know {method}")});
+                let reply = json!({"jsonrpc": "2.0", "id": id, "error": error});
+                self.line(&reply);
+            }
+            (None, Some(_)) => self.heard.push(message),
+            _ => self.early.push(message),
+        }
+    }
+}
+
+impl Drop for McpClient {
+    fn drop(&mut self) {
+        // A test that failed must not leave a server behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,342 @@
+//! Runs of directives that an agent is led through over MCP, in both eras of the protocol.
+
+use serde_json::{Value, json};
+
+use crate::harness::TestProject;
+use crate::mcp_client::{Era, McpClient};
+
+const ERAS: [Era; 2] = [Era::Sessions, Era::Stateless];
+
+/// Two steps for the agent, and between them a tool whose changes the person does not want.
+const STEPS: &str = r#"<step name="draft">
+  <action>Write a draft of the notes for {input:who} into docs/notes.md.</action>
+  <verification><check>docs/notes.md names {input:who}</check></verification>
+</step>
+<step name="scribble" on_failure="continue"><execute item_type="tool" item_id="scribble"/></step>
+<step name="polish"><action>Polish docs/notes.md.</action></step>"#;
+
+pub(crate) fn directive(name: &str, mode: &str, steps: &str) -> String {
+    format!(
+        "# {name}\n\n```xml\n<directive name=\"{name}\" version=\"1.0.0\">\n<metadata>\n\
+         <description>The directive {name}</description>\n<git_checkpoint mode=\"{mode}\"/>\n<permissions>\n\
+         <execute resource=\"tool\" id=\"*\"/>\n<write resource=\"filesystem\" path=\"**\"/>\n</permissions>\n</metadata>\n\
+         <inputs><input name=\"who\" type=\"string\" required=\"false\" default=\"Ada\">Whom</input></inputs>\n\
+         <process>\n{steps}\n</process>\n<outputs><success>who: {{input:who}}</success></outputs>\n</directive>\n```\n"
+    )
+}
+
+fn project(steps: &str) -> TestProject {
+    TestProject::new()
+        .file("README.md", "one\n")
+        .file(".ai/directives/notes.md", directive("notes", "auto", steps))
+        .tool("scribble", "mutates_state: true", "echo unwanted > junk.txt; echo more >> README.md")
+        .committed()
+}
+
+fn client(project: &TestProject, era: Era) -> McpClient {
+    let mut client = McpClient::start_in(project, era);
+    client.initialize();
+    client
+}
+
+/// Arguments of `execute` for a directive.
+fn run(id: &str, more: Value) -> Value {
+    let mut arguments = json!({"item_type": "directive", "action": "run", "item_id": id});
+    merge(&mut arguments, more);
+    arguments
+}
+
+fn act(action: &str, parameters: Value) -> Value {
+    json!({"item_type": "directive", "action": action, "parameters": parameters})
+}
+
+fn merge(into: &mut Value, more: Value) {
+    let (Value::Object(into), Value::Object(more)) = (into, more) else { panic!("objects") };
+    into.extend(more);
+}
+
+/// What a call came to; the text says the same as the structured content.
+fn content(result: &Value) -> Value {
+    let content = result["structuredContent"].clone();
+    let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"));
+    assert_eq!(serde_json::from_str::<Value>(text).expect("JSON"), content);
+    content
+}
+
+/// Calls `execute` and gets what it came to, which has to be a result.
+fn execute(client: &mut McpClient, arguments: Value) -> Value {
+    let result = client.call("execute", arguments);
+    assert_ne!(result["isError"], true, "{result}");
+    content(&result)
+}
+
+/// Calls `execute` and gets what it came to, which has to be an error.
+fn refuse(client: &mut McpClient, arguments: Value) -> Value {
+    let result = client.call("execute", arguments);
+    assert_eq!(result["isError"], true, "{result}");
+    content(&result)
+}
+
+/// What the person chooses.
+fn chosen(decision: &str) -> Value {
+    json!({"action": "accept", "content": {"decision": decision, "comment": "as discussed"}})
+}
+
+/// Calls `execute` with a person behind the client, who answers questions in turn; returns what it came to and the
+/// questions.
+fn decide(client: &mut McpClient, era: Era, arguments: Value, answers: &[Value]) -> (Value, Vec<String>) {
+    match era {
+        Era::Sessions => {
+            client.answers.extend(answers.iter().cloned());
+            let result = client.call("execute", arguments);
+            let asked = std::mem::take(&mut client.asked);
+            (result, asked.iter().map(|it| it["message"].as_str().expect("a message").to_owned()).collect())
+        }
+        Era::Stateless => {
+            let mut asked = Vec::new();
+            let mut params = json!({"name": "execute", "arguments": arguments});
+            let mut answers = answers.iter();
+            loop {
+                let result = client.request("tools/call", params.clone());
+                if result["resultType"] != "input_required" {
+                    return (result, asked);
+                }
+                let request = &result["inputRequests"]["decision"];
+                assert_eq!(request["method"], "elicitation/create", "{result}");
+                asked.push(request["params"]["message"].as_str().expect("a message").to_owned());
+                let answer = answers.next().cloned().unwrap_or_else(|| json!({"action": "cancel"}));
+                params["requestState"] = result["requestState"].clone();
+                params["inputResponses"] = json!({"decision": answer});
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_answers_in_both_eras() {
+    for era in ERAS {
+        let project = TestProject::new().file("README.md", "one\n").committed();
+        let mut client = client(&project, era);
+        let result = client.call("help", json!({}));
+        assert!(result["structuredContent"]["help"].is_string(), "{result}");
+        let (status, said) = client.end();
+        assert!(status.success(), "{said}");
+    }
+}
+
+#[test]
+fn an_agent_is_led_through_a_directive_and_a_new_server_goes_on_after_a_kill() {
+    let mut trees = Vec::new();
+    for era in ERAS {
+        for is_killed in [false, true] {
+            let project = project(STEPS);
+            let mut client = client(&project, era);
+            let waiting = execute(&mut client, run("notes", json!({"ask": true, "parameters": {"who": "Bob"}})));
+            assert_eq!(waiting["status"], "waiting", "{waiting}");
+            assert_eq!((&waiting["needs"], &waiting["step"]), (&json!("agent"), &json!("draft")));
+            assert_eq!(waiting["instruction"], "Write a draft of the notes for Bob into docs/notes.md.");
+            assert_eq!(waiting["checks"], json!(["docs/notes.md names Bob"]));
+            let next = waiting["next"]["arguments"].clone();
+            project.bash("mkdir docs; echo 'draft for Bob' > docs/notes.md");
+            let (result, asked) = decide(&mut client, era, next.clone(), &[chosen("keep"), chosen("undo")]);
+            let waiting = content(&result);
+            assert_eq!((&waiting["status"], &waiting["step"]), (&json!("waiting"), &json!("polish")), "{waiting}");
+            assert!(asked[0].contains("+draft for Bob") && asked[0].contains("1 file, +1 −0"), "{asked:?}");
+            assert!(asked[1].contains("+unwanted") && asked[1].contains("2 files, +2 −0"), "{asked:?}");
+            assert_eq!(project.read("README.md"), "one\n", "what was not wanted is gone");
+            project.bash("echo 'polished for Bob' > docs/notes.md");
+            if is_killed {
+                client.kill();
+                client = self::client(&project, era);
+            }
+            let (result, _) = decide(&mut client, era, next, &[chosen("keep")]);
+            let done = content(&result);
+            assert_eq!((&done["status"], &done["outputs"]), (&json!("success"), &json!({"who": "Bob"})), "{done}");
+            assert_eq!(done["run"]["status"], "succeeded");
+            let steps: Vec<&Value> = done["run"]["steps"].as_array().unwrap().iter().map(|it| &it["status"]).collect();
+            assert_eq!(steps, ["succeeded", "failed", "succeeded"], "{done}");
+            assert!(client.end().0.success());
+            project.assert_clean();
+            assert_eq!(project.git(["rev-list", "--count", "HEAD"]).trim(), "3");
+            assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
+            let pins = project.git(["for-each-ref", "refs/piton/local/baselines"]);
+            assert_eq!(pins.lines().count(), usize::from(is_killed), "{pins}");
+            trees.push(project.git(["log", "--format=%T %s"]).replace("one", ""));
+        }
+    }
+    assert!(trees.iter().all(|tree| *tree == trees[0]), "{trees:#?}");
+}
+
+#[test]
+fn a_person_who_does_not_answer_loses_nothing_and_an_agent_cannot_answer_for_them() {
+    let gate = r#"<step name="look"><checkpoint type="decision" gate="blocking">Is it fine?</checkpoint></step>"#;
+    for era in ERAS {
+        let project = project(gate);
+        let mut client = client(&project, era);
+        let declined = json!({"action": "decline"});
+        let (result, asked) = decide(&mut client, era, run("notes", json!({})), &[declined]);
+        let waiting = content(&result);
+        assert_eq!((&waiting["status"], &waiting["needs"]), (&json!("waiting"), &json!("person")), "{waiting}");
+        assert!(asked[0].contains("Is it fine?"), "{asked:?}");
+        let next = waiting["next"]["arguments"].clone();
+        let mut said = next.clone();
+        said["parameters"]["result"] = json!({"approved": true});
+        let refused = refuse(&mut client, said);
+        assert_eq!(refused["code"], "PERSON_NEEDED", "{refused}");
+        let (result, _) = decide(&mut client, era, next.clone(), &[json!({"action": "accept", "content": {}})]);
+        assert_eq!(content(&result)["status"], "waiting", "an answer without a decision decides nothing");
+        let (result, asked) = decide(&mut client, era, next, &[chosen("reject")]);
+        let failed = content(&result);
+        assert_eq!((&result["isError"], &failed["status"]), (&json!(true), &json!("error")), "{failed}");
+        assert_eq!((&failed["code"], asked.len()), (&json!("REJECTED"), 1));
+        assert!(failed["message"].as_str().is_some_and(|it| it.contains("as discussed")), "{failed}");
+        assert_eq!(failed["run"]["status"], "failed");
+        project.assert_clean();
+    }
+}
+
+#[test]
+fn a_client_that_cannot_ask_is_told_what_the_person_types() {
+    let gate = r#"<step name="look"><checkpoint type="decision" gate="blocking">Is it fine?</checkpoint></step>"#;
+    for era in ERAS {
+        let project = project(gate);
+        let mut client = McpClient::start_in(&project, era).able(json!({}));
+        client.initialize();
+        let waiting = execute(&mut client, run("notes", json!({})));
+        let id = waiting["run_id"].as_str().expect("a run").to_owned();
+        assert_eq!((&waiting["status"], &waiting["needs"]), (&json!("waiting"), &json!("person")), "{waiting}");
+        assert!(
+            waiting["terminal"].as_str().is_some_and(|it| it.contains(&format!("piton approve {id}"))),
+            "{waiting}"
+        );
+        assert_eq!(execute(&mut client, waiting["next"]["arguments"].clone())["needs"], "person");
+        assert_eq!(project.piton(["approve", &id]).code(), Some(0), "nobody holds the lock while a person thinks");
+        let status = execute(&mut client, act("status", json!({"run_id": id})));
+        assert_eq!(status["status"], "success", "{status}");
+        assert!(client.end().0.success());
+    }
+}
+
+#[test]
+fn an_answer_that_was_sealed_by_another_server_or_is_about_something_else_is_refused() {
+    let gate = r#"<step name="look"><checkpoint type="decision" gate="blocking">Is it fine?</checkpoint></step>
+<step name="again"><checkpoint type="decision" gate="blocking">And now?</checkpoint></step>"#;
+    let project = project(gate);
+    let mut client = client(&project, Era::Stateless);
+    let mut params = json!({"name": "execute", "arguments": run("notes", json!({}))});
+    let asked = client.request("tools/call", params.clone());
+    params["requestState"] = asked["requestState"].clone();
+    params["inputResponses"] = json!({"decision": chosen("approve")});
+    // Another server, with another key.
+    let mut other = self::client(&project, Era::Stateless);
+    let refused = other.request("tools/call", params.clone());
+    assert_eq!(content(&refused)["code"], "ANSWER_REFUSED", "{refused}");
+    let mut forged = params.clone();
+    forged["requestState"] = format!("{}x", asked["requestState"].as_str().expect("a state")).into();
+    assert_eq!(content(&client.request("tools/call", forged))["code"], "ANSWER_REFUSED");
+    // The very answer is taken once; the second time it is about a question that was answered.
+    let again = client.request("tools/call", params.clone());
+    assert_eq!(again["resultType"], "input_required", "{again}");
+    assert!(again["inputRequests"]["decision"]["params"]["message"].as_str().is_some_and(|it| it.contains("And now?")));
+    let replayed = client.request("tools/call", params);
+    assert_eq!(replayed["resultType"], "input_required", "{replayed}");
+    let status = execute(&mut client, act("status", json!({})));
+    assert_eq!((&status["status"], &status["step"]), (&json!("waiting"), &json!("again")), "{status}");
+}
+
+#[test]
+fn wrong_runs_and_wrong_words_are_refused_and_change_nothing() {
+    let project = project(STEPS);
+    let mut client = client(&project, Era::Sessions);
+    assert_eq!(refuse(&mut client, act("continue", json!({})))["code"], "NOTHING_WAITS");
+    assert_eq!(refuse(&mut client, act("continue", json!({"run_id": "01k9x2bf"})))["code"], "NO_SUCH_REFERENCE");
+    assert_eq!(refuse(&mut client, run("notes", json!({"checkpoint": "disabled"})))["code"], "INVALID_ARGUMENT");
+    assert_eq!(refuse(&mut client, run("notes", json!({"parameters": {"whom": 1}})))["status"], Value::Null);
+    assert_eq!(refuse(&mut client, run("nothing", json!({})))["error"], "Directive not found");
+    let plan = execute(&mut client, run("notes", json!({"dry_run": true})));
+    assert_eq!(plan, project.piton(["run", "notes", "--dry-run", "--format", "json"]).json());
+    let waiting = execute(&mut client, run("notes", json!({})));
+    let id = waiting["run_id"].as_str().expect("a run").to_owned();
+    let before = project.bash("find .git/piton -type f -name '*.jsonl' | xargs cat");
+    let both = json!({"run_id": id, "result": 1, "failed": "no"});
+    assert_eq!(refuse(&mut client, act("continue", both))["code"], "INVALID_ARGUMENT");
+    assert_eq!(refuse(&mut client, act("continue", json!({"run": id})))["code"], "INVALID_ARGUMENT");
+    let outside = json!({"run_id": id, "paths": ["../elsewhere"]});
+    assert_eq!(refuse(&mut client, act("continue", outside))["code"], "OUTSIDE_PATH");
+    let other = refuse(&mut client, run("notes", json!({})));
+    assert_eq!(other["code"], "RUN_WAITS", "{other}");
+    let checkpoint = refuse(&mut client, run("git_checkpoint", json!({})));
+    assert_eq!((&checkpoint["code"], &checkpoint["state"]), (&json!("RUN_WAITS"), &json!("unchanged")));
+    let dry = json!({"item_type": "directive", "action": "continue", "parameters": {"run_id": id}, "dry_run": true});
+    assert_eq!(execute(&mut client, dry)["step"], "draft");
+    assert_eq!(project.bash("find .git/piton -type f -name '*.jsonl' | xargs cat"), before, "nothing was written down");
+    let cancelled = execute(&mut client, act("cancel", json!({"run_id": &id[..8]})));
+    assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
+    assert_eq!(refuse(&mut client, act("continue", json!({"run_id": id})))["code"], "NOT_RESUMABLE");
+    assert_eq!(execute(&mut client, act("status", json!({})))["run_id"], Value::Null);
+}
+
+#[test]
+fn work_that_failed_is_told_and_what_returns_something_returns_it() {
+    let steps = r#"<step name="count"><action>Count.</action></step>
+<step name="tell" when="{step:count.n} > 1"><action>Tell {step:count.n}.</action></step>"#;
+    let project = project(steps);
+    let mut client = client(&project, Era::Stateless);
+    execute(&mut client, run("notes", json!({})));
+    let waiting = execute(&mut client, act("continue", json!({"result": {"n": 3}})));
+    assert_eq!(waiting["instruction"], "Tell 3.", "{waiting}");
+    let failed = refuse(&mut client, act("continue", json!({"failed": "nobody is there"})));
+    assert_eq!((&failed["status"], &failed["code"]), (&json!("error"), &json!("STEP_FAILED")), "{failed}");
+    assert!(failed["message"].as_str().is_some_and(|it| it.contains("nobody is there")), "{failed}");
+}
+
+#[test]
+fn a_configured_agent_does_not_do_what_the_connected_one_is_asked_to_do() {
+    let project = project(STEPS).home_file(".ai/config.yaml", "agent:\n  command: touch stolen\n");
+    let mut client = client(&project, Era::Sessions);
+    let waiting = execute(&mut client, run("notes", json!({})));
+    assert_eq!((&waiting["step"], &waiting["needs"]), (&json!("draft"), &json!("agent")), "{waiting}");
+    assert!(!project.root().join("stolen").exists());
+}
+
+#[test]
+fn progress_is_told_while_a_run_goes_on() {
+    let project = project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#);
+    for era in ERAS {
+        let mut client = client(&project, era);
+        let id = client.send_call("execute", &run("notes", json!({})));
+        let answer = client.answer(id);
+        assert_eq!(answer["result"]["structuredContent"]["status"], "success", "{answer}");
+        let told: Vec<&Value> = client.heard.iter().filter(|it| it["method"] == "notifications/progress").collect();
+        assert!(told.iter().all(|it| it["params"]["progressToken"] == id), "{told:?}");
+        let words: Vec<&str> = told.iter().filter_map(|it| it["params"]["message"].as_str()).collect();
+        assert_eq!(words.first(), Some(&"scribble begins"), "{words:?}");
+        assert!(words.last().is_some_and(|it| it.starts_with("✓ scribble  ")), "{words:?}");
+    }
+}
+
+#[test]
+fn a_cancelled_call_kills_the_whole_tree_of_its_tool_and_puts_the_step_back() {
+    let script = "echo half > half.txt; (sleep 987 & echo $! > \"$TMPDIR/deep\"; wait) & echo $! > \"$TMPDIR/child\"\n\
+                  echo ready > \"$TMPDIR/ready\"; sleep 988";
+    for era in ERAS {
+        let project = project(r#"<step name="hang"><execute item_type="tool" item_id="hang"/></step>"#)
+            .tool("hang", "mutates_state: true", script)
+            .committed();
+        let mut client = client(&project, era);
+        let id = client.send_call("execute", &run("notes", json!({})));
+        project.bash("until [ -s \"$TMPDIR/ready\" ] && [ -s \"$TMPDIR/deep\" ]; do sleep 0.01; done");
+        client.cancel(id);
+        project.bash(
+            "for name in deep child; do pid=$(cat \"$TMPDIR/$name\"); \
+             while kill -0 $pid 2>/dev/null && ! grep -q '^State:\\tZ' /proc/$pid/status; do sleep 0.01; done; done",
+        );
+        // The next call waits for its turn, until everything is in order.
+        let next = execute(&mut client, run("git_checkpoint", json!({})));
+        assert_eq!(next["status"], "no_changes", "{next}");
+        assert!(!project.root().join("half.txt").exists(), "the step is put back");
+        assert_eq!(execute(&mut client, act("status", json!({})))["run_id"], Value::Null);
+        assert!(client.end().0.success());
+        project.assert_clean();
+    }
+}
