@@ -164,7 +164,7 @@ fn run(ctx: &Context, directive: &str, inputs: Map<String, Value>) {
         command: vec!["bench".to_owned()],
         lock_timeout: Duration::ZERO,
         run: None,
-        worker: Default::default(),
+        worker: Worker::default(),
     };
     let prepared = Prepared::new(ctx, &request).expect("a directive");
     let mut observer = |_: &_| {};

@@ -7,6 +7,7 @@ use super::prompts::{self, plain};
 use super::resources::{self, DIFF, ITEM, KINDS, RUN};
 use crate::item::search::{Order, Query, Scope};
 use crate::item::wording::shown;
+use crate::run::past::Past;
 
 /// Completes what was begun; at most as many as the protocol allows.
 pub(super) fn complete(desk: &Desk, asked: &CompleteRequestParams) -> Result<CompleteResult, ErrorData> {
@@ -22,8 +23,8 @@ pub(super) fn complete(desk: &Desk, asked: &CompleteRequestParams) -> Result<Com
             }
         }
         Reference::Resource(template) => match (template.uri.as_str(), name) {
-            (RUN, "id") => recorded(desk)?.history.runs.iter().map(|run| run.id.to_string()).collect(),
-            (DIFF, "sha") => resources::checkpoints(&recorded(desk)?.history).map(|it| it.to_string()).collect(),
+            (RUN, "id") => past(desk)?.history.runs.iter().map(|run| run.id.to_string()).collect(),
+            (DIFF, "sha") => resources::checkpoints(&past(desk)?.history).map(|it| it.to_string()).collect(),
             (ITEM, "item_type") => KINDS.iter().map(|(name, _)| (*name).to_owned()).collect(),
             (ITEM, "item_id") => ids(desk, asked)?,
             (RUN | DIFF | ITEM, _) => return Err(unknown(name)),
@@ -66,9 +67,9 @@ fn ids(desk: &Desk, asked: &CompleteRequestParams) -> Result<Vec<String>, ErrorD
     Ok(ids)
 }
 
-fn recorded(desk: &Desk) -> Result<resources::Recorded, ErrorData> {
+fn past(desk: &Desk) -> Result<Past, ErrorData> {
     let (_, ctx) = desk.project(None).map_err(resources::refused)?;
-    resources::recorded(&ctx).map_err(|err| resources::refused(err.into()))
+    Past::load(&ctx).map_err(|err| resources::refused(err.into()))
 }
 
 fn unknown(name: &str) -> ErrorData {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::audit::reference::ReferenceError;
 use crate::error::Error;
 use crate::item::store::ItemKind;
-use crate::journal::summary::{ErrorSummary, RunSummary};
+use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary};
 use crate::run::error::RunError;
 use crate::run::headline::headline;
 
@@ -51,9 +51,11 @@ impl Failure {
     }
 
     /// Why a run did not succeed.
-    pub(crate) fn of_error(error: &ErrorSummary) -> Self {
-        let ErrorSummary { code, message, suggestion } = error;
-        Self { suggestion: suggestion.clone(), ..Self::new(headline(code, None), code, &**message) }
+    pub(crate) fn of_run(error: &ErrorSummary) -> Self {
+        Self {
+            suggestion: error.suggestion.clone(),
+            ..Self::new(headline(&error.code, None), &error.code, &*error.message)
+        }
     }
 
     /// The same with a way out.
@@ -75,12 +77,14 @@ impl Failure {
         self
     }
 
-    /// Why a run that was begun came to nothing.
-    pub(crate) fn of_run(summary: &RunSummary) -> Self {
-        let unknown = || ErrorSummary { code: "UNKNOWN".to_owned(), message: "it failed".to_owned(), suggestion: None };
-        Self::of_error(&summary.error.clone().unwrap_or_else(unknown))
-            .with("run_id", summary.run_id.to_string())
-            .with("run", json!(summary))
+    /// Why a run that was begun came to nothing, with what became of it.
+    pub(crate) fn of_summary(summary: &RunSummary) -> Self {
+        let failure = match (&summary.error, summary.status) {
+            (Some(error), _) => Self::of_run(error),
+            (None, RunStatus::Cancelled) => Self::new("Cancelled", "INTERRUPTED", "it was interrupted and put back"),
+            (None, _) => Self::new("Execution failed", "UNFINISHED", "the run was not finished"),
+        };
+        failure.with("run_id", summary.run_id.to_string()).with("run", json!(summary))
     }
 
     /// The same with something else that belongs to it.

@@ -71,7 +71,7 @@ pub(super) fn told(ctx: &Context, outcome: ItemOutcome) -> Result<Map<String, Va
     let effort = effort(&outcome);
     let ItemOutcome { answer, dry_run, run, uncovered } = outcome;
     let Some(ItemAnswer::Load(loaded)) = answer else {
-        return Err(run.as_ref().map_or_else(|| Failure::argument("there is nothing to load"), Failure::of_run));
+        return Err(run.as_ref().map_or_else(|| Failure::argument("there is nothing to load"), Failure::of_summary));
     };
     let Loaded { destination, message, files, notes, .. } = loaded.as_ref();
     let metadata = metadata(&loaded);
@@ -114,7 +114,7 @@ pub(super) fn effort(outcome: &ItemOutcome) -> Effort {
 pub(super) fn said(message: &str, effort: Effort) -> String {
     match effort {
         Effort::Do => message.to_owned(),
-        Effort::Plan => format!("would be {message}"),
+        Effort::Plan => format!("planned, not done: {message}"),
     }
 }
 

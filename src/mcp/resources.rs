@@ -18,9 +18,7 @@ use super::failure::Failure;
 use super::page::page;
 use crate::audit::history::{History, RunRecord, StepRecord};
 use crate::audit::reference;
-use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
-use crate::checkpoint::repository::Repository;
 use crate::context::Context;
 use crate::item::search::{Order, Query, Scope};
 use crate::item::store::ItemKind;
@@ -29,7 +27,7 @@ use crate::journal::RunId;
 use crate::run::account::{LoggedRun, ShownRun};
 use crate::run::error::RunError;
 use crate::run::items::{self, ItemAnswer, ItemRequest, Verb};
-use crate::run::session::open_repository;
+use crate::run::past::Past;
 
 /// The templates of addresses.
 pub(super) const RUN: &str = "piton://runs/{id}";
@@ -46,32 +44,12 @@ const MOST_LINES: usize = 20_000;
 pub(super) const KINDS: [(&str, ItemKind); 3] =
     [("tool", ItemKind::Tool), ("directive", ItemKind::Directive), ("knowledge", ItemKind::Knowledge)];
 
-/// What was recorded about the project, and its repository where there is one.
-pub(super) struct Recorded {
-    pub(super) history: History,
-    pub(super) repository: Option<Repository>,
-}
-
-/// Reads what was recorded. A journal that cannot be read is left out.
-pub(super) fn recorded(ctx: &Context) -> Result<Recorded, RunError> {
-    let repository = match open_repository(ctx) {
-        Ok(repository) => Some(repository),
-        Err(CheckpointError::NoRepository(_)) => None,
-        Err(err) => return Err(err.into()),
-    };
-    let (history, _) = match &repository {
-        Some(repository) => History::load_all(repository)?,
-        None => History::load(&ctx.state_folder().join("runs"))?,
-    };
-    Ok(Recorded { history, repository })
-}
-
 /// One page of everything that can be read.
 pub(super) fn list(desk: &Desk, asked: Option<PaginatedRequestParams>) -> Result<ListResourcesResult, ErrorData> {
     let (project, ctx) = desk.project(None).map_err(refused)?;
     let everything = Query { kind: None, scope: Scope::All, order: Order::Name, limit: None, ..Query::default() };
     let items = project.with_index(&ctx, |index| index.search(&everything)).results;
-    let recorded = recorded(&ctx).map_err(|err| refused(err.into()))?;
+    let past = Past::load(&ctx).map_err(|err| refused(err.into()))?;
     let mut all = vec![
         Resource::new(RUNS, "runs")
             .with_title("Runs")
@@ -91,7 +69,7 @@ pub(super) fn list(desk: &Desk, asked: Option<PaginatedRequestParams>) -> Result
             );
         }
     }
-    all.extend(recorded.history.runs.iter().map(|run| {
+    all.extend(past.history.runs.iter().map(|run| {
         Resource::new(format!("{RUNS}/{}", run.id), run.id.to_string())
             .with_title(format!("Run of {}", run.directive.as_deref().unwrap_or(&run.name)))
             .with_description(format!("Began at {}", run.started))
@@ -134,15 +112,15 @@ pub(super) fn read(desk: &Desk, uri: &str) -> Result<ReadResourceResult, ErrorDa
     let (_, ctx) = desk.project(None).map_err(refused)?;
     let failed = |err: RunError| refused(err.into());
     let (text, mime) = match place.split('/').collect::<Vec<_>>().as_slice() {
-        ["runs"] => (runs(&recorded(&ctx).map_err(failed)?.history), "application/json"),
+        ["runs"] => (runs(&Past::load(&ctx).map_err(failed)?), "application/json"),
         ["runs", id] => {
-            let recorded = recorded(&ctx).map_err(failed)?;
-            let run = find_run(&recorded.history, id).ok_or_else(unknown)?;
-            (json!(ShownRun::new(run, &recorded.history.undone())), "application/json")
+            let past = Past::load(&ctx).map_err(failed)?;
+            let run = find_run(&past.history, id).ok_or_else(unknown)?;
+            (json!(ShownRun::new(run, &past.undone)), "application/json")
         }
         ["checkpoints", sha, "diff"] => {
-            let recorded = recorded(&ctx).map_err(failed)?;
-            let text = diff(&recorded, sha).map_err(failed)?.ok_or_else(unknown)?;
+            let past = Past::load(&ctx).map_err(failed)?;
+            let text = diff(&past, sha).map_err(failed)?.ok_or_else(unknown)?;
             (Value::String(text), "text/x-diff")
         }
         ["items", kind, id @ ..] if !id.is_empty() => {
@@ -160,10 +138,10 @@ pub(super) fn read(desk: &Desk, uri: &str) -> Result<ReadResourceResult, ErrorDa
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-fn runs(history: &History) -> Value {
-    let undone = history.undone();
-    let listed = history.runs.iter().take(MOST_RUNS).map(|run| LoggedRun::new(run, &undone));
-    json!({"runs": listed.collect::<Vec<_>>(), "total": history.runs.len()})
+fn runs(past: &Past) -> Value {
+    let runs = &past.history.runs;
+    let listed = runs.iter().take(MOST_RUNS).map(|run| LoggedRun::new(run, &past.undone));
+    json!({"runs": listed.collect::<Vec<_>>(), "total": runs.len()})
 }
 
 fn find_run<'h>(history: &'h History, name: &str) -> Option<&'h RunRecord> {
@@ -172,11 +150,10 @@ fn find_run<'h>(history: &'h History, name: &str) -> Option<&'h RunRecord> {
 }
 
 /// What a commit of a step changed, against the one before it.
-fn diff(recorded: &Recorded, name: &str) -> Result<Option<String>, RunError> {
-    let Some(git) = &recorded.repository else { return Ok(None) };
+fn diff(past: &Past, name: &str) -> Result<Option<String>, RunError> {
+    let Some(git) = &past.repository else { return Ok(None) };
     let is_hash = name.len() >= 7 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let mut found =
-        checkpoints(&recorded.history).filter(|id| is_hash && id.to_string().starts_with(&name.to_lowercase()));
+    let mut found = checkpoints(&past.history).filter(|id| is_hash && id.to_string().starts_with(&name.to_lowercase()));
     let (Some(commit), None) = (found.next(), found.next()) else { return Ok(None) };
     let Some(facts) = git.find_commit(commit)? else { return Ok(None) };
     let before = match facts.parents.first() {

@@ -124,6 +124,7 @@ impl McpClient {
     }
 
     /// Calls a tool and returns the whole result.
+    #[expect(clippy::needless_pass_by_value, reason = "callers write `json!` in place")]
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
@@ -182,6 +183,7 @@ impl McpClient {
     }
 
     /// Tells the server something.
+    #[expect(clippy::needless_pass_by_value, reason = "callers write `json!` in place")]
     pub(crate) fn notify(&mut self, method: &str, params: Value) {
         self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }

@@ -79,11 +79,6 @@ impl Client {
         assert_eq!(answer["result"]["structuredContent"]["topic"], "overview", "{answer}");
     }
 
-    /// Takes the pipe to the server.
-    pub(crate) fn take_input(&mut self) -> ChildStdin {
-        self.to.take().expect("an open pipe")
-    }
-
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.server.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");

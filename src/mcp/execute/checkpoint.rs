@@ -101,7 +101,7 @@ pub(super) fn run(
         GitCheckpoint::Failed { reason, state } => {
             let error = summary.and_then(|summary| summary.error);
             let failure = match &error {
-                Some(error) => Failure::of_error(error),
+                Some(error) => Failure::of_run(error),
                 None => Failure::new("Execution failed", "CHECKPOINT_FAILED", reason.clone()),
             };
             let state = serde_json::to_value(state).unwrap_or_default();

@@ -158,7 +158,7 @@ fn told(ctx: &Context, kind: ItemKind, verb: Verb, outcome: &ItemOutcome) -> Ans
         Some(ItemAnswer::Update(it)) if it.files.is_empty() => (it.name.clone(), "unchanged", it.message.clone()),
         Some(ItemAnswer::Update(it)) => (it.name.clone(), "updated", load::said(&it.message, effort)),
         Some(ItemAnswer::Delete(it)) => (it.name.clone(), "deleted", load::said(&it.message, effort)),
-        _ => return Err(run.as_ref().map_or_else(|| Failure::argument("there is nothing to do"), Failure::of_run)),
+        _ => return Err(run.as_ref().map_or_else(|| Failure::argument("there is nothing to do"), Failure::of_summary)),
     };
     let mut told = begun(kind, &name, verb.as_str(), if effort == Effort::Plan { "planned" } else { status });
     told.insert("message".to_owned(), message.into());

@@ -125,7 +125,7 @@ pub(super) fn finished(action: &str, summary: &RunSummary) -> Result<Answer, Fai
         });
         return if summary.status == RunStatus::Succeeded { Answer::result(&value) } else { Answer::error(&value) };
     };
-    let failure = Failure::of_error(error).with("action", action).with("status", status);
+    let failure = Failure::of_run(error).with("action", action).with("status", status);
     Err(failure
         .with("run_id", summary.run_id.to_string())
         .with("directive", summary.directive.clone())
