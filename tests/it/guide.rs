@@ -15,7 +15,7 @@ fn examples(page: &str) -> Vec<(String, String)> {
             continue;
         }
         let body: Vec<&str> = lines.by_ref().take_while(|line| *line != fence).collect();
-        if let Some((_, path)) = line.split_once(' ') {
+        if let Some((_, path)) = line.split_once(' ').filter(|(_, path)| path.contains('/')) {
             files.push((path.to_owned(), body.join("\n") + "\n"));
         }
     }

@@ -30,6 +30,7 @@ mod item_steps;
 mod load;
 mod mcp_baseline;
 mod mcp_client;
+mod mcp_guide;
 mod mcp_hostile;
 mod mcp_install;
 mod mcp_runs;

@@ -44,7 +44,9 @@ fn parts(page: &str) -> Vec<Part> {
             }
             Some((_, path)) => parts.push(Part::File { path: path.to_owned(), text: text + "\n" }),
             None if line.ends_with("console") => {
-                parts.extend(text.lines().filter_map(|line| line.strip_prefix("$ ")).map(|it| Part::Command(it.to_owned())));
+                parts.extend(
+                    text.lines().filter_map(|line| line.strip_prefix("$ ")).map(|it| Part::Command(it.to_owned())),
+                );
             }
             None => {}
         }
@@ -100,7 +102,8 @@ fn the_session_of_the_guide_to_agents_takes_place_in_both_eras() {
                 Part::Call { tool, arguments } => {
                     calls += 1;
                     let arguments: Value =
-                        serde_json::from_str(&arguments.to_string().replace("\"RUN\"", &format!("{run:?}"))).expect("JSON");
+                        serde_json::from_str(&arguments.to_string().replace("\"RUN\"", &format!("{run:?}")))
+                            .expect("JSON");
                     let person = match parts.get(at + 1) {
                         Some(Part::Person { question, answer }) => Some((question, answer)),
                         _ => None,
@@ -110,7 +113,9 @@ fn the_session_of_the_guide_to_agents_takes_place_in_both_eras() {
                         id.clone_into(&mut run);
                     }
                 }
-                Part::Answer(shown) => assert!(holds(shown, &real), "{era:?}: the page shows\n{shown:#}\nand this came\n{real:#}"),
+                Part::Answer(shown) => {
+                    assert!(holds(shown, &real), "{era:?}: the page shows\n{shown:#}\nand this came\n{real:#}")
+                }
             }
         }
         assert!(calls > 5);
