@@ -1,4 +1,4 @@
-//! The MCP server on its pipes, beside echo servers of rmcp, the TypeScript SDK and FastMCP, in turns.
+//! The MCP server on its pipes, beside echo servers of rmcp, the TypeScript SDK and `FastMCP`, in turns.
 //!
 //! `cargo build --release --example echo && scripts/peers/echo && cargo bench --bench mcp` prints a table:
 //! the time from the start of the process to the answer to `initialize`, calls one after the other, calls

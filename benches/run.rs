@@ -25,7 +25,7 @@ use piton::context::{Context, Environment};
 use piton::item::directive::CheckpointMode;
 use piton::journal::summary::RunStatus;
 use piton::run::directive::pin::RunOptions;
-use piton::run::directive::{DirectiveRequest, Input, Prepared, Progress, Run};
+use piton::run::directive::{DirectiveRequest, Input, Prepared, Progress, Run, Worker};
 
 const PITON: &str = env!("CARGO_BIN_EXE_piton");
 const FILES: usize = 10_000;

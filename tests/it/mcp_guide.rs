@@ -114,7 +114,7 @@ fn the_session_of_the_guide_to_agents_takes_place_in_both_eras() {
                     }
                 }
                 Part::Answer(shown) => {
-                    assert!(holds(shown, &real), "{era:?}: the page shows\n{shown:#}\nand this came\n{real:#}")
+                    assert!(holds(shown, &real), "{era:?}: the page shows\n{shown:#}\nand this came\n{real:#}");
                 }
             }
         }
