@@ -226,7 +226,10 @@ impl Error {
             Self::Run(err) => err.hint(),
             Self::Server { hint, .. } => hint.clone(),
             Self::ClientSettings { hint, .. } => Some(hint.clone()),
-            Self::InvalidFile { .. } | Self::Write { .. } | Self::Output(_) => None,
+            Self::Write { .. } => {
+                Some("see that its folder is there and writable, and that the disk has room".to_owned())
+            }
+            Self::InvalidFile { .. } | Self::Output(_) => None,
         }
     }
 

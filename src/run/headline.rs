@@ -29,6 +29,8 @@ pub fn headline(code: &str, kind: Option<ItemKind>) -> &'static str {
         "INVALID_SETTINGS" => "Invalid settings",
         "NOT_A_PROJECT" | "NOT_A_FOLDER" => "Project not found",
         "INTERRUPTED" => "Cancelled",
+        // Directives are told of parameters that do not fit with the same code; here somebody calls.
+        "INVALID_PARAMETER" => "Execution failed",
         // What is wrong with the text of an item has a code of its own.
         code if Code::ALL.iter().any(|known| known.as_str() == code) => "Invalid metadata",
         _ => "Execution failed",

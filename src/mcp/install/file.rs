@@ -53,7 +53,9 @@ pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -
     // Settings of a user may hold secrets of other servers; those of a project are as any file in it.
     let fresh = Permissions::from_mode(if scope == Scope::User { 0o600 } else { 0o666 });
     let prepared = || -> io::Result<tempfile::NamedTempFile> {
-        let mut draft = tempfile::Builder::new().permissions(fresh).prefix(".piton-").tempfile_in(folder)?;
+        // The name of the draft, which the crate adds to its errors, says nothing to anybody.
+        let draft = tempfile::Builder::new().permissions(fresh).prefix(".piton-").tempfile_in(folder);
+        let mut draft = draft.map_err(|err| io::Error::from(err.kind()))?;
         draft.write_all(new.as_bytes())?;
         if let Some(mode) = mode {
             draft.as_file().set_permissions(mode)?;
