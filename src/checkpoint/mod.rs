@@ -17,6 +17,7 @@ pub mod diff;
 pub mod error;
 mod files;
 mod git_cli;
+pub mod hook;
 mod ident;
 mod identity;
 mod ignore;
