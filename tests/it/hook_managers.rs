@@ -1,0 +1,1 @@
+//! Other managers of hooks.
