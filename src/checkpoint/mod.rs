@@ -17,6 +17,8 @@ pub mod diff;
 pub mod error;
 mod files;
 mod git_cli;
+pub mod hook;
+pub mod hook_site;
 mod ident;
 mod identity;
 mod ignore;

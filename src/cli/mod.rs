@@ -16,6 +16,7 @@ mod fetch;
 mod finish;
 mod gc;
 mod help;
+mod hooks;
 mod init;
 mod items;
 mod load;
@@ -143,6 +144,7 @@ enum Command {
     Tool(tool::ToolArguments),
     Directive(directive::DirectiveArguments),
     Config(config::ConfigArguments),
+    Hooks(hooks::HooksArguments),
     Mcp(mcp::McpArguments),
     Doctor(doctor::DoctorArguments),
     Quickstart(quickstart::QuickstartArguments),
@@ -187,6 +189,7 @@ impl Command {
             Self::Sign(_) => "sign",
             Self::Trust(_) => "trust",
             Self::Config(_) => "config",
+            Self::Hooks(_) => "hooks",
             Self::Mcp(_) => "mcp",
             Self::Doctor(_) => "doctor",
             Self::Quickstart(_) => "quickstart",
@@ -282,6 +285,8 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
         Command::Quickstart(_) => quickstart::make_project(environment)?,
         // Whom to trust is no matter of a project.
         Command::Trust(_) => Context::anywhere(environment, global.folder.as_deref())?,
+        // A bare repository has hooks and no work tree.
+        Command::Hooks(_) => Context::anywhere(environment, global.folder.as_deref())?,
         // Clients start it anywhere; then each call names its project.
         Command::Mcp(command) if !command.needs_project() => Context::anywhere(environment, global.folder.as_deref())?,
         _ => Context::discover(environment, global.folder.as_deref())?,
@@ -336,6 +341,7 @@ fn dispatch(command: &Command, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus,
         Command::Sign(command) => sign::run(command, ctx, ui),
         Command::Trust(command) => trust::run(command, ctx, ui),
         Command::Config(command) => config::run(command, ctx, ui),
+        Command::Hooks(command) => hooks::run(command, ctx, ui),
         Command::Quickstart(_) => quickstart::run(ctx, ui),
         Command::Mcp(command) => mcp::run(command, ctx, ui),
         Command::Doctor(command) => doctor::run(command, &ctx.environment, Ok(ctx.clone()), ui),

@@ -53,8 +53,12 @@ pub(crate) const PLACES: [&str; 31] = [
     "lock-release",
 ];
 
-/// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs` and `run/`.
-const ELSEWHERE: [&str; 16] = [
+/// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs`,
+/// `hooks_install/` and `run/`.
+const ELSEWHERE: [&str; 19] = [
+    "hook-kept",
+    "hook-put",
+    "hook-taken",
     "agent-ended",
     "tool-answered",
     "hard-pinned",

@@ -25,6 +25,8 @@ mod guide;
 mod harness;
 mod hazards;
 mod help;
+mod hook_managers;
+mod hooks_install;
 mod init;
 mod item_steps;
 mod load;

@@ -11,19 +11,7 @@ use rustix::io::Errno;
 use super::process::{self, Ended};
 use super::{GitProgram, identity, is_executable};
 use crate::checkpoint::error::CheckpointError;
-
-/// A hook that `git commit` runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hook {
-    /// Before anything else; no arguments.
-    PreCommit,
-    /// Before the message is final; the file with the message, then `message`.
-    PrepareCommitMessage,
-    /// After that; the file with the message.
-    CommitMessage,
-    /// When the commit is there; how it ends does not matter.
-    PostCommit,
-}
+use crate::checkpoint::hook::Hook;
 
 /// What a hook is told.
 pub(crate) struct HookCall<'a> {
@@ -51,18 +39,6 @@ pub(crate) enum HookOutcome {
         /// Its last words, or how it ended.
         reason: String,
     },
-}
-
-impl Hook {
-    /// The name of its file.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::PreCommit => "pre-commit",
-            Self::PrepareCommitMessage => "prepare-commit-msg",
-            Self::CommitMessage => "commit-msg",
-            Self::PostCommit => "post-commit",
-        }
-    }
 }
 
 /// The folder with the repository's hooks: `core.hooksPath`, else `hooks` of the common folder.

@@ -5,9 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 use std::time::Instant;
 
-use super::hook::{Hook, HookCall, HookOutcome, find_hook, hooks_folder, run_hook};
+use super::hook::{HookCall, HookOutcome, find_hook, hooks_folder, run_hook};
 use super::signing::{UnsignedCommit, create_signed_commit};
 use super::*;
+use crate::checkpoint::hook::Hook;
 use crate::checkpoint::object::ObjectId;
 
 const LONG: Duration = Duration::from_mins(1);
