@@ -21,13 +21,15 @@ fn install<'a>(client: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 /// Installs where that must be refused: the file stays as it is, and nothing is left beside it.
 fn refused(project: &TestProject, file: &str, more: &[&str]) -> Value {
     let path = project.root().join(file);
-    let before = fs::read(&path).ok();
+    // Reading anything but a file could wait for ever.
+    let content = || path.is_file().then(|| fs::read(&path).expect("readable"));
+    let before = content();
     let files = project.files();
     let ran = project.piton([install("claude", &["--write", "--format", "json"]), more.to_vec()].concat());
     assert_eq!(ran.code(), Some(2), "{ran}");
-    assert_eq!(fs::read(&path).ok(), before, "{ran}");
+    assert_eq!(content(), before, "{ran}");
     assert_eq!(project.files(), files, "{ran}");
-    ran.json()
+    ran.json()["error"].clone()
 }
 
 #[test]
@@ -38,16 +40,40 @@ fn settings_that_are_not_json_are_refused_and_stay() {
         assert_eq!(said["code"], "INVALID_FILE", "{said}");
     }
     let project = project().file(".mcp.json", "{\"mcpServers\": {}, \"mcpServers\": {}}");
-    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"");
+    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `[PROJECT]/.mcp.json` cannot be changed: the key `mcpServers` is there twice
+
+    hint: nothing was written: correct the file first; without `--write`, `piton mcp install` prints what to write by hand
+    ");
     let project = self::project().file(".mcp.json", b"{\"a\": \"\xff\"}");
-    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"");
+    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `[PROJECT]/.mcp.json` cannot be changed: it is not UTF-8
+
+    hint: nothing was written: correct the file first; without `--write`, `piton mcp install` prints what to write by hand
+    ");
 }
 
 #[test]
 fn settings_that_are_not_toml_are_refused_and_stay() {
     let broken = "model = \"x\"\n[mcp_servers.other\n";
     let project = project().home_file(".codex/config.toml", broken);
-    cmd_snapshot!(project.piton(install("codex", &["--write"])), @"");
+    cmd_snapshot!(project.piton(install("codex", &["--write"])), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `[HOME]/.codex/config.toml` cannot be changed: unclosed table, expected `]` on line 2
+
+    hint: nothing was written: correct the file first; without `--write`, `piton mcp install` prints what to write by hand
+    ");
     assert_eq!(fs::read_to_string(project.home().join(".codex/config.toml")).expect("kept"), broken);
 }
 
@@ -56,11 +82,55 @@ fn another_entry_is_kept_until_somebody_insists() {
     let text = "{\n  \"mcpServers\": {\n    \"piton\": {\n      \"command\": \"/old/piton\",\n      \"args\": [\"mcp\"],\n      \
                 \"env\": { \"SECRET\": \"hunter2\" }\n    }\n  }\n}\n";
     let project = project().file(".mcp.json", text);
-    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"");
+    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `[PROJECT]/.mcp.json` has an entry `piton` already, which starts `/old/piton mcp`
+
+    hint: `--force` replaces what piton sets and keeps the other keys; nothing was written
+    ");
     assert_eq!(project.read(".mcp.json"), text);
-    cmd_snapshot!(project.piton(install("claude", &[])), @"");
-    cmd_snapshot!(project.piton(install("claude", &["--write", "--force"])), @"");
-    insta::assert_snapshot!(project.read(".mcp.json"), @"");
+    cmd_snapshot!(project.piton(install("claude", &[])), @r#"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    {
+      "mcpServers": {
+        "piton": {
+          "type": "stdio",
+          "command": "piton",
+          "args": [
+            "mcp"
+          ]
+        }
+      }
+    }
+    ----- stderr -----
+    `[PROJECT]/.mcp.json` has another entry `piton`; this one would be:
+    hint: `--write --force` replaces it; keys that piton does not set stay
+    "#);
+    cmd_snapshot!(project.piton(install("claude", &["--write", "--force"])), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    ----- stderr -----
+    ✓ the entry `piton` in `[PROJECT]/.mcp.json` is replaced
+    it is an edit of yours, not a checkpoint; commit it, and everybody who has piton can use it
+    ");
+    insta::assert_snapshot!(project.read(".mcp.json"), @r#"
+    {
+      "mcpServers": {
+        "piton": {
+          "command": "piton",
+          "args": ["mcp"],
+          "env": { "SECRET": "hunter2" },
+          "type": "stdio"
+        }
+      }
+    }
+    "#);
 }
 
 #[test]
@@ -84,7 +154,15 @@ fn files_that_are_none_or_read_only_are_refused() {
     project.bash("mkfifo .mcp.json");
     assert_eq!(refused(&project, ".mcp.json", &[])["code"], "INVALID_FILE");
     project.bash("rm .mcp.json; echo '{}' > .mcp.json; chmod 444 .mcp.json");
-    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"");
+    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `[PROJECT]/.mcp.json` is read-only
+
+    hint: make it writable with `chmod u+w`; without `--write`, `piton mcp install` prints what to write by hand
+    ");
     assert_eq!(project.read(".mcp.json"), "{}\n");
 }
 
@@ -94,7 +172,14 @@ fn a_folder_that_nobody_may_write_to_is_an_error_that_says_so() {
     project.bash("mkdir .vscode; chmod 555 .vscode");
     let ran = project.piton_bound(install("vscode", &["--write"]));
     project.bash("chmod 755 .vscode");
-    cmd_snapshot!(ran, @"");
+    cmd_snapshot!(ran, @"
+    success: false
+    exit_code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: cannot write `[PROJECT]/.vscode/mcp.json`
+      caused by: permission denied
+    ");
     assert_eq!(project.files(), ["README.md"]);
 }
 
@@ -104,15 +189,31 @@ fn links_of_a_project_lead_nowhere_outside_of_it() {
     let outside = project.home().join("elsewhere.json");
     fs::write(&outside, "{}\n").expect("a file");
     symlink(&outside, project.root().join(".mcp.json")).expect("a link");
-    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"");
+    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `[PROJECT]/.mcp.json` leads out of the project by a link
+
+    hint: nothing was written, because a project must not say where; without `--write`, `piton mcp install` prints what to write by hand
+    ");
     assert_eq!(fs::read_to_string(&outside).expect("kept"), "{}\n");
     symlink(project.home(), project.root().join(".vscode")).expect("a link");
     let ran = project.piton(install("vscode", &["--write", "--format", "json"]));
-    assert_eq!((ran.code(), &ran.json()["code"]), (Some(2), &json!("OUTSIDE_PROJECT")), "{ran}");
+    assert_eq!((ran.code(), &ran.json()["error"]["code"]), (Some(2), &json!("OUTSIDE_PROJECT")), "{ran}");
     assert!(!project.home().join("mcp.json").exists());
     symlink("nothing.json", project.root().join("gone")).expect("a link");
     project.bash("rm .mcp.json; mv gone .mcp.json");
-    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"");
+    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `[PROJECT]/.mcp.json` is a link that leads to nothing
+
+    hint: make what it leads to, or remove the link
+    ");
     assert_eq!(project.bash("readlink .mcp.json"), "nothing.json\n");
 }
 
@@ -135,24 +236,129 @@ fn settings_of_a_user_are_written_through_links_and_keep_their_mode() {
 #[test]
 fn without_write_it_says_what_goes_where_and_writes_nothing() {
     let project = project();
-    cmd_snapshot!(project.piton(install("claude", &[])), @"");
-    cmd_snapshot!(project.piton(install("codex", &[])), @"");
-    cmd_snapshot!(project.piton(install("cursor", &["--as", "review"])), @"");
-    cmd_snapshot!(project.piton(install("vscode", &["--format", "json"])), @"");
-    cmd_snapshot!(project.piton(install("gemini", &["--scope", "user"])), @"");
+    cmd_snapshot!(project.piton(install("claude", &[])), @r#"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    {
+      "mcpServers": {
+        "piton": {
+          "type": "stdio",
+          "command": "piton",
+          "args": [
+            "mcp"
+          ]
+        }
+      }
+    }
+    ----- stderr -----
+    Claude Code reads this in `[PROJECT]/.mcp.json`:
+    hint: `--write` writes it there; other servers, keys and comments stay
+    "#);
+    cmd_snapshot!(project.piton(install("codex", &[])), @r#"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    [mcp_servers.piton]
+    command = "piton"
+    args = ["mcp"]
+    ----- stderr -----
+    Codex reads this in `[HOME]/.codex/config.toml`:
+    hint: `--write` writes it there; other servers, keys and comments stay
+    "#);
+    cmd_snapshot!(project.piton(install("cursor", &["--as", "review"])), @r#"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    {
+      "mcpServers": {
+        "piton": {
+          "type": "stdio",
+          "command": "piton",
+          "args": [
+            "-C",
+            "${workspaceFolder}",
+            "mcp",
+            "--as",
+            "review"
+          ]
+        }
+      }
+    }
+    ----- stderr -----
+    Cursor reads this in `[PROJECT]/.cursor/mcp.json`:
+    hint: `--write` writes it there; other servers, keys and comments stay
+    "#);
+    cmd_snapshot!(project.piton(install("vscode", &["--format", "json"])), @r#"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    {"client":"vscode","scope":"project","file":"[PROJECT]/.vscode/mcp.json","file_format":"json","entry":{"type":"stdio","command":"piton","args":["-C","${workspaceFolder}","mcp"]},"snippet":"{\n  \"servers\": {\n    \"piton\": {\n      \"type\": \"stdio\",\n      \"command\": \"piton\",\n      \"args\": [\n        \"-C\",\n        \"${workspaceFolder}\",\n        \"mcp\"\n      ]\n    }\n  }\n}\n","status":"absent","message":"Visual Studio Code reads this in `[PROJECT]/.vscode/mcp.json`:"}
+    ----- stderr -----
+    "#);
+    cmd_snapshot!(project.piton(install("gemini", &["--scope", "user"])), @r#"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    {
+      "mcpServers": {
+        "piton": {
+          "command": "piton",
+          "args": [
+            "mcp"
+          ]
+        }
+      }
+    }
+    ----- stderr -----
+    Gemini CLI reads this in `[HOME]/.gemini/settings.json`:
+    hint: `--write` writes it there; other servers, keys and comments stay
+    "#);
     assert_eq!(project.files(), ["README.md"]);
     assert_eq!(fs::read_dir(project.home()).expect("a folder").count(), 0);
     // What is wrong with the file does not keep anybody from reading the snippet.
     let project = project.file(".mcp.json", "{");
-    cmd_snapshot!(project.piton(install("claude", &[])), @"");
+    cmd_snapshot!(project.piton(install("claude", &[])), @r#"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    {
+      "mcpServers": {
+        "piton": {
+          "type": "stdio",
+          "command": "piton",
+          "args": [
+            "mcp"
+          ]
+        }
+      }
+    }
+    ----- stderr -----
+    warning: `[PROJECT]/.mcp.json` cannot be changed: unterminated object on line 1 column 1
+    Claude Code reads this in `[PROJECT]/.mcp.json`:
+    "#);
 }
 
 #[test]
 fn writing_twice_changes_nothing_the_second_time() {
     let project = project();
-    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"");
+    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    ----- stderr -----
+    ✓ Claude Code is told of piton in `[PROJECT]/.mcp.json`
+    it is an edit of yours, not a checkpoint; commit it, and everybody who has piton can use it
+    ");
     let first = fs::metadata(project.root().join(".mcp.json")).expect("there").modified().expect("a time");
-    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"");
+    cmd_snapshot!(project.piton(install("claude", &["--write"])), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    ----- stderr -----
+    ✓ `[PROJECT]/.mcp.json` names piton already
+    it is an edit of yours, not a checkpoint; commit it, and everybody who has piton can use it
+    ");
     assert_eq!(fs::metadata(project.root().join(".mcp.json")).expect("there").modified().expect("a time"), first);
     assert_eq!(project.git(["status", "--porcelain"]), "?? .mcp.json\n");
     // A key of the user in the entry is no difference.

@@ -61,7 +61,8 @@ pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -
         draft.as_file().sync_all()?;
         Ok(draft)
     };
-    let draft = prepared().map_err(unwritable)?;
+    // The name of the draft, which the error tells, would tell nobody anything.
+    let draft = prepared().map_err(|err| unwritable(err.kind().into()))?;
     // Clients that are running write their settings too. A moment remains, but no longer that of parsing and syncing.
     if read(file)?.as_deref() != old {
         return Err(InstallError::Changed(file.to_path_buf()));
