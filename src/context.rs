@@ -5,6 +5,7 @@
 //! tests never have to change the process.
 
 mod clock;
+pub mod scribe;
 pub mod stop;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use clock::Clock;
+use scribe::Scribe;
 use stop::Stop;
 
 use sha2::Digest;
@@ -46,6 +48,8 @@ pub struct Context {
     pub program: PathBuf,
     /// Ends what is done for this caller.
     pub stop: Stop,
+    /// Writes the messages of commits for this caller.
+    pub scribe: Scribe,
     clock: Clock,
 }
 
@@ -131,13 +135,26 @@ impl Context {
     /// The same process at work in another folder: its project and settings are found anew, time and chance go on.
     pub fn moved_to(&self, folder: &Path) -> Result<Self, ContextError> {
         let moved = Self::discover(self.environment.clone(), Some(folder))?;
-        Ok(Self { clock: self.clock.clone(), program: self.program.clone(), stop: self.stop.clone(), ..moved })
+        Ok(Self {
+            clock: self.clock.clone(),
+            program: self.program.clone(),
+            stop: self.stop.clone(),
+            scribe: self.scribe.clone(),
+            ..moved
+        })
     }
 
     /// The same for a caller who can end what is done for them.
     #[must_use]
     pub fn ended_by(mut self, stop: &Stop) -> Self {
         self.stop = stop.clone();
+        self
+    }
+
+    /// The same for a caller who has somebody to write messages of commits.
+    #[must_use]
+    pub fn written_by(mut self, scribe: &Scribe) -> Self {
+        self.scribe = scribe.clone();
         self
     }
 
@@ -157,6 +174,7 @@ impl Context {
             config,
             program: own_program(),
             stop: Stop::default(),
+            scribe: Scribe::default(),
             clock,
         })
     }

@@ -227,7 +227,7 @@ def lead(client, folder, piton):
         expect((waiting["status"], waiting["needs"], waiting["step"]), ("waiting", "person", "approve"), "the gate")
         agent = client.call("execute", {**onward["arguments"], "parameters": {"run_id": waiting["run_id"], "result": "yes"}})
         expect(content(agent[0], is_error=True)["code"], "PERSON_NEEDED", "an agent that answers for a person")
-        command([piton, "approve", waiting["run_id"], "--comment", "well done"], folder)
+        command([piton, "approve", waiting["run_id"], "--answer", "well done"], folder)
         state = client.call("execute", {**onward["arguments"], "action": "status"})
         expect(content(state[0])["status"], "success", "the run that a person brought to its end")
         return

@@ -324,7 +324,7 @@ fn remove(value: &mut Value, pointer: &str) {
 }
 
 /// Writes JSON without spaces, the names of objects in order.
-fn canonical(value: &Value, text: &mut String) {
+pub(crate) fn canonical(value: &Value, text: &mut String) {
     match value {
         Value::Array(elements) => {
             text.push('[');

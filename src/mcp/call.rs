@@ -10,6 +10,9 @@ use tokio::sync::mpsc;
 
 use super::answer::Answer;
 use super::failure::Failure;
+use super::scribe;
+use crate::context::Context;
+use crate::context::scribe::Scribe;
 use crate::context::stop::Stop;
 
 /// Who calls, and how they are spoken to.
@@ -21,6 +24,8 @@ pub(crate) struct Caller {
     pub(crate) answered: Option<rmcp::model::InputResponses>,
     /// What was sealed when it was asked.
     pub(crate) state: Option<String>,
+    /// The hash of what is asked for: the same call has the same, however its arguments are ordered.
+    pub(crate) asked: String,
 }
 
 /// How a server may put a question to the person behind a client.
@@ -37,10 +42,17 @@ pub(crate) enum Era {
 pub(crate) struct Work {
     /// Ends it early.
     pub(crate) stop: Stop,
+    /// Writes messages of commits, where the client has a model at hand.
+    pub(crate) scribe: Scribe,
     progress: mpsc::UnboundedSender<String>,
 }
 
 impl Work {
+    /// The place where it is done, for this caller.
+    pub(crate) fn equip(&self, ctx: Context) -> Context {
+        ctx.ended_by(&self.stop).written_by(&self.scribe)
+    }
+
     /// Says how far it is.
     pub(crate) fn tell(&self, message: impl Into<String>) {
         // Nobody may be listening.
@@ -62,17 +74,22 @@ impl Caller {
     ) -> Result<T, Failure> {
         let stop = Stop::default();
         let (sender, mut steps) = mpsc::unbounded_channel();
-        let work = Work { stop: stop.clone(), progress: sender };
+        let (orders, mut drafts) = mpsc::unbounded_channel();
+        let is_written = scribe::is_offered(self, Era::Sessions);
+        let scribe = if is_written { scribe::scribe(orders) } else { Scribe::default() };
+        let work = Work { stop: stop.clone(), scribe, progress: sender };
         let mut thread = tokio::task::spawn_blocking(move || job(work));
         let token = self.request.meta.get_progress_token();
         let mut done = 0.0;
         let mut cancelled = false;
         loop {
             tokio::select! {
-                ended = &mut thread => return match ended {
-                    Ok(result) => result,
-                    Err(panicked) => Err(Failure::internal(&panicked)),
-                },
+                // In this order: what was told before the end is heard before the end.
+                biased;
+                () = self.request.ct.cancelled(), if !cancelled => {
+                    cancelled = true;
+                    stop.ask();
+                }
                 Some(message) = steps.recv() => {
                     if let Some(token) = &token {
                         done += 1.0;
@@ -81,10 +98,14 @@ impl Caller {
                         let _ = self.request.peer.notify_progress(said).await;
                     }
                 }
-                () = self.request.ct.cancelled(), if !cancelled => {
-                    cancelled = true;
-                    stop.ask();
+                Some((shown, reply)) = drafts.recv() => {
+                    // Whoever asked may be gone.
+                    let _ = reply.send(scribe::ask(self, shown).await);
                 }
+                ended = &mut thread => return match ended {
+                    Ok(result) => result,
+                    Err(panicked) => Err(Failure::internal(&panicked)),
+                },
             }
         }
     }

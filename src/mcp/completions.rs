@@ -10,11 +10,15 @@ use crate::item::wording::shown;
 use crate::run::past::Past;
 
 /// Completes what was begun; at most as many as the protocol allows.
-pub(super) fn complete(desk: &Desk, asked: &CompleteRequestParams) -> Result<CompleteResult, ErrorData> {
+pub(super) fn complete(
+    desk: &Desk,
+    project: Option<&str>,
+    asked: &CompleteRequestParams,
+) -> Result<CompleteResult, ErrorData> {
     let name = asked.argument.name.as_str();
     let all = match &asked.r#ref {
         Reference::Prompt(prompt) => {
-            let store = prompts::store(desk)?;
+            let store = prompts::store(desk, project)?;
             let (_, directive) = prompts::find(&store, &prompt.name)?;
             let input = directive.inputs.iter().find(|input| input.name == name).ok_or_else(|| unknown(name))?;
             match input.kind.as_str() {
@@ -23,10 +27,10 @@ pub(super) fn complete(desk: &Desk, asked: &CompleteRequestParams) -> Result<Com
             }
         }
         Reference::Resource(template) => match (template.uri.as_str(), name) {
-            (RUN, "id") => past(desk)?.history.runs.iter().map(|run| run.id.to_string()).collect(),
-            (DIFF, "sha") => resources::checkpoints(&past(desk)?.history).map(|it| it.to_string()).collect(),
+            (RUN, "id") => past(desk, project)?.history.runs.iter().map(|run| run.id.to_string()).collect(),
+            (DIFF, "sha") => resources::checkpoints(&past(desk, project)?.history).map(|it| it.to_string()).collect(),
             (ITEM, "item_type") => KINDS.iter().map(|(name, _)| (*name).to_owned()).collect(),
-            (ITEM, "item_id") => ids(desk, asked)?,
+            (ITEM, "item_id") => ids(desk, project, asked)?,
             (RUN | DIFF | ITEM, _) => return Err(unknown(name)),
             (other, _) => {
                 let words = format!("there is no template `{}`; there are {RUN}, {DIFF} and {ITEM}", shown(other));
@@ -45,7 +49,7 @@ pub(super) fn complete(desk: &Desk, asked: &CompleteRequestParams) -> Result<Com
 }
 
 /// The ids of items of the kind that is chosen already, by name and by category.
-fn ids(desk: &Desk, asked: &CompleteRequestParams) -> Result<Vec<String>, ErrorData> {
+fn ids(desk: &Desk, project: Option<&str>, asked: &CompleteRequestParams) -> Result<Vec<String>, ErrorData> {
     let chosen = asked.context.as_ref().and_then(|context| context.get_argument("item_type"));
     let kind =
         match chosen {
@@ -57,7 +61,7 @@ fn ids(desk: &Desk, asked: &CompleteRequestParams) -> Result<Vec<String>, ErrorD
                 })?)
             }
         };
-    let (project, ctx) = desk.project(None).map_err(resources::refused)?;
+    let (project, ctx) = desk.project(project).map_err(resources::refused)?;
     let query = Query { kind, scope: Scope::All, order: Order::Name, limit: None, ..Query::default() };
     let found = project.with_index(&ctx, |index| index.search(&query)).results;
     let mut ids: Vec<String> = found.iter().map(|hit| hit.name.clone()).collect();
@@ -67,8 +71,8 @@ fn ids(desk: &Desk, asked: &CompleteRequestParams) -> Result<Vec<String>, ErrorD
     Ok(ids)
 }
 
-fn past(desk: &Desk) -> Result<Past, ErrorData> {
-    let (_, ctx) = desk.project(None).map_err(resources::refused)?;
+fn past(desk: &Desk, project: Option<&str>) -> Result<Past, ErrorData> {
+    let (_, ctx) = desk.project(project).map_err(resources::refused)?;
     Past::load(&ctx).map_err(|err| resources::refused(err.into()))
 }
 

@@ -12,6 +12,7 @@ use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest,
     InputRequiredResult, RequestStateError, SealOptions,
 };
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -122,8 +123,7 @@ pub(crate) async fn ask(desk: &Desk, caller: &Caller, question: &Question) -> Re
                 step: question.step,
                 shown: digest(&question.text),
             };
-            let options = SealOptions::new().associated_data(PURPOSE).ttl(VALID);
-            let sealed = desk.seal.seal_json_with(&asked, &options).map_err(|err| Failure::internal(&err))?;
+            let sealed = seal(desk, caller, &asked)?;
             let request = InputRequest::Elicitation(ElicitRequest::new(params));
             let requests = BTreeMap::from([(NAME.to_owned(), request)]);
             Ok(Decided::Asked(Box::new(InputRequiredResult::new(Some(requests), Some(sealed)))))
@@ -141,11 +141,39 @@ pub(crate) fn answer_of(caller: &Caller, question: &Question) -> Decided {
 }
 
 /// What a question was about.
-pub(crate) fn open(desk: &Desk, sealed: &str) -> Result<Asked, Failure> {
-    desk.seal.open_json_with(sealed, PURPOSE).map_err(|err| match err {
+pub(crate) fn open(desk: &Desk, caller: &Caller, sealed: &str) -> Result<Asked, Failure> {
+    unseal(desk, caller, sealed).map_err(|err| match err {
         RequestStateError::Expired => refused("it is too old"),
-        _ => refused("it was not sealed by this server, which may have been started anew"),
+        _ => refused(
+            "it was sealed for another call, or by another server than this one, which may have been started anew",
+        ),
     })
+}
+
+/// The project that a question was about, whatever was asked.
+pub(crate) fn root_of(desk: &Desk, caller: &Caller, sealed: &str) -> Option<PathBuf> {
+    #[derive(Deserialize)]
+    struct Place {
+        root: PathBuf,
+    }
+    unseal::<Place>(desk, caller, sealed).ok().map(|place| place.root)
+}
+
+/// Seals what travels through a client: for this very call, for a while. There is one key for each server, and one
+/// principal: whoever holds its pipes, or its token.
+pub(crate) fn seal(desk: &Desk, caller: &Caller, asked: &impl Serialize) -> Result<String, Failure> {
+    let bound = bound(caller);
+    let options = SealOptions::new().associated_data(&bound).ttl(VALID);
+    desk.seal.seal_json_with(asked, &options).map_err(|err| Failure::internal(&err))
+}
+
+/// Opens what was sealed for this very call.
+pub(crate) fn unseal<T: DeserializeOwned>(desk: &Desk, caller: &Caller, sealed: &str) -> Result<T, RequestStateError> {
+    desk.seal.open_json_with(sealed, &bound(caller))
+}
+
+fn bound(caller: &Caller) -> Vec<u8> {
+    [PURPOSE, caller.asked.as_bytes()].concat()
 }
 
 /// An answer that cannot be taken.
@@ -205,6 +233,6 @@ impl Choice {
     }
 }
 
-fn digest(text: &str) -> String {
+pub(super) fn digest(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }

@@ -103,13 +103,26 @@ impl Desk {
         thread::spawn(move || desk.project(None).is_ok());
     }
 
+    /// Whether there is a project that is meant when none is named.
+    pub(crate) fn has_home(&self) -> bool {
+        self.home.is_some()
+    }
+
+    /// Whether more than one project may be meant.
+    pub(crate) fn has_choice(&self) -> bool {
+        self.roots.len() > usize::from(self.home.is_some())
+    }
+
     /// A folder that was named, if it is served.
-    fn confine(&self, named: &Path) -> Result<PathBuf, Failure> {
+    pub(crate) fn confine(&self, named: &Path) -> Result<PathBuf, Failure> {
         if named.is_relative() {
             return Err(Failure::argument(format!("`{}` is not an absolute path", shown(&named.to_string_lossy())))
                 .with_suggestion("`project_path` is the absolute path of a project"));
         }
-        let folder = self.origin.environment.enter(Some(named))?;
+        let folder = self.origin.environment.enter(Some(named)).map_err(|err| {
+            let failure = Failure::from(err);
+            failure.with_suggestion("`project_path` is the absolute path of a project that is there")
+        })?;
         self.require_served(&folder)?;
         Ok(folder)
     }

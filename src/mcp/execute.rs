@@ -49,7 +49,7 @@ pub(crate) async fn answer(desk: &Arc<Desk>, arguments: Arguments, caller: &Call
         ("delete", _) => item::delete(desk, arguments, caller).await,
         _ => Err(unknown(&action)),
     };
-    replied.map_err(|failure| failure.about(kind))
+    replied.map_err(|failure| failure.about(kind).of_call(&action))
 }
 
 fn unknown(action: &str) -> Failure {

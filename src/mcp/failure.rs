@@ -94,6 +94,20 @@ impl Failure {
         self
     }
 
+    /// The same with what every failed call says about itself, where it does not yet.
+    #[must_use]
+    pub(crate) fn of_call(mut self, action: &str) -> Self {
+        let status = match self.error.as_str() {
+            "Permission denied" | "Content hash mismatch" => "denied",
+            "Cancelled" => "cancelled",
+            _ => "error",
+        };
+        for (name, value) in [("action", action), ("status", status)] {
+            self.more.entry(name).or_insert_with(|| value.into());
+        }
+        self
+    }
+
     /// What clients see.
     pub(crate) fn into_value(self) -> Value {
         let mut value = Map::new();

@@ -1,4 +1,9 @@
-//! `help`: the pages that the terminal shows as well.
+//! `help`: the pages that the terminal shows as well, and what they come to as calls.
+//!
+//! What an agent calls is in `help/`, by topic. Each block in there that is marked `call:TOOL` is an example.
+
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::arguments::Arguments;
@@ -8,22 +13,87 @@ use crate::item::topic::{TOPICS, Topic};
 use crate::item::wording::{nearest, shown};
 
 /// The arguments that it knows.
-pub(crate) const ARGUMENTS: [&str; 1] = ["topic"];
+pub(crate) const ARGUMENTS: [&str; 2] = ["topic", "dry_run"];
+
+/// What is called, by topic.
+const CALLS: [(&str, &str); 8] = [
+    ("overview", include_str!("help/overview.md")),
+    ("tool", include_str!("help/tool.md")),
+    ("directive", include_str!("help/directive.md")),
+    ("knowledge", include_str!("help/knowledge.md")),
+    ("search", include_str!("help/search.md")),
+    ("load", include_str!("help/load.md")),
+    ("execute", include_str!("help/execute.md")),
+    ("checkpoint", include_str!("help/checkpoint.md")),
+];
+
+/// A page for agents.
+#[derive(Clone, Debug, Serialize)]
+struct Page {
+    help: String,
+    topic: &'static str,
+    examples: Vec<Value>,
+    topics: Vec<&'static str>,
+}
 
 /// Hands out a page.
 pub(crate) fn answer(arguments: &Arguments) -> Answered {
     let name = arguments.text("topic")?.unwrap_or("overview");
     // The old name of the page about tools.
     let name = if name == "tools" { "tool" } else { name };
+    let topics: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
     let Some(topic) = Topic::find(name) else {
-        let names: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
-        let known = format!("the topics are {}", names.join(", "));
-        let suggestion = match nearest(name, names.iter().copied()) {
+        let known = format!("the topics are {}", topics.join(", "));
+        let suggestion = match nearest(name, topics.iter().copied()) {
             Some(similar) => format!("did you mean `{similar}`? {known}"),
             None => known,
         };
         let failure = Failure::new("Topic not found", "UNKNOWN_TOPIC", format!("there is no topic `{}`", shown(name)));
-        return Err(failure.with_suggestion(suggestion).with("topics", names));
+        return Err(failure.with_suggestion(suggestion).with("topics", topics));
     };
-    Answer::result(&topic.page())
+    let page = match CALLS.iter().find(|(name, _)| *name == topic.name) {
+        Some((_, calls)) => {
+            Page { help: format!("{}\n{calls}", topic.text), topic: topic.name, examples: examples(calls), topics }
+        }
+        // Only a terminal has it.
+        None => {
+            let examples = topic.examples().into_iter().map(Value::from).collect();
+            Page { help: topic.text.to_owned(), topic: topic.name, examples, topics }
+        }
+    };
+    Answer::result(&page)
+}
+
+/// The calls that a page shows.
+fn examples(page: &str) -> Vec<Value> {
+    let blocks = page.split("```json call:").skip(1);
+    let calls = blocks.filter_map(|block| {
+        let (tool, rest) = block.split_once('\n')?;
+        let (arguments, _) = rest.split_once("```")?;
+        Some(json!({"tool": tool, "arguments": serde_json::from_str::<Value>(arguments).ok()?}))
+    });
+    calls.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::toolbox::tools;
+
+    #[test]
+    fn every_block_is_an_example_of_a_tool() {
+        let tools: Vec<String> = tools().iter().map(|tool| tool.name.to_string()).collect();
+        for (topic, page) in CALLS {
+            let examples = examples(page);
+            assert_eq!(examples.len(), page.matches("```json").count(), "{topic}");
+            assert!(examples.iter().all(|call| tools.iter().any(|tool| call["tool"] == **tool)), "{topic}");
+        }
+    }
+
+    #[test]
+    fn every_page_of_calls_belongs_to_a_topic() {
+        for (topic, _) in CALLS {
+            assert!(Topic::find(topic).is_some(), "{topic}");
+        }
+    }
 }

@@ -32,8 +32,8 @@ pub(crate) fn answer(desk: &Desk, arguments: &Arguments, work: &Work) -> Answere
 
 fn load(desk: &Desk, kind: ItemKind, arguments: &Arguments, work: &Work) -> Answered {
     let id = arguments.required("item_id")?;
-    let (project, mut ctx) = desk.project(arguments.text("project_path")?)?;
-    ctx.stop = work.stop.clone();
+    let (project, ctx) = desk.project(arguments.text("project_path")?)?;
+    let ctx = ctx.ended_by(&work.stop);
     let mut parameters = Map::from_iter([
         ("item_id".to_owned(), id.into()),
         ("item_type".to_owned(), json!(kind)),

@@ -3,7 +3,8 @@
 //! [`server`] is what clients see: four tools, each glue over the functions that the terminal calls.
 //! [`desk`] knows the projects that are served, [`call`] is one call and gives it a thread of its own: only
 //! this module is asynchronous; what runs tools or git is not. [`decision`] asks a person, [`tale`] tells how far a run
-//! is; [`answer`] and [`failure`] are what goes back. [`stack`] guards the server, [`stdio`] and [`http`] are the ways in;
+//! is; [`answer`] and [`failure`] are what goes back,
+//! [`phrase`] its words. [`stack`] guards the server, [`stdio`] and [`http`] are the ways in;
 //! [`install`] tells clients of it.
 
 pub(crate) mod answer;
@@ -19,8 +20,11 @@ pub mod http;
 pub mod install;
 pub(crate) mod load;
 mod page;
+mod phrase;
 mod prompts;
 mod resources;
+mod roots;
+mod scribe;
 pub(crate) mod search;
 pub mod server;
 mod shutdown;

@@ -17,9 +17,13 @@ use crate::item::finding::Strength;
 use crate::item::store::{Item, ItemKind, ItemStore};
 use crate::item::wording::{nearest, shown};
 
-/// One page of the directives of the project that the server was started in.
-pub(super) fn list(desk: &Desk, asked: Option<PaginatedRequestParams>) -> Result<ListPromptsResult, ErrorData> {
-    let store = store(desk)?;
+/// One page of the directives of a project.
+pub(super) fn list(
+    desk: &Desk,
+    project: Option<&str>,
+    asked: Option<PaginatedRequestParams>,
+) -> Result<ListPromptsResult, ErrorData> {
+    let store = store(desk, project)?;
     let prompts = directives(&store).into_iter().map(|(_, directive)| prompt(directive)).collect();
     let (prompts, next) = page("prompts", prompts, asked)?;
     let mut listed = ListPromptsResult::with_all_items(prompts);
@@ -28,8 +32,13 @@ pub(super) fn list(desk: &Desk, asked: Option<PaginatedRequestParams>) -> Result
 }
 
 /// The message that leads an agent through a directive.
-pub(super) fn get(desk: &Desk, name: &str, given: Option<JsonObject>) -> Result<GetPromptResult, ErrorData> {
-    let store = store(desk)?;
+pub(super) fn get(
+    desk: &Desk,
+    project: Option<&str>,
+    name: &str,
+    given: Option<JsonObject>,
+) -> Result<GetPromptResult, ErrorData> {
+    let store = store(desk, project)?;
     let (item, directive) = find(&store, name)?;
     let inputs = inputs(directive, &given.unwrap_or_default())?;
     let message = PromptMessage::new_text(Role::User, lead(item, directive, &inputs));
@@ -41,8 +50,8 @@ pub(super) fn get(desk: &Desk, name: &str, given: Option<JsonObject>) -> Result<
 }
 
 /// The items of the project.
-pub(super) fn store(desk: &Desk) -> Result<ItemStore, ErrorData> {
-    let (_, ctx) = desk.project(None).map_err(refused)?;
+pub(super) fn store(desk: &Desk, project: Option<&str>) -> Result<ItemStore, ErrorData> {
+    let (_, ctx) = desk.project(project).map_err(refused)?;
     Ok(ItemStore::open(ctx.roots(), Strength::Lenient))
 }
 
@@ -165,7 +174,7 @@ fn lead(item: &Item, directive: &Directive, inputs: &Map<String, Value>) -> Stri
          It has these steps:\n\n{}\n\n\
          piton runs them in order and commits what changes. When the answer has `status: \"waiting\"`, do what its \
          `instruction` says, then call `execute` with `action: \"continue\"` and the `run_id` of the answer in `parameters`. \
-         Go on until `status` is `success` or `error`, and report what came of it. The text of the directive is at {}.\n",
+         Go on until `status` is no longer `waiting` for you, and report what came of it. The text of the directive is at {}.\n",
         item.id,
         match directive.description.trim() {
             "" => String::new(),

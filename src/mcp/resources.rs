@@ -1,6 +1,6 @@
 //! What can be read by an address: the runs of the project, what checkpoints hold, and items.
 //!
-//! Everything is of the project that the server was started in. `piton://runs` lists runs as `piton log` does,
+//! Everything is of one project: the one that the server was started in, or the client's only root. `piton://runs` lists runs as `piton log` does,
 //! `piton://runs/ID` is one of them, `piton://checkpoints/SHA/diff` what a commit of piton changed, and
 //! `piton://items/TYPE/ID` the file of an item.
 
@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::desk::Desk;
 use super::failure::Failure;
 use super::page::page;
+use super::phrase::as_calls;
 use crate::audit::history::{History, RunRecord, StepRecord};
 use crate::audit::reference;
 use crate::checkpoint::object::ObjectId;
@@ -45,8 +46,12 @@ pub(super) const KINDS: [(&str, ItemKind); 3] =
     [("tool", ItemKind::Tool), ("directive", ItemKind::Directive), ("knowledge", ItemKind::Knowledge)];
 
 /// One page of everything that can be read.
-pub(super) fn list(desk: &Desk, asked: Option<PaginatedRequestParams>) -> Result<ListResourcesResult, ErrorData> {
-    let (project, ctx) = desk.project(None).map_err(refused)?;
+pub(super) fn list(
+    desk: &Desk,
+    project: Option<&str>,
+    asked: Option<PaginatedRequestParams>,
+) -> Result<ListResourcesResult, ErrorData> {
+    let (project, ctx) = desk.project(project).map_err(refused)?;
     let everything = Query { kind: None, scope: Scope::All, order: Order::Name, limit: None, ..Query::default() };
     let items = project.with_index(&ctx, |index| index.search(&everything)).results;
     let past = Past::load(&ctx).map_err(|err| refused(err.into()))?;
@@ -103,13 +108,13 @@ pub(super) fn templates(asked: Option<PaginatedRequestParams>) -> Result<ListRes
 }
 
 /// Reads what an address means.
-pub(super) fn read(desk: &Desk, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) fn read(desk: &Desk, project: Option<&str>, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || {
         let data = json!({"uri": shown(uri), "templates": [RUNS, RUN, DIFF, ITEM]});
         ErrorData::resource_not_found(format!("there is no resource `{}`", shown(uri)), Some(data))
     };
     let place = uri.strip_prefix("piton://").ok_or_else(unknown)?;
-    let (_, ctx) = desk.project(None).map_err(refused)?;
+    let (_, ctx) = desk.project(project).map_err(refused)?;
     let failed = |err: RunError| refused(err.into());
     let (text, mime) = match place.split('/').collect::<Vec<_>>().as_slice() {
         ["runs"] => (runs(&Past::load(&ctx).map_err(failed)?), "application/json"),
@@ -211,6 +216,7 @@ fn mime_type(kind: ItemKind, path: &str) -> &'static str {
 }
 
 /// A failure of a call that is not one of a tool.
-pub(super) fn refused(failure: Failure) -> ErrorData {
+pub(super) fn refused(mut failure: Failure) -> ErrorData {
+    failure.suggestion = failure.suggestion.as_deref().map(as_calls);
     ErrorData::internal_error(failure.message.clone(), Some(failure.into_value()))
 }

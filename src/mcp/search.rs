@@ -10,8 +10,12 @@ use crate::item::store::ItemKind;
 use crate::item::wording::shown;
 
 /// The arguments that it knows.
-pub(crate) const ARGUMENTS: [&str; 9] =
-    ["item_type", "query", "source", "limit", "sort_by", "project_path", "tool_type", "category", "tags"];
+pub(crate) const ARGUMENTS: [&str; 10] =
+    ["item_type", "query", "source", "limit", "sort_by", "project_path", "tool_type", "category", "tags", "dry_run"];
+
+/// Where can be looked.
+const SOURCES: &str =
+    "`source` is `local`, the project and the user's own items, or `all`, which adds what is built in";
 
 /// How many results there are when nobody says.
 const LIMIT: usize = 10;
@@ -29,19 +33,23 @@ pub(crate) fn answer(desk: &Desk, arguments: &Arguments) -> Answered {
 }
 
 fn query(kind: ItemKind, arguments: &Arguments) -> Result<Query, Failure> {
-    let text = arguments.value("query").and_then(serde_json::Value::as_str);
     Ok(Query {
-        text: text.ok_or_else(|| super::arguments::missing("query"))?.to_owned(),
+        // An empty one lists everything, and has to be meant.
+        text: match arguments.value("query") {
+            Some(serde_json::Value::String(text)) => text.clone(),
+            Some(_) => return Err(Failure::argument("`query` must be text")),
+            None => return Err(super::arguments::missing("query")),
+        },
         kind: Some(kind),
         scope: match arguments.text("source")? {
             None | Some("local") => Scope::Local,
             Some("all") => Scope::All,
             Some("registry") => {
-                return Err(Failure::from(crate::error::Error::NoRegistry));
+                let message = "piton has no registry of items";
+                return Err(Failure::new("Registry not supported", "NO_REGISTRY", message).with_suggestion(SOURCES));
             }
             Some(other) => {
-                return Err(Failure::argument(format!("`{}` is no source", shown(other)))
-                    .with_suggestion("`source` is `local` or `all`"));
+                return Err(Failure::argument(format!("`{}` is no source", shown(other))).with_suggestion(SOURCES));
             }
         },
         order: match arguments.text("sort_by")? {

@@ -4,19 +4,24 @@ use std::sync::Arc;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig,
+    GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
 
 use super::answer::Answer;
 use super::arguments::Arguments;
 use super::call::{Caller, Reply};
+use super::decision::digest;
 use super::desk::Desk;
+use super::failure::Failure;
 use super::page::page;
-use super::{completions, execute, help, load, prompts, resources, search, size, toolbox};
+use super::roots::{self, Filled};
+use super::{completions, execute, help, load, phrase, prompts, resources, search, size, toolbox};
+use crate::journal::seal::canonical;
 
 /// What an agent reads first.
 const INSTRUCTIONS: &str = "piton runs tools and directives of a project with checkpoints: what changes is committed, \
@@ -40,16 +45,27 @@ impl Server {
 }
 
 impl Server {
-    /// Reads something on a thread of its own.
+    /// Reads something of the project that is meant, on a thread of its own.
     async fn read<T: Send + 'static>(
         &self,
         context: RequestContext<RoleServer>,
-        job: impl FnOnce(&Desk) -> Result<T, ErrorData> + Send + 'static,
+        job: impl FnOnce(&Desk, Option<&str>) -> Result<T, ErrorData> + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let caller = Caller { request: context, answered: None, state: None };
+        let caller = Caller { request: context, answered: None, state: None, asked: String::new() };
         let desk = Arc::clone(&self.desk);
-        caller.work(move |_| Ok(job(&desk))).await.map_err(resources::refused)?
+        let project = roots::only(&desk, &caller).await;
+        if project.is_none() && !desk.has_home() {
+            return Err(resources::refused(no_project()));
+        }
+        caller.work(move |_| Ok(job(&desk, project.as_deref()))).await.map_err(resources::refused)?
     }
+}
+
+/// Nobody says which project is meant, and nothing here can.
+fn no_project() -> Failure {
+    let message = "the server was started in no project, and the client does not say which one it works in";
+    Failure::new("Project not found", "NOT_A_PROJECT", message)
+        .with_suggestion("call the tools with `project_path`, or start the server in a project")
 }
 
 impl ServerHandler for Server {
@@ -78,7 +94,7 @@ impl ServerHandler for Server {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.read(context, move |desk| resources::list(desk, asked)).await
+        self.read(context, move |desk, project| resources::list(desk, project, asked)).await
     }
 
     async fn list_resource_templates(
@@ -94,7 +110,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.read(context, move |desk| resources::read(desk, &request.uri)).await.map(Into::into)
+        self.read(context, move |desk, project| resources::read(desk, project, &request.uri)).await.map(Into::into)
     }
 
     async fn list_prompts(
@@ -102,7 +118,7 @@ impl ServerHandler for Server {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.read(context, move |desk| prompts::list(desk, asked)).await
+        self.read(context, move |desk, project| prompts::list(desk, project, asked)).await
     }
 
     async fn get_prompt(
@@ -110,7 +126,9 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.read(context, move |desk| prompts::get(desk, &request.name, request.arguments)).await.map(Into::into)
+        self.read(context, move |desk, project| prompts::get(desk, project, &request.name, request.arguments))
+            .await
+            .map(Into::into)
     }
 
     async fn complete(
@@ -118,7 +136,7 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        self.read(context, move |desk| completions::complete(desk, &request)).await
+        self.read(context, move |desk, project| completions::complete(desk, project, &request)).await
     }
 
     async fn call_tool(
@@ -126,9 +144,17 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let caller = Caller { request: context, answered: request.input_responses, state: request.request_state };
+        let asked = digest_of(&request.name, request.arguments.as_ref());
+        let (answered, state) = (request.input_responses, request.request_state);
+        let caller = Caller { request: context, answered, state, asked };
         let desk = Arc::clone(&self.desk);
-        let given = request.arguments;
+        let given = match &*request.name {
+            "help" => request.arguments,
+            _ => match roots::fill(&desk, &caller, request.arguments).await {
+                Filled::Arguments(given) => given,
+                Filled::Asked(question) => return Ok((*question).into()),
+            },
+        };
         let project = given.as_ref().and_then(|given| given.get("project_path")?.as_str().map(str::to_owned));
         let answered = match &*request.name {
             // Handed out at once: a thread would take longer than the page.
@@ -156,8 +182,15 @@ impl ServerHandler for Server {
                 ));
             }
         };
-        let answer = answered.unwrap_or_else(Answer::from);
+        let answer = phrase::for_agents(answered.unwrap_or_else(Answer::from));
         let answer = size::fit(answer, &self.desk, &request.name, project.as_deref());
         Ok(CallToolResult::from(answer).into())
     }
+}
+
+/// The hash of a call, whatever the order of its arguments.
+fn digest_of(tool: &str, arguments: Option<&JsonObject>) -> String {
+    let mut text = format!("{tool}\n");
+    canonical(&Value::Object(arguments.cloned().unwrap_or_default()), &mut text);
+    digest(&text)
 }

@@ -96,6 +96,7 @@ fn search() -> Tool {
             "tool_type": {"type": "string", "description": "Only tools of this type, such as `python` or `bash`."},
             "category": {"type": "string", "description": "Only items of this category, or below it."},
             "tags": {"type": "array", "items": {"type": "string"}, "description": "Only items with all of these."},
+            "dry_run": {"type": "boolean", "description": "Changes nothing here: searching writes nothing."},
             "project_path": project_path(),
         },
         "required": ["item_type", "query"],
@@ -255,7 +256,10 @@ fn help() -> Tool {
     let topics: Vec<&str> = crate::item::topic::TOPICS.iter().map(|topic| topic.name).collect();
     let input = json!({
         "type": "object",
-        "properties": {"topic": {"type": "string", "description": format!("One of {}.", topics.join(", "))}},
+        "properties": {
+            "topic": {"type": "string", "description": format!("One of {}.", topics.join(", "))},
+            "dry_run": {"type": "boolean", "description": "Changes nothing here: reading writes nothing."},
+        },
         "additionalProperties": false,
     });
     let properties = json!({

@@ -28,8 +28,9 @@ pub fn headline(code: &str, kind: Option<ItemKind>) -> &'static str {
         "LOCKED" => "Project busy",
         "INVALID_SETTINGS" => "Invalid settings",
         "NOT_A_PROJECT" | "NOT_A_FOLDER" => "Project not found",
-        "INTERRUPTED" => "Cancelled",
-        // Directives are told of parameters that do not fit with the same code; here somebody calls.
+        "RUN_WAITS" => "Run waits",
+        "INTERRUPTED" | "CANCELLED" => "Cancelled",
+        // A file that is wrong and a call that is wrong have it in common; here it is the call.
         "INVALID_PARAMETER" => "Execution failed",
         // What is wrong with the text of an item has a code of its own.
         code if Code::ALL.iter().any(|known| known.as_str() == code) => "Invalid metadata",

@@ -11,6 +11,7 @@ pub mod baseline;
 pub mod checkpoint;
 pub mod directive;
 pub mod doctor;
+pub mod draft;
 pub mod error;
 pub mod finish;
 pub mod gc;

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::directive::{self, Waiting};
 use super::error::{RunError, way_on};
-use super::session::open_repository;
+use super::session::{Session, open_repository};
 use super::worktree::WorktreeError;
 use crate::audit::history::{History, RunRecord, StepRecord};
 use crate::audit::reference;
@@ -21,6 +21,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
 use crate::context::Context;
 use crate::journal::event::{StepKind, Wait};
+use crate::journal::lock;
 use crate::journal::summary::{RunStatus, StepStatus};
 use crate::journal::{JournalError, RunId, StepId};
 
@@ -160,6 +161,11 @@ pub fn waiting_in(record: &RunRecord) -> Option<Waiting> {
 pub fn run_here(ctx: &Context) -> Result<(RunId, Context), RunError> {
     let waiting = directive::unfinished(ctx)?.ok_or(RunError::NothingWaits)?;
     Ok((waiting.run, ctx.moved_to(&ctx.cwd).map_err(WorktreeError::Context)?))
+}
+
+/// Whether a process is at work on a run in the project, as far as can be told without touching anything.
+pub fn is_running(ctx: &Context, run: RunId) -> bool {
+    lock::current_holder(&Session::folders_of(ctx).own).is_some_and(|holder| holder.run == run)
 }
 
 /// Paths as they were typed, relative to the current folder, as paths of the repository.

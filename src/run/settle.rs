@@ -430,8 +430,9 @@ impl Session<'_, '_> {
             return self.nothing_to_commit(checkpointer, step, &plan, delta);
         }
         let asked_by = self.state.as_ref().and_then(|state| state.frames.last()).map(|frame| &frame.directive);
+        let written = self.written(checkpointer.repository(), wording, &plan.changes);
         let text = message::compose(&MessageParts {
-            given: wording.given,
+            given: wording.given.or(written.as_deref()),
             operation: wording.operation.or(Some(wording.name)),
             changes: &plan.changes,
             directive: asked_by.map(|directive| directive.name.as_str()).or(wording.directive),

@@ -1,6 +1,9 @@
 //! `git_checkpoint`: committing what steps have left on disk, and what an agent has changed itself.
 
-use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::json;
 
 use super::directive::refuse_cancelled;
 use super::tool::PATIENCE;
@@ -12,12 +15,14 @@ use crate::item::wording::shown;
 use crate::journal::event::Event;
 use crate::mcp::answer::Answer;
 use crate::mcp::arguments::Arguments;
-use crate::mcp::call::Work;
-use crate::mcp::desk::{Project, lock};
+use crate::mcp::call::{Caller, Era, Reply, Work};
+use crate::mcp::desk::{Desk, Project, lock};
 use crate::mcp::failure::Failure;
+use crate::mcp::scribe;
 use crate::mcp::tale::Tale;
 use crate::run::baseline::Kept;
 use crate::run::checkpoint::{CheckpointRequest, GitCheckpoint, Selection, git_checkpoint};
+use crate::run::draft;
 use crate::run::error::RunError;
 use crate::run::past::{Past, run_here};
 use crate::run::session::RunRequest;
@@ -31,29 +36,77 @@ pub(super) enum Effect {
     Shown,
 }
 
+impl Effect {
+    /// What a call asks for.
+    pub(super) fn of(arguments: &Arguments) -> Result<Self, Failure> {
+        Ok(if arguments.flag("dry_run")? { Self::Shown } else { Self::Real })
+    }
+}
+
 /// Makes a checkpoint, or shows what it would hold.
-pub(super) fn run(
-    project: &Project,
-    ctx: &Context,
-    inputs: Map<String, Value>,
-    effect: Effect,
-    work: &Work,
-) -> Result<Answer, Failure> {
-    let inputs = Arguments::new(Some(inputs), &["operation", "caller_directive", "message"])?;
-    let request = CheckpointRequest {
+pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+    let request = request(&arguments)?;
+    let effect = Effect::of(&arguments)?;
+    let named = arguments.text("project_path")?.map(str::to_owned);
+    let mut message = None;
+    if effect == Effect::Real && request.message.is_none() && scribe::is_offered(caller, Era::Stateless) {
+        let (here, named, about) = (Arc::clone(desk), named.clone(), request.operation.clone());
+        let shown = caller.work(move |work| describe(&here, named.as_deref(), &about, &work)).await?;
+        message = match (shown, &caller.state) {
+            (None, _) => None,
+            (Some((_, shown)), Some(sealed)) => scribe::answer_of(desk, caller, sealed, &shown),
+            (Some((root, shown)), None) => {
+                return Ok(Reply::Asked(Box::new(scribe::question(desk, caller, root, shown)?)));
+            }
+        };
+    }
+    let request = CheckpointRequest { message: request.message.clone().or(message), ..request };
+    let desk = Arc::clone(desk);
+    caller.work(move |work| make(&desk, named.as_deref(), &request, effect, &work)).await.map(Reply::Done)
+}
+
+fn request(arguments: &Arguments) -> Result<CheckpointRequest, Failure> {
+    let inputs = Arguments::new(Some(arguments.object("parameters")?), &["operation", "caller_directive", "message"])?;
+    Ok(CheckpointRequest {
         selection: Selection::Recorded,
         operation: redacted(inputs.text("operation")?.unwrap_or("checkpoint")),
         message: inputs.text("message")?.map(redacted),
         directive: inputs.text("caller_directive")?.map(redacted),
-    };
+    })
+}
+
+/// What a message would be about, and where; nothing where there is nothing to commit.
+fn describe(desk: &Desk, named: Option<&str>, about: &str, work: &Work) -> Result<Option<(PathBuf, String)>, Failure> {
+    let (project, ctx) = desk.project(named)?;
+    let _turn = lock(&project.turn);
+    refuse_cancelled(work)?;
+    refuse_owned(&ctx)?;
+    let (changes, _) = preview(&project, &ctx)?;
+    let shown = (!changes.is_empty()).then(|| draft::describe(&ctx, about, &changes));
+    Ok(shown.map(|shown| (ctx.root, shown)))
+}
+
+fn preview(project: &Project, ctx: &Context) -> Result<(Vec<Change>, Option<&'static str>), Failure> {
+    Ok(project.with_baseline(|baseline| match baseline {
+        Some(baseline) => baseline.preview(ctx),
+        None => Ok((Vec::new(), None)),
+    })??)
+}
+
+fn make(
+    desk: &Desk,
+    named: Option<&str>,
+    request: &CheckpointRequest,
+    effect: Effect,
+    work: &Work,
+) -> Result<Answer, Failure> {
+    let (project, ctx) = desk.project(named)?;
+    let ctx = &work.equip(ctx);
     let _turn = lock(&project.turn);
     refuse_cancelled(work)?;
     refuse_owned(ctx)?;
     if effect == Effect::Shown {
-        let (changes, note) = project.with_baseline(|baseline| match baseline {
-            Some(baseline) => baseline.preview(ctx),
-            None => Ok((Vec::new(), None)),
-        })??;
+        let (changes, note) = preview(&project, ctx)?;
         return show(&changes, note);
     }
     let run = RunRequest {
@@ -72,8 +125,8 @@ pub(super) fn run(
         tale.event(event);
     };
     let kept = project.with_baseline(|baseline| match baseline {
-        Some(baseline) => baseline.checkpoint(ctx, &request, &run, &mut observe),
-        None => git_checkpoint(ctx, &request, &run, &mut observe).map(|checkpoint| Kept { checkpoint, note: None }),
+        Some(baseline) => baseline.checkpoint(ctx, request, &run, &mut observe),
+        None => git_checkpoint(ctx, request, &run, &mut observe).map(|checkpoint| Kept { checkpoint, note: None }),
     })??;
     let run_id = summary.as_ref().map(|summary| summary.run_id);
     let note = kept.note;

@@ -20,6 +20,10 @@ const GIT_CHECKPOINT: &str = "git_checkpoint";
 
 /// Runs a directive until it is done or needs somebody.
 pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+    let id = arguments.text("item_id")?.unwrap_or_default();
+    if id.rsplit('/').next() == Some(GIT_CHECKPOINT) {
+        return checkpoint::run(desk, arguments, caller).await;
+    }
     // The call of before, with what the person said: the run is there already.
     if let Some(sealed) = &caller.state {
         return led::answered(desk, caller, sealed, arguments.text("project_path")?).await;
@@ -32,12 +36,9 @@ pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller)
 fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failure> {
     let id = arguments.required("item_id")?.to_owned();
     let (project, ctx) = desk.project(arguments.text("project_path")?)?;
-    let ctx = ctx.ended_by(&work.stop);
+    let ctx = work.equip(ctx);
     let inputs = arguments.object("parameters")?;
-    let effect = if arguments.flag("dry_run")? { Effect::Shown } else { Effect::Real };
-    if id.rsplit('/').next() == Some(GIT_CHECKPOINT) {
-        return checkpoint::run(&project, &ctx, inputs, effect, work).map(Stage::Told);
-    }
+    let effect = Effect::of(arguments)?;
     let request = DirectiveRequest {
         command: vec!["piton".to_owned(), "mcp".to_owned(), "run".to_owned(), redacted(&id)],
         id,

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::PATIENCE;
+use super::directive::refuse_cancelled;
+use super::led;
 use super::tool::mode;
 use crate::context::Context;
 use crate::item::store::{ItemKind, Layer};
@@ -69,10 +71,11 @@ fn carry_out(desk: &Desk, arguments: &Arguments, work: &Work, verb: Verb) -> Ans
         let failure = failure.with("item_id", id.as_str()).with("action", verb.as_str());
         if kind == ItemKind::Tool { failure.with("tool_id", id.as_str()) } else { failure }
     };
-    let (project, mut ctx) = desk.project(arguments.text("project_path")?)?;
-    ctx.stop = work.stop.clone();
+    let (project, ctx) = desk.project(arguments.text("project_path")?).map_err(of_item)?;
+    let ctx = ctx.ended_by(&work.stop);
     let request = request(arguments, kind, &id, verb).map_err(of_item)?;
     let _turn = lock(&project.turn);
+    refuse_cancelled(work).map_err(of_item)?;
     let outcome = items::perform(&ctx, &request, &mut |_| {}).map_err(|err| of_item(by_parameter(err.into())))?;
     told(&ctx, kind, verb, &outcome).map_err(of_item)
 }
@@ -160,12 +163,15 @@ fn told(ctx: &Context, kind: ItemKind, verb: Verb, outcome: &ItemOutcome) -> Ans
         Some(ItemAnswer::Delete(it)) => (it.name.clone(), "deleted", load::said(&it.message, effort)),
         _ => return Err(run.as_ref().map_or_else(|| Failure::argument("there is nothing to do"), Failure::of_summary)),
     };
+    let id = name.clone();
     let mut told = begun(kind, &name, verb.as_str(), if effort == Effort::Plan { "planned" } else { status });
     told.insert("message".to_owned(), message.into());
     let Value::Object(all) = json!(outcome) else { return Err(Failure::argument("there is nothing to do")) };
     for (name, value) in all {
         let value = match (name.as_str(), value.as_str()) {
             ("path", Some(path)) => top.join(path).to_string_lossy().into(),
+            // Command lines, in the terminal.
+            ("next", _) => led::call(ctx, kind, "validate", &json!({"item_id": id})),
             _ => value,
         };
         told.entry(name).or_insert(value);
@@ -223,8 +229,8 @@ fn knowledge(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
     let id = arguments.required("item_id")?;
     let parameters = arguments.object("parameters")?;
     require_known(&parameters, "run", &[])?;
-    let (_, mut ctx) = desk.project(arguments.text("project_path")?)?;
-    ctx.stop = work.stop.clone();
+    let (_, ctx) = desk.project(arguments.text("project_path")?)?;
+    let ctx = ctx.ended_by(&work.stop);
     let wanted =
         Map::from_iter([("item_id".to_owned(), id.into()), ("item_type".to_owned(), json!(ItemKind::Knowledge))]);
     let request = ItemRequest::new(Verb::Load, wanted, Vec::new());

@@ -13,6 +13,7 @@ use crate::audit::history::StepRecord;
 use crate::checkpoint::delta::stat;
 use crate::context::Context;
 use crate::exec::call::Progress;
+use crate::item::store::ItemKind;
 use crate::journal::RunId;
 use crate::journal::event::{Event, Wait};
 use crate::journal::summary::{RunStatus, RunSummary};
@@ -25,7 +26,7 @@ use crate::mcp::tale::Tale;
 use crate::run::directive::drive::Halt;
 use crate::run::directive::{DirectiveRequest, Input, Prepared, Run, Waiting, Worker};
 use crate::run::error::{RunError, way_on};
-use crate::run::past::{Past, Report, waiting_in};
+use crate::run::past::{Past, Report, is_running, waiting_in};
 
 /// How many lines of a diff a question shows.
 const SHOWN_LINES: usize = 120;
@@ -221,15 +222,17 @@ fn clean(text: &str) -> String {
 
 /// The call that goes on with a run.
 fn next(ctx: &Context, run: RunId) -> Value {
-    json!({
-        "tool": "execute",
-        "arguments": {
-            "item_type": "directive",
-            "action": "continue",
-            "parameters": {"run_id": run},
-            "project_path": ctx.root,
-        },
-    })
+    call(ctx, ItemKind::Directive, "continue", &json!({"parameters": {"run_id": run}}))
+}
+
+/// A call of `execute` that an agent may make next.
+pub(super) fn call(ctx: &Context, kind: ItemKind, action: &str, more: &Value) -> Value {
+    let mut arguments = json!({"item_type": kind, "action": action});
+    if let (Value::Object(arguments), Value::Object(more)) = (&mut arguments, more) {
+        arguments.extend(more.clone());
+        arguments.insert("project_path".to_owned(), json!(ctx.root));
+    }
+    json!({"tool": "execute", "arguments": arguments})
 }
 
 /// How far a run is that waits for nobody, or is over.
@@ -245,6 +248,12 @@ pub(super) fn standing(ctx: &Context, report: &Report) -> Answer {
     if let Value::Object(value) = &mut value {
         value.insert("status".to_owned(), status.into());
         if status == "waiting" {
+            let message = if is_running(ctx, report.run_id) {
+                "it is at work in another call or process; `status` says how far it is, `continue` takes it up when that is gone"
+            } else {
+                "it was cut off, and nobody is at work on it; `next` puts it in order and goes on"
+            };
+            value.insert("message".to_owned(), message.into());
             value.insert("next".to_owned(), next(ctx, report.run_id));
         }
     }
@@ -274,7 +283,7 @@ pub(super) async fn answered(
     sealed: &str,
     project: Option<&str>,
 ) -> Result<Reply, Failure> {
-    let asked = decision::open(desk, sealed)?;
+    let asked = decision::open(desk, caller, sealed)?;
     let (_, here) = desk.project(project)?;
     let (_, ctx) = desk.project(asked.root.to_str())?;
     let run = asked.run;
@@ -305,7 +314,7 @@ async fn give(desk: &Arc<Desk>, caller: &Caller, question: &Question, input: Inp
     let (project, ctx) = desk.project(question.root.to_str())?;
     caller
         .work(move |work| {
-            let ctx = ctx.ended_by(&work.stop);
+            let ctx = work.equip(ctx);
             let _turn = lock(&project.turn);
             take_up(&ctx, run, input, Some(step), &work)
         })

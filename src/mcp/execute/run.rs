@@ -84,7 +84,7 @@ pub(super) async fn undo(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller
         let parameters = parameters(&arguments, &["step"])?;
         let step = parameters.text("step")?;
         let (project, ctx) = desk.project(arguments.text("project_path")?)?;
-        let ctx = ctx.ended_by(&work.stop);
+        let ctx = work.equip(ctx);
         let _turn = lock(&project.turn);
         refuse_cancelled(&work)?;
         if arguments.flag("dry_run")? {
@@ -182,7 +182,7 @@ fn find(
     };
     // A run in a worktree of its own goes on there, if that is served.
     let project = if there.root == project.root { project } else { desk.project(there.root.to_str())?.0 };
-    Ok((project, there.ended_by(&work.stop), run))
+    Ok((project, work.equip(there), run))
 }
 
 /// Something that was named and is not there, in words that say what it is.

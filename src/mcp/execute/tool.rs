@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::directive::refuse_cancelled;
 use crate::checkpoint::secret::redacted;
 use crate::context::Context;
 use crate::error::Error;
@@ -12,7 +13,7 @@ use crate::exec::call::Progress;
 use crate::exec::supervisor::Supervisor;
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::Strength;
-use crate::item::store::ItemStore;
+use crate::item::store::{ItemKind, ItemStore};
 use crate::item::wording::shown;
 use crate::journal::event::Event;
 use crate::mcp::answer::Answer;
@@ -35,18 +36,19 @@ pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller)
 
 fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
     let id = arguments.required("item_id")?.to_owned();
-    let of_tool = |failure: Failure| failure.with("tool_id", id.as_str()).with("action", "run").with("status", "error");
-    let (project, mut ctx) = desk.project(arguments.text("project_path")?).map_err(of_tool)?;
-    ctx.stop = work.stop.clone();
-    let mode = mode(arguments)?;
+    let of_tool = |failure: Failure| failure.with("tool_id", id.as_str());
+    let (project, ctx) = desk.project(arguments.text("project_path").map_err(of_tool)?).map_err(of_tool)?;
+    let ctx = work.equip(ctx);
+    let mode = mode(arguments).map_err(of_tool)?;
+    let is_dry = arguments.flag("dry_run").map_err(of_tool)?;
     let (id, command) = split(&id);
     let request = ToolRequest {
         id: id.to_owned(),
         command: command.map(str::to_owned),
-        parameters: arguments.object("parameters")?,
+        parameters: arguments.object("parameters").map_err(of_tool)?,
         ..ToolRequest::default()
     };
-    if arguments.flag("dry_run")? {
+    if is_dry {
         let plan = plan(desk, &ctx, &request).map_err(|err| of_tool(err.into()))?;
         return Answer::result(
             &json!({"tool_id": plan.invocation.id(), "action": "run", "status": "planned", "dry_run": true, "plan": plan}),
@@ -60,12 +62,23 @@ fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
     };
     // Calls of one project take turns; what only reads does not wait.
     let _turn = lock(&project.turn);
+    refuse_cancelled(work).map_err(of_tool)?;
     project.remember();
     match perform(desk, &ctx, &request, &command, work) {
         Ok(result) if result.status == ToolStatus::Success => Answer::result(&result),
-        Ok(result) => Answer::error(&result),
-        Err(err) => Answer::error(&Error::from(err).as_tool_result(id)),
+        Ok(result) => failed(&result),
+        Err(err) => failed(&Error::from(err).as_tool_result(id)),
     }
+}
+
+/// A call that came to nothing, with what every error says.
+fn failed(result: &ToolResult) -> Answered {
+    let mut answer = Answer::error(result)?;
+    if let Value::Object(value) = &mut answer.value {
+        value.insert("item_type".to_owned(), json!(ItemKind::Tool));
+        value.entry("suggestion").or_insert(Value::Null);
+    }
+    Ok(answer)
 }
 
 fn plan(desk: &Desk, ctx: &Context, request: &ToolRequest) -> Result<ToolPlan, RunError> {

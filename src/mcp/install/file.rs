@@ -53,9 +53,7 @@ pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -
     // Settings of a user may hold secrets of other servers; those of a project are as any file in it.
     let fresh = Permissions::from_mode(if scope == Scope::User { 0o600 } else { 0o666 });
     let prepared = || -> io::Result<tempfile::NamedTempFile> {
-        // The name of the draft, which the crate adds to its errors, says nothing to anybody.
-        let draft = tempfile::Builder::new().permissions(fresh).prefix(".piton-").tempfile_in(folder);
-        let mut draft = draft.map_err(|err| io::Error::from(err.kind()))?;
+        let mut draft = tempfile::Builder::new().permissions(fresh).prefix(".piton-").tempfile_in(folder)?;
         draft.write_all(new.as_bytes())?;
         if let Some(mode) = mode {
             draft.as_file().set_permissions(mode)?;
@@ -63,7 +61,8 @@ pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -
         draft.as_file().sync_all()?;
         Ok(draft)
     };
-    let draft = prepared().map_err(unwritable)?;
+    // The name of the draft, which the error tells, would tell nobody anything.
+    let draft = prepared().map_err(|err| unwritable(err.kind().into()))?;
     // Clients that are running write their settings too. A moment remains, but no longer that of parsing and syncing.
     if read(file)?.as_deref() != old {
         return Err(InstallError::Changed(file.to_path_buf()));

@@ -33,16 +33,18 @@ impl Panic {
         ErrorData::internal_error(format!("the server panicked: {}", self.0), Some(json!({ "suggestion": SUGGESTION })))
     }
 
-    /// The answer to a call of a tool: one that a model reads. Only text: clients compare structured
-    /// content with the schema of the tool's results, also when it is an error.
+    /// The answer to a call of a tool: one that a model reads, in the shape that every failed call of piton has.
     pub(super) fn into_result(self, tool: &str) -> CallToolResult {
         let tool = wording::shown(tool);
         let body = json!({
             "error": "Internal error",
+            "code": "INTERNAL",
             "message": format!("`{tool}` panicked: {}", self.0),
             "suggestion": SUGGESTION,
         });
-        CallToolResult::error(vec![ContentBlock::text(body.to_string())])
+        let mut result = CallToolResult::error(vec![ContentBlock::text(body.to_string())]);
+        result.structured_content = Some(body);
+        result
     }
 }
 

@@ -1,0 +1,82 @@
+//! The project that is meant when a call names none: the only root of its client.
+//!
+//! Asked for only where it can make a difference, which is where more than one project is served. A root is a word of
+//! the client about where it works; it never widens what is served.
+
+#![expect(deprecated, reason = "roots are deprecated by the protocol, and clients offer them")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rmcp::model::{InputRequest, InputRequiredResult, JsonObject, ListRootsRequest, ListRootsResult};
+
+use super::call::{Caller, Era};
+use super::decision;
+use super::desk::Desk;
+
+/// The name of the request.
+const NAME: &str = "roots";
+/// How long a client may take to say where it works.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The arguments of a call, with the project that it means.
+pub(super) enum Filled {
+    /// They are complete, or as complete as they can be.
+    Arguments(Option<JsonObject>),
+    /// The client has to say where it works and call again.
+    Asked(Box<InputRequiredResult>),
+}
+
+/// Names the project of a call that names none.
+pub(super) async fn fill(desk: &Desk, caller: &Caller, given: Option<JsonObject>) -> Filled {
+    let is_named = given.as_ref().is_some_and(|given| given.get("project_path").is_some_and(|path| !path.is_null()));
+    if is_named || !desk.has_choice() {
+        return Filled::Arguments(given);
+    }
+    // The call of before: what was asked about says where it is.
+    let before = caller.state.as_ref().and_then(|sealed| decision::root_of(desk, caller, sealed));
+    let root = match (before, caller.era()) {
+        (Some(root), _) => root.to_str().map(str::to_owned),
+        (None, Era::Sessions) => only(desk, caller).await,
+        (None, Era::Stateless) if !is_offered(caller) => None,
+        (None, Era::Stateless) => match caller.answered.as_ref().and_then(|answers| answers.get(NAME)) {
+            Some(answer) => serde_json::from_value(answer.clone()).ok().and_then(|roots| served(desk, &roots)),
+            None => {
+                let request = InputRequest::ListRoots(ListRootsRequest::default());
+                let requests = BTreeMap::from([(NAME.to_owned(), request)]);
+                return Filled::Asked(Box::new(InputRequiredResult::new(Some(requests), None)));
+            }
+        },
+    };
+    Filled::Arguments(match root {
+        Some(root) => {
+            let mut given = given.unwrap_or_default();
+            given.insert("project_path".to_owned(), root.into());
+            Some(given)
+        }
+        None => given,
+    })
+}
+
+/// The only root of a client, if it is served; asked for in the era of sessions.
+pub(super) async fn only(desk: &Desk, caller: &Caller) -> Option<String> {
+    if !desk.has_choice() || caller.era() == Era::Stateless || !is_offered(caller) {
+        return None;
+    }
+    let listed = tokio::select! {
+        listed = tokio::time::timeout(PATIENCE, caller.request.peer.list_roots()) => listed.ok()?.ok()?,
+        () = caller.request.ct.cancelled() => return None,
+    };
+    served(desk, &listed)
+}
+
+fn is_offered(caller: &Caller) -> bool {
+    caller.request.client_capabilities().is_some_and(|able| able.roots.is_some())
+}
+
+fn served(desk: &Desk, listed: &ListRootsResult) -> Option<String> {
+    let [root] = listed.roots.as_slice() else { return None };
+    let path = url::Url::parse(&root.uri).ok()?.to_file_path().ok()?;
+    let folder = desk.confine(&path).ok()?;
+    folder.to_str().map(str::to_owned)
+}
