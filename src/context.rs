@@ -263,7 +263,7 @@ impl Environment {
     }
 
     /// The user's home, without symbolic links, so that it can be compared with a project.
-    fn home(&self) -> Option<PathBuf> {
+    pub fn home(&self) -> Option<PathBuf> {
         let home = Path::new(self.find("HOME")?);
         // A relative home would move with the working folder: treat it as not set.
         home.is_absolute().then(|| fs::canonicalize(home).unwrap_or_else(|_| home.to_path_buf()))

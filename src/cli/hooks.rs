@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
-use super::Ui;
+use super::{Ui, hook_entry};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::hooks::{Hook, entry};
+use crate::hooks::Hook;
 
 /// Puts piton's checks into the git hooks of a repository
 #[derive(Debug, clap::Args)]
@@ -47,6 +47,6 @@ impl ValueEnum for Hook {
 
 pub(super) fn run(arguments: &HooksArguments, ctx: &Context, _ui: &mut Ui) -> Result<ExitStatus, Error> {
     match &arguments.command {
-        HooksCommand::Run(run) => entry::run(ctx, run.hook, &run.arguments),
+        HooksCommand::Run(run) => Ok(hook_entry::run(run.hook, &run.arguments, &ctx.environment)),
     }
 }

@@ -16,6 +16,7 @@ mod fetch;
 mod finish;
 mod gc;
 mod help;
+mod hook_entry;
 mod hooks;
 mod init;
 mod items;
@@ -232,6 +233,9 @@ pub fn main() -> ExitCode {
     }
     let environment = Environment::of_process();
     failpoint::arm(environment.find("PITON_FAILPOINT"));
+    if let Some((hook, arguments)) = hook_entry::meant(&words) {
+        return hook_entry::run(hook, arguments, &environment).into();
+    }
     if let Some(shell) = environment.find(completions::VARIABLE) {
         return completions::answer(&shell.to_string_lossy(), words, &environment).into();
     }

@@ -25,6 +25,8 @@ mod guide;
 mod harness;
 mod hazards;
 mod help;
+mod hooks_items;
+mod hooks_message;
 mod init;
 mod item_steps;
 mod load;
