@@ -5,6 +5,8 @@
 //! reader should know and that nobody did wrong. The commits hold the head of the journal from
 //! before each decision, so even a journal whose chain was written anew does not fit them.
 
+mod claims;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -16,7 +18,7 @@ use super::trail;
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::message::Trailers;
 use crate::checkpoint::object::ObjectId;
-use crate::checkpoint::reading::{Claim, CommitFacts, FileDifference};
+use crate::checkpoint::reading::{CommitFacts, FileDifference};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::journal::event::{Decision, FinishHow, StepKind};
@@ -339,45 +341,6 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Without a decision the step made its commits itself. Whoever drops a decision from a journal says just that,
-    /// so it is not believed: piton's own commits name their run, and those of others are where they are said to be.
-    fn adopted(
-        &mut self,
-        run: &RunRecord,
-        step: &StepRecord,
-        commit: ObjectId,
-        facts: &CommitFacts,
-    ) -> Result<(), AuditError> {
-        let short = commit.short();
-        let is_of_this_run = Trailers::find(&facts.message).is_some_and(|found| found.run == run.id.to_string());
-        // A step may also pick a commit of an earlier one.
-        if step.adopted.last() != Some(&commit)
-            || (is_of_this_run && self.copied_from(run.id, &run.steps, commit)?.is_none())
-        {
-            let text = format!("commit {short} was recorded, and nothing says that it was decided");
-            self.step_broken(Code::JournalInconsistent, step, text);
-            return Ok(());
-        }
-        let Some(before) = &step.before else { return Ok(()) };
-        // In a clone that was cut short nothing can be said.
-        if let Ok(found) = self.repository.commits_between(before.head.commit, Some(commit))
-            && found.iter().collect::<BTreeSet<_>>() != step.adopted.iter().collect()
-        {
-            let text = format!("the commits up to {short} are not those that the step is said to have made");
-            self.step_broken(Code::CommitMismatch, step, text);
-        }
-        let changes = step.delta.as_ref().map(|delta| delta.changes.as_slice()).unwrap_or_default();
-        let sum = |count: fn(&Change) -> u64| changes.iter().map(count).sum::<u64>();
-        let counted = (changes.len() as u64, sum(|change| change.insertions), sum(|change| change.deletions));
-        if let Outcome::Committed { files_changed, insertions, deletions, .. } = &step.outcome
-            && (*files_changed, *insertions, *deletions) != counted
-        {
-            let text = format!("commit {short} was recorded with other numbers than those of the recorded changes");
-            self.step_broken(Code::JournalInconsistent, step, text);
-        }
-        Ok(())
-    }
-
     fn reachability(&mut self, run: &RunRecord, step: &StepRecord, commit: ObjectId, exists: bool) {
         if self.reachable.contains(&commit) {
             return;
@@ -440,70 +403,6 @@ impl Verifier<'_> {
         }
     }
 
-    /// Commits in history that say they are checkpoints, and what the journals say to that.
-    fn claims(&mut self, runs: &BTreeSet<RunId>, scope: &Scope) -> Result<(), AuditError> {
-        let mut unknown = BTreeSet::new();
-        for claim in self.repository.claims(&self.reachable)? {
-            let run = claim.trailers.run.parse::<RunId>().ok();
-            if let Scope::Run(wanted) = scope
-                && run != Some(*wanted)
-            {
-                continue;
-            }
-            let Some(run) = run.filter(|run| runs.contains(run)) else {
-                unknown.insert(claim.trailers.run.clone());
-                continue;
-            };
-            let steps = self.history.run(run).map(|run| run.steps.as_slice()).unwrap_or_default();
-            if steps.iter().any(|step| step.decided_on(run, &claim)) {
-                continue;
-            }
-            let short = claim.commit.short();
-            let is_recorded = steps.iter().any(|step| step.commit() == Some(claim.commit));
-            if is_recorded && self.found.breaks.iter().any(|found| found.run == Some(run)) {
-                // It is told already what is wrong with the run.
-            } else if let Some(step) = self.copied_from(run, steps, claim.commit)? {
-                self.found.notes.push(format!("commit {short} is a copy of the checkpoint of `{step}`"));
-            } else if is_recorded {
-                let text = format!("commit {short} was recorded, and nothing says that it was decided");
-                self.broken(Code::JournalInconsistent, Some(run), None, text);
-            } else {
-                let text = format!("commit {short} says it is a checkpoint of this run, which does not know it");
-                self.broken(Code::NotRecorded, Some(run), None, text);
-            }
-        }
-        if let (Some(first), Scope::All | Scope::WorkTree(_)) = (unknown.first(), scope) {
-            let more = if unknown.len() > 1 { format!(" and {} more runs", unknown.len() - 1) } else { String::new() };
-            self.found.notes.push(format!(
-                "history has commits of run `{first}`{more}, whose journal is not here; `piton fetch REMOTE` may bring its log"
-            ));
-        }
-        Ok(())
-    }
-
-    /// The step whose commit another one repeats: same trailers, same changes (cherry-pick, rebase).
-    fn copied_from(&self, run: RunId, steps: &[StepRecord], commit: ObjectId) -> Result<Option<StepId>, AuditError> {
-        let Some(facts) = self.repository.find_commit(commit)? else { return Ok(None) };
-        for step in steps {
-            let Some(Decision::Commit { delta, .. }) = &step.decision else { continue };
-            if wrong_trailer(run, step, &facts.message).is_some() {
-                continue;
-            }
-            let base = match facts.parents.first() {
-                Some(parent) => self.repository.find_commit(*parent)?.map(|facts| facts.tree),
-                None => Some(ObjectId::EMPTY_TREE),
-            };
-            let Some(base) = base else { continue };
-            let touched: BTreeSet<_> =
-                self.repository.differences(base, facts.tree)?.into_iter().map(|(path, ..)| path).collect();
-            // On another base the contents may differ, but never which files it is about.
-            if touched.iter().eq(delta.iter().map(|change| &change.path).collect::<BTreeSet<_>>()) {
-                return Ok(Some(step.id));
-            }
-        }
-        Ok(None)
-    }
-
     fn step_broken(&mut self, code: Code, step: &StepRecord, message: String) {
         self.broken(code, Some(step.id.run), Some(step.id), message);
     }
@@ -514,13 +413,6 @@ impl Verifier<'_> {
 }
 
 impl StepRecord {
-    /// Whether a commit that says it is a checkpoint of a run is the one that was decided on in this step, where the
-    /// journal stood as the commit says.
-    fn decided_on(&self, run: RunId, claim: &Claim) -> bool {
-        let is_decided = matches!(&self.decision, Some(Decision::Commit { new, .. }) if *new == claim.commit);
-        is_decided && difference(run, self, &claim.trailers).is_none()
-    }
-
     /// Whether its commit was made on no branch.
     fn was_detached(&self) -> bool {
         matches!(&self.decision, Some(Decision::Commit { target, .. }) if target == "HEAD")

@@ -53,8 +53,10 @@ pub(crate) const PLACES: [&str; 31] = [
     "lock-release",
 ];
 
-/// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs` and `run/`.
-const ELSEWHERE: [&str; 16] = [
+/// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs`, `hooks_*.rs` and `run/`.
+const ELSEWHERE: [&str; 18] = [
+    "commit-noted",
+    "message-written",
     "agent-ended",
     "tool-answered",
     "hard-pinned",

@@ -27,6 +27,7 @@ mod hazards;
 mod help;
 mod hooks_items;
 mod hooks_message;
+mod hooks_within;
 mod init;
 mod item_steps;
 mod load;

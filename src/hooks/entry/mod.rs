@@ -5,7 +5,9 @@
 //! nothing. What a hook cannot look at does not stop git, except where a server takes something in.
 
 mod commit_message;
+mod post_commit;
 mod pre_commit;
+mod prepare_message;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,8 +17,10 @@ use crate::checkpoint::place::HookPlace;
 use crate::checkpoint::repository::Repository;
 use crate::context::Environment;
 use crate::error::Error;
+use crate::exec::supervisor::MARK;
 use crate::item::source::{Unread, read_bytes};
 use crate::run::error::RunError;
+use crate::run::presence::{self, Presence};
 
 pub use pre_commit::StagedItems;
 
@@ -72,12 +76,15 @@ impl Answer {
 
 /// Does what a hook is for.
 pub fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
+    if call.is_of_own_commit() {
+        return Ok(Answer::default());
+    }
     match call.hook {
         Hook::PreCommit => pre_commit::run(call),
         Hook::CommitMessage => commit_message::run(call),
-        Hook::PrepareCommitMessage | Hook::PostCommit | Hook::PostRewrite | Hook::PrePush | Hook::PreReceive => {
-            Ok(Answer::default())
-        }
+        Hook::PrepareCommitMessage => prepare_message::run(call),
+        Hook::PostCommit => post_commit::run(call),
+        Hook::PostRewrite | Hook::PrePush | Hook::PreReceive => Ok(Answer::default()),
     }
 }
 
@@ -87,6 +94,25 @@ impl HookCall<'_> {
         let cwd = self.environment.enter(None)?;
         let found = HookPlace::find(&cwd, |name| self.environment.find(name));
         found.ok_or_else(|| RunError::from(crate::checkpoint::error::CheckpointError::NoRepository(cwd)).into())
+    }
+
+    /// Whether piton itself is making the commit: then there is nothing to add, and nothing to judge.
+    fn is_of_own_commit(&self) -> bool {
+        let is_of_commit = !self.hook.reads_input();
+        let Some(token) = self.environment.hook_token().filter(|_| is_of_commit) else { return false };
+        let is_own = |place: HookPlace| presence::is_own_commit(&place.own_folder(), &place.runs_folder(), token);
+        self.place().is_ok_and(is_own)
+    }
+
+    /// The run that is at work in the worktree, or waits there for work.
+    fn presence(&self, place: &HookPlace) -> Result<Option<Presence>, Error> {
+        let own = place.own_folder();
+        // Where piton never ran there is nothing to look for.
+        if !own.is_dir() {
+            return Ok(None);
+        }
+        let candidate = self.environment.find(MARK).map(|mark| mark.to_string_lossy());
+        Ok(presence::find(&own, &place.runs_folder(), candidate.as_deref())?)
     }
 
     fn open(&self, place: &HookPlace) -> Result<Repository, Error> {
