@@ -293,6 +293,19 @@ impl History {
         step.commit().or_else(later)
     }
 
+    /// The commit that git has put in the place of another, as far as that is recorded.
+    pub fn replacement_of(&self, commit: ObjectId) -> Option<ObjectId> {
+        let mut seen = BTreeSet::from([commit]);
+        let mut last = commit;
+        // Oldest first: what was replaced twice is followed to its end.
+        for link in self.runs.iter().rev().flat_map(|run| &run.rewritten) {
+            if link.old == last && seen.insert(link.new) {
+                last = link.new;
+            }
+        }
+        (last != commit).then_some(last)
+    }
+
     /// The steps of a work tree whose changes are on disk and in no commit, oldest first.
     pub fn pending<'a>(&'a self, root: &'a str) -> Vec<&'a StepRecord> {
         let undone = self.undone();

@@ -6,6 +6,8 @@
 //! before each decision, so even a journal whose chain was written anew does not fit them.
 
 mod claims;
+mod landing;
+mod rewriting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,15 +27,30 @@ use crate::journal::event::{Decision, FinishHow, StepKind};
 use crate::journal::summary::StepStatus;
 use crate::journal::{self, JournalError, Record, RunId, StepId};
 
+pub use landing::{judge_landing, judge_log};
+
 /// Which runs to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// One run.
     Run(RunId),
+    /// Some runs.
+    Runs(BTreeSet<RunId>),
     /// The runs of one work tree.
     WorkTree(String),
     /// Every run of the repository.
     All,
+}
+
+impl Scope {
+    /// Whether a run is out of the question by its name.
+    fn leaves_out(&self, run: Option<RunId>) -> bool {
+        match self {
+            Self::Run(wanted) => run != Some(*wanted),
+            Self::Runs(wanted) => run.is_none_or(|run| !wanted.contains(&run)),
+            Self::WorkTree(_) | Self::All => false,
+        }
+    }
 }
 
 /// What was found.
@@ -91,6 +108,8 @@ pub enum Code {
     NotRecorded,
     /// An object cannot be read.
     ObjectDamaged,
+    /// A commit says that it is a checkpoint of a run whose log is not here.
+    LogMissing,
 }
 
 /// Looks at the runs of a repository.
@@ -106,7 +125,7 @@ pub fn verify(repository: &Repository, scope: &Scope) -> Result<Verification, Au
     let mut runs: BTreeSet<RunId> = journal::list(&folder)?.into_iter().collect();
     runs.extend(verifier.logs.keys());
     // Oldest first: the first break that is named is where the trouble began.
-    for run in runs.iter().filter(|run| !matches!(scope, Scope::Run(wanted) if wanted != *run)) {
+    for run in runs.iter().filter(|run| !scope.leaves_out(Some(**run))) {
         let path = journal::path_of(&folder, *run);
         match (verifier.logs.get(run).copied(), path.exists()) {
             (Some(tip), false) => verifier.foreign_run(*run, tip, scope)?,
@@ -203,22 +222,10 @@ impl Verifier<'_> {
             return Ok(());
         }
         self.found.runs += 1;
-        let log = trail::load(self.repository, run, tip);
-        // Where something is missing at the beginning, what is left does not begin with the first entry.
-        if let Err(found) = journal::verify_public(&log.records, run) {
-            let step = log.records.get(found.line - 1).and_then(|record| record.event.step());
-            let message = format!("the log is not as it was written: {}", found.told("entry", "entries"));
-            self.broken(Code::LogBroken, Some(run), step.map(|step| StepId { run, step }), message);
-            return Ok(());
-        }
-        if let Some(fault) = &log.fault {
-            self.broken(Code::LogBroken, Some(run), None, format!("the log cannot be read: {fault}"));
-            return Ok(());
-        }
-        let record = match log.told() {
-            Ok(record) => record,
-            Err(err) => {
-                self.broken(Code::LogBroken, Some(run), None, err.to_string());
+        let (log, record) = match read_log(self.repository, run, tip) {
+            Ok(found) => found,
+            Err(found) => {
+                self.found.breaks.push(found);
                 return Ok(());
             }
         };
@@ -227,13 +234,8 @@ impl Verifier<'_> {
             self.step(&record, step)?;
         }
         // Told last: where the commits do not fit either, that says more.
-        if record.summary.is_none() && self.found.breaks.len() == steps_before {
-            let last = log.records.last().and_then(|record| record.event.step());
-            let message = format!(
-                "the log ends with entry {}, before the end of the run: the rest was dropped",
-                log.records.len()
-            );
-            self.broken(Code::LogBroken, Some(run), last.map(|step| StepId { run, step }), message);
+        if self.found.breaks.len() == steps_before {
+            self.found.breaks.extend(missing_end(&log, &record));
         }
         Ok(())
     }
@@ -262,8 +264,7 @@ impl Verifier<'_> {
         if let Some(facts) = &facts {
             self.commit(run, step, *commit, message, facts)?;
         }
-        self.reachability(run, step, *commit, facts.is_some());
-        Ok(())
+        self.reachability(run, step, *commit, facts.is_some())
     }
 
     /// The commit that keeps a snapshot holds the tree of that snapshot.
@@ -341,9 +342,15 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn reachability(&mut self, run: &RunRecord, step: &StepRecord, commit: ObjectId, exists: bool) {
-        if self.reachable.contains(&commit) {
-            return;
+    fn reachability(
+        &mut self,
+        run: &RunRecord,
+        step: &StepRecord,
+        commit: ObjectId,
+        exists: bool,
+    ) -> Result<(), AuditError> {
+        if self.reachable.contains(&commit) || self.tell_fate(step, commit)? {
+            return Ok(());
         }
         let short = commit.short();
         let left_behind = self.history.runs.iter().flat_map(|run| &run.steps).find(|later| {
@@ -380,6 +387,7 @@ impl Verifier<'_> {
             let what = if exists { "is in no branch or tag any more" } else { "is gone" };
             self.step_broken(Code::Rewritten, step, format!("commit {short} {what}, and nothing recorded says why"));
         }
+        Ok(())
     }
 
     /// The step that made one commit of those of a run.
@@ -434,8 +442,42 @@ impl Code {
             Self::PinMissing => "PIN_MISSING",
             Self::NotRecorded => "NOT_RECORDED",
             Self::ObjectDamaged => "OBJECT_DAMAGED",
+            Self::LogMissing => "LOG_MISSING",
         }
     }
+}
+
+/// The run that a log tells of, or why it cannot be believed.
+fn read_log(repository: &Repository, run: RunId, tip: ObjectId) -> Result<(trail::Log, RunRecord), Finding> {
+    let broken = |step: Option<u32>, message: String| {
+        let step = step.map(|step| StepId { run, step });
+        Finding { code: Code::LogBroken, run: Some(run), step, message }
+    };
+    let log = trail::load(repository, run, tip);
+    // Where something is missing at the beginning, what is left does not begin with the first entry.
+    if let Err(found) = journal::verify_public(&log.records, run) {
+        let step = log.records.get(found.line - 1).and_then(|record| record.event.step());
+        let message = format!("the log is not as it was written: {}", found.told("entry", "entries"));
+        return Err(broken(step, message));
+    }
+    if let Some(fault) = &log.fault {
+        return Err(broken(None, format!("the log cannot be read: {fault}")));
+    }
+    match log.told() {
+        Ok(record) => Ok((log, record)),
+        Err(err) => Err(broken(None, err.to_string())),
+    }
+}
+
+/// That a log has no end, if it has none.
+fn missing_end(log: &trail::Log, record: &RunRecord) -> Option<Finding> {
+    if record.summary.is_some() {
+        return None;
+    }
+    let (run, entries) = (log.run, log.records.len());
+    let step = log.records.last().and_then(|record| record.event.step()).map(|step| StepId { run, step });
+    let message = format!("the log ends with entry {entries}, before the end of the run: the rest was dropped");
+    Some(Finding { code: Code::LogBroken, run: Some(run), step, message })
 }
 
 /// The ref that keeps the steps of a run that was squashed.

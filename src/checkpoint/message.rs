@@ -17,7 +17,7 @@ use super::delta::Change;
 use super::error::CheckpointError;
 use super::object::ObjectId;
 
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Draft, Origin, origin};
 pub(crate) use trailer::parse_trailers;
 
 /// The longest generated subject, in characters.

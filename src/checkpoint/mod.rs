@@ -37,6 +37,7 @@ pub mod repository;
 pub mod reset;
 pub mod restore;
 pub mod reversal;
+pub mod rewriting;
 mod scan;
 pub mod secret;
 pub mod snapshot;

@@ -187,6 +187,9 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     match &step.outcome {
         Outcome::Committed { commit, message, .. } => {
             fact("commit", &commit.to_string())?;
+            if let Some(new) = past.history.replacement_of(*commit) {
+                fact("rewritten as", &new.to_string())?;
+            }
             fact("message", message.trim_end())?;
         }
         Outcome::Kept { reason } => fact("reason", reason)?,

@@ -23,6 +23,7 @@ pub mod outputs;
 pub mod past;
 pub mod presence;
 pub mod recovery;
+pub mod rewrite;
 pub mod session;
 mod settle;
 mod standing;

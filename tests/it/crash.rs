@@ -54,7 +54,9 @@ pub(crate) const PLACES: [&str; 31] = [
 ];
 
 /// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs`, `hooks_*.rs` and `run/`.
-const ELSEWHERE: [&str; 18] = [
+const ELSEWHERE: [&str; 20] = [
+    "rewrite-recorded",
+    "rewrite-written",
     "commit-noted",
     "message-written",
     "agent-ended",

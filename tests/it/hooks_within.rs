@@ -220,7 +220,7 @@ fn neither_the_name_of_a_run_nor_an_old_token_gets_around_the_hooks() {
     }
     // A token that was seen by a hook of the user is of no use to the next tool, nor to anybody after the run.
     let project = project(&format!(
-        "if [ -e .git/token ]; then {bad}; PITON_HOOK_TOKEN=$(cat .git/token) git commit -q -m bad; fi; echo $RANDOM > r"
+        "if [ -e .git/token ]; then {bad}; PITON_HOOK_TOKEN=$(cat .git/token) git commit -q -m bad || exit 7; fi; echo $RANDOM > r"
     ));
     let home = project.root().join(".git/token");
     let leak = format!("#!/bin/sh\nprintf %s \"$PITON_HOOK_TOKEN\" > '{}'\n", home.display());

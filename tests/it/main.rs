@@ -27,6 +27,8 @@ mod hazards;
 mod help;
 mod hooks_items;
 mod hooks_message;
+mod hooks_push;
+mod hooks_rewrite;
 mod hooks_within;
 mod init;
 mod item_steps;

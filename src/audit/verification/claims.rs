@@ -59,9 +59,7 @@ impl Verifier<'_> {
         let mut unknown = BTreeSet::new();
         for claim in self.repository.claims(&self.reachable)? {
             let run = claim.trailers.run.parse::<RunId>().ok();
-            if let Scope::Run(wanted) = scope
-                && run != Some(*wanted)
-            {
+            if scope.leaves_out(run) {
                 continue;
             }
             let Some(run) = run.filter(|run| runs.contains(run)) else {
@@ -69,7 +67,9 @@ impl Verifier<'_> {
                 continue;
             };
             let steps = self.history.run(run).map(|run| run.steps.as_slice()).unwrap_or_default();
-            if steps.iter().any(|step| step.decided_on(run, &claim) || self.is_hand_made(step, &claim)) {
+            if steps.iter().any(|step| step.decided_on(run, &claim) || self.is_hand_made(step, &claim))
+                || self.is_replacement(steps, &claim)?
+            {
                 continue;
             }
             let short = claim.commit.short();

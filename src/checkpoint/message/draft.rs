@@ -47,7 +47,6 @@ impl<'t> Draft<'t> {
 
     /// The trailers that claim to be ours, in whatever case.
     pub(crate) fn claims(&self) -> Vec<(String, String)> {
-        let is_ours = |name: &str| name.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS));
         parse_trailers(&self.text()).into_iter().filter(|(name, _)| is_ours(name)).collect()
     }
 
@@ -99,8 +98,39 @@ impl<'t> Draft<'t> {
     }
 }
 
+/// What a commit says about where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nothing.
+    None,
+    /// Something that piton would not have written, and why not.
+    Invalid(&'static str),
+    /// A step of a run.
+    Step(Trailers),
+}
+
+/// Reads what the message of a commit says about where it comes from.
+pub(crate) fn origin(message: &str) -> Origin {
+    let has_claims = Draft::may_concern_us(message) && parse_trailers(message).iter().any(|(name, _)| is_ours(name));
+    let has_footer = || {
+        let paragraphs = message.split("\n\n").map(|paragraph| paragraph.trim_matches('\n'));
+        message.contains("[directive: ") && { paragraphs }.any(|text| !text.contains('\n') && is_footer(text))
+    };
+    match Trailers::find(message).filter(|_| has_claims) {
+        Some(trailers) if trailers.is_well_formed() => Origin::Step(trailers),
+        Some(_) => Origin::Invalid("its trailers are not as piton writes them"),
+        None if has_claims => Origin::Invalid("its trailers are not complete, or one of them is there twice"),
+        None if has_footer() => Origin::Invalid("it names a directive and has no trailers"),
+        None => Origin::None,
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    name.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
+}
+
 /// Whether a line is the paragraph of a directive.
-pub(crate) fn is_footer(line: &str) -> bool {
+fn is_footer(line: &str) -> bool {
     line.trim().strip_prefix("[directive: ").is_some_and(|rest| rest.ends_with(']'))
 }
 

@@ -6,7 +6,10 @@
 
 mod commit_message;
 mod post_commit;
+mod post_rewrite;
 mod pre_commit;
+mod pre_push;
+mod pre_receive;
 mod prepare_message;
 
 use std::ffi::OsString;
@@ -84,7 +87,9 @@ pub fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
         Hook::CommitMessage => commit_message::run(call),
         Hook::PrepareCommitMessage => prepare_message::run(call),
         Hook::PostCommit => post_commit::run(call),
-        Hook::PostRewrite | Hook::PrePush | Hook::PreReceive => Ok(Answer::default()),
+        Hook::PostRewrite => post_rewrite::run(call),
+        Hook::PrePush => pre_push::run(call),
+        Hook::PreReceive => pre_receive::run(call),
     }
 }
 
