@@ -283,10 +283,8 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
     let mut ctx = match &arguments.command {
         // It makes a project of its own: where it is started does not matter.
         Command::Quickstart(_) => quickstart::make_project(environment)?,
-        // Whom to trust is no matter of a project.
-        Command::Trust(_) => Context::anywhere(environment, global.folder.as_deref())?,
-        // A bare repository has hooks and no work tree.
-        Command::Hooks(_) => Context::anywhere(environment, global.folder.as_deref())?,
+        // Whom to trust is no matter of a project, and a bare repository has hooks without being one.
+        Command::Trust(_) | Command::Hooks(_) => Context::anywhere(environment, global.folder.as_deref())?,
         // Clients start it anywhere; then each call names its project.
         Command::Mcp(command) if !command.needs_project() => Context::anywhere(environment, global.folder.as_deref())?,
         _ => Context::discover(environment, global.folder.as_deref())?,
