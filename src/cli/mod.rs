@@ -78,6 +78,7 @@ Examples:
   piton log                   See what was run; `show`, `diff` and `verify` say more
   piton undo                  Take the newest step back
   piton sign --check          See what stamps and signatures of items are worth
+  piton hooks install         Check items and runs in git's hooks
   piton config                Show every setting and where it comes from
   piton doctor                Find out what works on this machine
   piton help overview         Read about piton; `help` has more topics
