@@ -18,6 +18,7 @@ pub mod error;
 mod files;
 mod git_cli;
 pub mod hook;
+pub mod hook_site;
 mod ident;
 mod identity;
 mod ignore;

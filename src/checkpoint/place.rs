@@ -58,7 +58,7 @@ impl HookPlace {
 
     /// Whether git is in the middle of something that makes commits out of others.
     pub fn is_replaying(&self) -> bool {
-        ["rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "MERGE_HEAD", "sequencer"]
+        ["rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "MERGE_HEAD", "SQUASH_MSG", "sequencer"]
             .iter()
             .any(|name| fs::symlink_metadata(self.git_dir.join(name)).is_ok())
     }

@@ -32,10 +32,7 @@ impl Repository {
         home: Option<&Path>,
         environment: &BTreeMap<OsString, OsString>,
     ) -> Result<Self, CheckpointError> {
-        let git = match git2::Repository::open_ext(folder, RepositoryOpenFlags::empty(), None::<&Path>) {
-            Ok(git) => git,
-            Err(err) => return Err(why_not(folder, err)),
-        };
+        let git = open_git(folder)?;
         let top = match git.workdir() {
             Some(top) if !git.is_bare() => {
                 std::fs::canonicalize(top).map_err(CheckpointError::io("find the folder", top))?
@@ -208,6 +205,11 @@ impl Repository {
     }
 }
 
+/// Opens the repository that a folder lies in, whether it can be served or not.
+pub(super) fn open_git(folder: &Path) -> Result<git2::Repository, CheckpointError> {
+    git2::Repository::open_ext(folder, RepositoryOpenFlags::empty(), None::<&Path>).map_err(|err| why_not(folder, err))
+}
+
 /// Makes a repository for an example, with an identity of its own.
 pub fn create_repository(folder: &Path) -> Result<(), CheckpointError> {
     let making = || CheckpointError::git("make a repository");
@@ -226,7 +228,10 @@ pub fn create_repository(folder: &Path) -> Result<(), CheckpointError> {
 
 /// Git's settings as the git program sees them: `GIT_CONFIG_GLOBAL` and `GIT_CONFIG_SYSTEM` may
 /// name other files than the usual ones, which libgit2 does not know.
-fn settings(git: &git2::Repository, environment: &BTreeMap<OsString, OsString>) -> Result<Config, CheckpointError> {
+pub(super) fn settings(
+    git: &git2::Repository,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<Config, CheckpointError> {
     let reading = || CheckpointError::git("read the settings of git");
     let usual = git.config().map_err(reading())?;
     let variable = |name: &str| environment.get(OsStr::new(name)).map(PathBuf::from);
@@ -235,13 +240,14 @@ fn settings(git: &git2::Repository, environment: &BTreeMap<OsString, OsString>) 
         return Ok(usual);
     }
     let mut config = Config::new().map_err(reading())?;
+    let git_reads_worktree = usual.get_bool("extensions.worktreeConfig").unwrap_or(false);
     let found = |path: Result<PathBuf, git2::Error>| path.ok();
     let files = [
         (system.or_else(|| found(Config::find_system())), git2::ConfigLevel::System),
         (if global.is_some() { None } else { found(Config::find_xdg()) }, git2::ConfigLevel::XDG),
         (global.or_else(|| found(Config::find_global())), git2::ConfigLevel::Global),
         (Some(git.commondir().join("config")), git2::ConfigLevel::Local),
-        (Some(git.path().join("config.worktree")), git2::ConfigLevel::Worktree),
+        (git_reads_worktree.then(|| git.path().join("config.worktree")), git2::ConfigLevel::Worktree),
     ];
     for (path, level) in files {
         if let Some(path) = path.filter(|path| path.is_file()) {

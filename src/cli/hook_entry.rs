@@ -8,7 +8,7 @@ use std::io::{IsTerminal, Read};
 use super::ui::{Format, Ui, Verbosity};
 use super::validate;
 use crate::config::ColorSetting;
-use crate::context::Environment;
+use crate::context::{Context, Environment};
 use crate::error::{Error, ExitStatus};
 use crate::hooks::Hook;
 use crate::hooks::entry::{self, Answer, HookCall};
@@ -42,13 +42,13 @@ pub(super) fn run(hook: Hook, arguments: &[OsString], environment: &Environment)
         return ExitStatus::Success;
     }
     let mut ui = Ui::new(Format::Human, Verbosity::Normal, ColorSetting::Auto, environment);
-    let status = tell(hook, answered, &mut ui);
+    let status = tell(hook, answered, environment, &mut ui);
     // What cannot be printed changes nothing about the answer.
     let _ = ui.finish();
     status
 }
 
-fn tell(hook: Hook, answered: Result<Answer, Error>, ui: &mut Ui) -> ExitStatus {
+fn tell(hook: Hook, answered: Result<Answer, Error>, environment: &Environment, ui: &mut Ui) -> ExitStatus {
     let answer = match answered {
         Ok(answer) => answer,
         // A server takes in nothing that it could not look at.
@@ -57,8 +57,8 @@ fn tell(hook: Hook, answered: Result<Answer, Error>, ui: &mut Ui) -> ExitStatus 
             return ExitStatus::Failure;
         }
         Err(err) => {
-            ui.warning(&format!("piton's `{}` could not look at this: {}", hook.name(), with_causes(&err)));
-            return ExitStatus::Success;
+            let text = format!("piton's `{}` could not look at this: {}", hook.name(), with_causes(&err));
+            return could_not_look(&text, &err, environment, ui);
         }
     };
     for note in &answer.notes {
@@ -83,6 +83,18 @@ fn tell(hook: Hook, answered: Result<Answer, Error>, ui: &mut Ui) -> ExitStatus 
         }
     }
     if answer.is_refused() { ExitStatus::Failure } else { ExitStatus::Success }
+}
+
+/// What piton cannot look at stops git only where the user wants to be sure.
+fn could_not_look(text: &str, err: &Error, environment: &Environment, ui: &mut Ui) -> ExitStatus {
+    let is_closed = Context::anywhere(environment.clone(), None).is_ok_and(|ctx| ctx.config.hooks_fail_closed());
+    if !is_closed {
+        ui.warning(text);
+        return ExitStatus::Success;
+    }
+    ui.complaint(&format!("{text} [{}]", err.code()));
+    ui.hint("`hooks.fail_closed` stops git here; `git -c core.hooksPath=/dev/null ...` leaves hooks out this time");
+    ExitStatus::Failure
 }
 
 impl Answer {

@@ -210,4 +210,7 @@ fn the_first_commit_and_a_damaged_copy_of_git_are_no_reason_to_fail() {
     project.bash("git update-index --split-index; echo x > b; git add b");
     let ran = commit(&project);
     assert!(ran.code() == Some(0) && ran.stderr().contains("could not look"), "{ran}");
+    let project = project.file("c", "").variable("PITON_HOOKS_FAIL_CLOSED", "true");
+    project.git(["add", "c"]);
+    refused(&commit(&project), "could not look");
 }

@@ -25,6 +25,8 @@ mod guide;
 mod harness;
 mod hazards;
 mod help;
+mod hook_managers;
+mod hooks_install;
 mod hooks_items;
 mod hooks_message;
 mod hooks_push;

@@ -8,7 +8,9 @@ use crate::run::error::RunError;
 use crate::run::rewrite::{self, Recorded};
 
 pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
-    let cause = call.arguments.first().and_then(|cause| cause.to_str()).unwrap_or("rewrite").to_owned();
+    let told = call.arguments.first().map(std::ffi::OsString::as_os_str);
+    let cause = told.or_else(|| call.environment.find("PRE_COMMIT_REWRITE_COMMAND"));
+    let cause = cause.and_then(|cause| cause.to_str()).unwrap_or("rebase").to_owned();
     let place = call.place()?;
     let repository = call.open(&place)?;
     let mut pairs = pairs(call.input);
