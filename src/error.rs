@@ -278,10 +278,10 @@ impl Error {
     /// How the process ends.
     pub fn exit_status(&self) -> ExitStatus {
         match self {
-            Self::Context(
+            Self::Hooks { .. }
+            | Self::Context(
                 ContextError::RootIsHome(_) | ContextError::RootIsSystem | ContextError::InsideGitData(_),
             ) => ExitStatus::Unsafe,
-            Self::Hooks { .. } => ExitStatus::Unsafe,
             // Whoever read the output has seen enough of it.
             Self::Output(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitStatus::Success,
             Self::Run(err) if err.is_interrupted() => ExitStatus::Interrupted,

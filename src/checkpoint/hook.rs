@@ -1,5 +1,7 @@
 //! The hooks of git that piton has to do with: those of a commit, and those around what is rewritten and sent.
 
+use serde::{Serialize, Serializer};
+
 /// A hook of git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
@@ -47,5 +49,11 @@ impl Hook {
     /// Whether git tells it something over its standard input.
     pub fn reads_input(self) -> bool {
         matches!(self, Self::PostRewrite | Self::PrePush | Self::PreReceive)
+    }
+}
+
+impl Serialize for Hook {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }

@@ -11,6 +11,7 @@ use git2::{Config, ErrorCode, RepositoryOpenFlags, RepositoryState};
 
 use super::error::{CheckpointError, Operation};
 use super::object::ObjectId;
+use super::place::HookPlace;
 use super::snapshot::Head;
 
 /// A repository with a work tree that can be served.
@@ -41,6 +42,33 @@ impl Repository {
         if top.parent().is_none() || home == Some(top.as_path()) {
             return Err(CheckpointError::TooBroad(top));
         }
+        let repository = Self::of(git, top, home, environment)?;
+        repository.refuse_unsupported()?;
+        Ok(repository)
+    }
+
+    /// Opens the repository that git runs a hook for. It may be one in which nothing can be run: hooks only read, and
+    /// what is pushed is looked at in bare repositories, before it is taken in.
+    pub fn open_for_hook(
+        place: &HookPlace,
+        home: Option<&Path>,
+        environment: &BTreeMap<OsString, OsString>,
+    ) -> Result<Self, CheckpointError> {
+        let git = git2::Repository::open(&place.git_dir).map_err(|err| why_not(&place.git_dir, err))?;
+        let repository = Self::of(git, place.top.clone(), home, environment)?;
+        if let Some(incoming) = place.incoming.as_ref().and_then(|path| path.to_str()) {
+            let odb = repository.git.odb().map_err(CheckpointError::git("open the object database"))?;
+            odb.add_disk_alternate(incoming).map_err(CheckpointError::git("open what is pushed"))?;
+        }
+        Ok(repository)
+    }
+
+    fn of(
+        git: git2::Repository,
+        top: PathBuf,
+        home: Option<&Path>,
+        environment: &BTreeMap<OsString, OsString>,
+    ) -> Result<Self, CheckpointError> {
         let config = settings(&git, environment)?;
         // Line ends and the like are converted by libgit2, which would look into other files.
         git.set_config(&config).map_err(CheckpointError::git("read the settings of git"))?;
@@ -50,9 +78,7 @@ impl Repository {
             .map(PathBuf::from)
             .or_else(|| home.map(|home| home.join(".config")))
             .map(|folder| folder.join("git"));
-        let repository = Self { git, top, config, user_folder };
-        repository.refuse_unsupported()?;
-        Ok(repository)
+        Ok(Self { git, top, config, user_folder })
     }
 
     /// The top of the work tree.
@@ -147,6 +173,11 @@ impl Repository {
     /// A setting that is a text.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.config.get_string(name).ok()
+    }
+
+    /// What comments begin with in the messages that people edit.
+    pub fn comment_mark(&self) -> String {
+        self.text("core.commentString").or_else(|| self.text("core.commentChar")).unwrap_or_else(|| "#".to_owned())
     }
 
     /// A setting that is a path, with `~` resolved.

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
-use super::{Format, Ui};
+use super::{Format, Ui, hook_entry};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::hooks::{self, Hook, Report, State, Summary, entry};
+use crate::hooks::{self, Hook, Report, State, Summary};
 
 /// Puts piton's checks into the git hooks of a repository
 #[derive(Debug, clap::Args)]
@@ -117,7 +117,7 @@ pub(super) fn run(arguments: &HooksArguments, ctx: &Context, ui: &mut Ui) -> Res
             }
             Ok(ExitStatus::Failure)
         }
-        HooksCommand::Run(run) => entry::run(ctx, run.hook, &run.arguments),
+        HooksCommand::Run(run) => Ok(hook_entry::run(run.hook, &run.arguments, &ctx.environment)),
     }
 }
 

@@ -16,6 +16,7 @@ mod fetch;
 mod finish;
 mod gc;
 mod help;
+mod hook_entry;
 mod hooks;
 mod init;
 mod items;
@@ -78,6 +79,7 @@ Examples:
   piton log                   See what was run; `show`, `diff` and `verify` say more
   piton undo                  Take the newest step back
   piton sign --check          See what stamps and signatures of items are worth
+  piton hooks install         Check items and runs in git's hooks
   piton config                Show every setting and where it comes from
   piton doctor                Find out what works on this machine
   piton help overview         Read about piton; `help` has more topics
@@ -232,6 +234,9 @@ pub fn main() -> ExitCode {
     }
     let environment = Environment::of_process();
     failpoint::arm(environment.find("PITON_FAILPOINT"));
+    if let Some((hook, arguments)) = hook_entry::meant(&words) {
+        return hook_entry::run(hook, arguments, &environment).into();
+    }
     if let Some(shell) = environment.find(completions::VARIABLE) {
         return completions::answer(&shell.to_string_lossy(), words, &environment).into();
     }
@@ -283,10 +288,8 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
     let mut ctx = match &arguments.command {
         // It makes a project of its own: where it is started does not matter.
         Command::Quickstart(_) => quickstart::make_project(environment)?,
-        // Whom to trust is no matter of a project.
-        Command::Trust(_) => Context::anywhere(environment, global.folder.as_deref())?,
-        // A bare repository has hooks and no work tree.
-        Command::Hooks(_) => Context::anywhere(environment, global.folder.as_deref())?,
+        // Whom to trust is no matter of a project, and a bare repository has hooks without being one.
+        Command::Trust(_) | Command::Hooks(_) => Context::anywhere(environment, global.folder.as_deref())?,
         // Clients start it anywhere; then each call names its project.
         Command::Mcp(command) if !command.needs_project() => Context::anywhere(environment, global.folder.as_deref())?,
         _ => Context::discover(environment, global.folder.as_deref())?,

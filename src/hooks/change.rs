@@ -98,19 +98,16 @@ impl Changes {
         }
         let failed = |err| HooksError::unwritable(&slot.file)(err);
         fail("hook-taken").map_err(failed)?;
-        let before = match &slot.before {
-            Found::Other(_) => {
-                fs::rename(&slot.before_file, &slot.file).map_err(failed)?;
-                Some(slot.before_file.clone())
-            }
-            _ => {
-                fs::remove_file(&slot.file).map_err(failed)?;
-                None
-            }
-        };
-        if let Found::Stub(stub) = &slot.now {
-            self.done.push(Undo::Rewrite { file: slot.file.clone(), text: stub.text.clone(), before });
+        let before = matches!(slot.before, Found::Other(_)).then(|| slot.before_file.clone());
+        match &before {
+            Some(before) => fs::rename(before, &slot.file),
+            None => fs::remove_file(&slot.file),
         }
+        .map_err(failed)?;
+        self.done.push(match (&slot.now, before) {
+            (Found::Stub(stub), before) => Undo::Rewrite { file: slot.file.clone(), text: stub.text.clone(), before },
+            _ => Undo::Restore { before: slot.file.clone(), file: slot.before_file.clone() },
+        });
         failpoint("hook-taken");
         Ok(())
     }

@@ -19,7 +19,7 @@ mod uninstall;
 
 use std::path::PathBuf;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 pub use crate::checkpoint::hook::Hook;
 use crate::checkpoint::hook_site::HookSite;
@@ -47,7 +47,6 @@ pub struct Report {
 #[derive(Clone, Debug, Serialize)]
 pub struct HookReport {
     /// The hook.
-    #[serde(serialize_with = "name")]
     pub hook: Hook,
     /// In one word.
     pub state: State,
@@ -156,8 +155,4 @@ fn chosen(site: &HookSite, asked: &[Hook]) -> Vec<Hook> {
 /// The program for stubs: under the name that the search path knows it by, which survives its next version.
 fn program(ctx: &Context) -> Option<PathBuf> {
     find_on_path(&ctx.program, "piton", ctx.search_path()).or_else(|| ctx.program.canonicalize().ok())
-}
-
-fn name<S: Serializer>(hook: &Hook, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(hook.name())
 }

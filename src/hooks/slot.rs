@@ -103,14 +103,12 @@ impl Found {
             Ok(text) => text,
             Err(err) => return Self::Odd(format!("it cannot be read: {err}")),
         };
-        match Stub::find_in(&text) {
-            Some(stub) => Self::Stub(stub),
-            None => {
-                let mode = format!("file\0{:o}\0", found.permissions().mode() & 0o7777);
-                let fingerprint = stub::digest(&[mode.as_bytes(), &text].concat());
-                Self::Other(Other { fingerprint, kind: Kind::File, text })
-            }
+        if let Some(stub) = Stub::find_in(&text) {
+            return Self::Stub(stub);
         }
+        let mode = format!("file\0{:o}\0", found.permissions().mode() & 0o7777);
+        let fingerprint = stub::digest(&[mode.as_bytes(), &text].concat());
+        Self::Other(Other { fingerprint, kind: Kind::File, text })
     }
 
     /// The fingerprint of somebody else's hook.

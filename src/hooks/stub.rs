@@ -135,16 +135,8 @@ fn unquoted(word: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(inner.len());
     let mut rest = inner;
     while let Some((byte, after)) = rest.split_first() {
-        match rest.strip_prefix(b"'\\''") {
-            Some(after) => {
-                path.push(b'\'');
-                rest = after;
-            }
-            None => {
-                path.push(*byte);
-                rest = after;
-            }
-        }
+        path.push(*byte);
+        rest = rest.strip_prefix(b"'\\''").unwrap_or(after);
     }
     path
 }

@@ -1,6 +1,6 @@
 //! `piton hooks uninstall`.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::change::Changes;
 use super::error::HooksError;
@@ -48,7 +48,7 @@ pub fn uninstall(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
     Ok(Report { folder: site.folder.to_string_lossy().into_owned(), hooks: reports, snippets: Vec::new() })
 }
 
-fn take_all(folder: &PathBuf, hooks: &[Hook]) -> Result<Vec<HookReport>, HooksError> {
+fn take_all(folder: &Path, hooks: &[Hook]) -> Result<Vec<HookReport>, HooksError> {
     let look = || hooks.iter().map(|hook| plan(Slot::look(folder, *hook))).collect::<Vec<_>>();
     let mut plans = look();
     if plans.iter().any(|(_, plan)| !matches!(plan, Plan::Leave(_))) {

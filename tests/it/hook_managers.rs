@@ -72,25 +72,28 @@ impl Manager {
     /// Lets it take over a repository.
     fn set_up(&self, yard: &Yard) {
         let file = yard.project.root().join(self.file);
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(file, self.text).unwrap();
+        fs::create_dir_all(file.parent().expect("it is there")).expect("it is there");
+        fs::write(file, self.text).expect("it is there");
         yard.project.bash(self.install);
     }
 
     /// Does by hand what piton says.
     fn paste(&self, yard: &Yard) {
         let report = yard.piton(&["hooks", "install", "--format", "json"]).json();
-        let snippets = report["snippets"].as_array().unwrap();
+        let snippets = report["snippets"].as_array().expect("it is there");
         assert!(!snippets.is_empty(), "{report}");
         for snippet in snippets {
-            let (file, text) = (PathBuf::from(snippet["file"].as_str().unwrap()), snippet["text"].as_str().unwrap());
+            let (file, text) = (
+                PathBuf::from(snippet["file"].as_str().expect("it is there")),
+                snippet["text"].as_str().expect("it is there"),
+            );
             let old = fs::read_to_string(&file).unwrap_or_default();
             let new = match self.name {
                 "husky" => format!("{text}{old}"),
                 "lefthook" if self.file.ends_with("yml") => merged(&old, text),
                 _ => format!("{old}{text}"),
             };
-            fs::write(&file, new).unwrap();
+            fs::write(&file, new).expect("it is there");
             if let Some(then) = snippet["then"].as_str() {
                 yard.project.bash(then);
             }
@@ -103,13 +106,13 @@ fn merged(old: &str, text: &str) -> String {
     let mut new = old.to_owned();
     for block in text.split_inclusive('\n').fold(Vec::<String>::new(), |mut blocks, line| {
         if line.starts_with(' ') {
-            blocks.last_mut().unwrap().push_str(line)
+            blocks.last_mut().expect("it is there").push_str(line);
         } else {
-            blocks.push(line.to_owned())
+            blocks.push(line.to_owned());
         }
         blocks
     }) {
-        let (head, rest) = block.split_once("    piton:").unwrap();
+        let (head, rest) = block.split_once("    piton:").expect("it is there");
         let rest = format!("    piton:{rest}");
         // The name of one hook ends with that of another.
         let there = format!("\n{new}").find(&format!("\n{head}")).map(|at| at + head.len());
@@ -120,7 +123,7 @@ fn merged(old: &str, text: &str) -> String {
 
 /// The words and the input of each call of piton, without what differs from run to run.
 fn told(calls: &str) -> Vec<String> {
-    let id = regex::Regex::new("[0-9a-f]{40}").unwrap();
+    let id = regex::Regex::new("[0-9a-f]{40}").expect("it is there");
     calls.lines().map(|line| id.replace_all(line, "ID").replace("piton [hooks] [run] ", "")).collect()
 }
 
@@ -171,7 +174,7 @@ fn gets_along(manager: &Manager) -> [Vec<String>; 3] {
     let refused = yard.commit();
     assert_eq!((refused.code(), yard.commits()), (Some(1), commits), "{refused}");
     assert!(format!("{refused}").contains("piton says no"), "{refused}");
-    fs::remove_file(yard.program()).unwrap();
+    fs::remove_file(yard.program()).expect("it is there");
     let without = yard.commit();
     assert_eq!((without.code(), yard.commits()), (Some(0), commits + 1), "{without}");
     yard.project.git(["fsck", "--full", "--strict"]);

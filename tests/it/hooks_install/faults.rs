@@ -11,7 +11,7 @@ const OWN: &str = "#!/bin/sh\necho own >> ../calls\n";
 
 /// Takes piton away, also from the search path.
 fn without_piton(yard: &Yard) {
-    fs::remove_file(yard.program()).unwrap();
+    fs::remove_file(yard.program()).expect("it is there");
 }
 
 #[test]

@@ -12,10 +12,10 @@ const OWN: &str = "#!/bin/sh\necho own \"$@\" >> \"$CALLS\"\n";
 fn folders(yard: &Yard, folder: &Path) -> (String, String) {
     let said = yard.piton_in(folder, &["hooks", "status", "--format", "json"]).json();
     let mut git = yard.project.hermetic("git", folder);
-    let git = git.args(["rev-parse", "--git-path", "hooks"]).output().unwrap().stdout;
-    let git = String::from_utf8(git).unwrap();
+    let git = git.args(["rev-parse", "--git-path", "hooks"]).output().expect("it is there").stdout;
+    let git = String::from_utf8(git).expect("it is there");
     let real = |path: &Path| fs::canonicalize(path).unwrap_or(path.to_path_buf()).to_string_lossy().into_owned();
-    (real(Path::new(said["folder"].as_str().unwrap())), real(&folder.join(git.trim_end_matches('\n'))))
+    (real(Path::new(said["folder"].as_str().expect("it is there"))), real(&folder.join(git.trim_end_matches('\n'))))
 }
 
 #[test]
@@ -273,15 +273,15 @@ pub(super) fn paste(yard: &Yard, hooks: &[&str]) {
         words.extend(["--hook", hook]);
     }
     let report = yard.piton(&words).json();
-    for snippet in report["snippets"].as_array().unwrap() {
+    for snippet in report["snippets"].as_array().expect("it is there") {
         let word = |name: &str| snippet[name].as_str();
-        let (file, text) = (Path::new(word("file").unwrap()), word("text").unwrap());
+        let (file, text) = (Path::new(word("file").expect("it is there")), word("text").expect("it is there"));
         let old = fs::read_to_string(file).unwrap_or_default();
         let new = match old.split_once('\n') {
             Some((first, rest)) => format!("{first}\n{text}{rest}"),
             None => text.to_owned(),
         };
-        fs::write(file, new).unwrap();
+        fs::write(file, new).expect("it is there");
         if let Some(then) = word("then") {
             yard.project.bash(then);
         }
