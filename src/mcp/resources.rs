@@ -52,7 +52,8 @@ pub(super) fn list(
     asked: Option<PaginatedRequestParams>,
 ) -> Result<ListResourcesResult, ErrorData> {
     let (project, ctx) = desk.project(project).map_err(refused)?;
-    let everything = Query { kind: None, scope: Scope::All, order: Order::Name, limit: None, ..Query::default() };
+    let everything =
+        Query { kind: None, scope: Scope::All, order: Order::Name, limit: Some(usize::MAX), ..Query::default() };
     let items = project.with_index(&ctx, |index| index.search(&everything)).results;
     let past = Past::load(&ctx).map_err(|err| refused(err.into()))?;
     let mut all = vec![
