@@ -107,6 +107,19 @@ fn runs_checkpoints_and_items_are_resources() {
 }
 
 #[test]
+fn a_diff_without_measure_is_cut_and_says_so() {
+    let project = project()
+        .tool("scribble", "mutates_state: true", "head -c 3000000 /dev/zero | tr '\\0' x > long.txt")
+        .committed();
+    let mut client = start(&project, Era::Sessions);
+    client.call("execute", json!({"item_type": "directive", "item_id": "notes"}));
+    let commit = project.git(["rev-parse", "HEAD"]).trim().to_owned();
+    let (_, diff) = read(&mut client, &format!("piton://checkpoints/{commit}/diff"));
+    assert!(diff.len() <= 1024 * 1024, "{}", diff.len());
+    assert!(diff.ends_with(&format!("# this is not all of it: `git show {commit}` has the rest\n")));
+}
+
+#[test]
 fn directives_are_prompts_with_their_inputs_as_arguments() {
     let inputs = "<input name=\"who\" type=\"string\" required=\"true\">Whom</input>\n\
                   <input name=\"kind\" type=\"string\" enum=\"long,short\" default=\"long\">What kind</input>\n\
