@@ -14,7 +14,7 @@ const [era, way, ...rest] = process.argv.slice(2);
 const mode = { sessions: 'legacy', stateless: { pin: '2026-07-28' }, auto: 'auto' }[era];
 const client = new Client(
   { name: 'piton-peer', version: '1.0.0' },
-  { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode } },
+  { capabilities: { elicitation: { form: {} }, sampling: {} }, versionNegotiation: { mode } },
 );
 let answers = [];
 let asked = [];
@@ -22,6 +22,12 @@ client.setRequestHandler('elicitation/create', (request) => {
   asked.push(request.params.message);
   return answers.shift() ?? { action: 'cancel' };
 });
+// The model behind the client: it always writes the same.
+client.setRequestHandler('sampling/createMessage', () => ({
+  role: 'assistant',
+  model: 'peer',
+  content: { type: 'text', text: 'docs: written by the model' },
+}));
 const transport =
   way === 'stdio'
     ? new StdioClientTransport({ command: rest[0], args: rest.slice(1), env: process.env, cwd: process.cwd() })

@@ -15,7 +15,7 @@ import traceback
 import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import ElicitResult
+from mcp_types import CreateMessageResult, ElicitResult, TextContent
 
 MODES = {"sessions": "legacy", "stateless": "2026-07-28", "auto": "auto"}
 answers, asked = [], []
@@ -25,6 +25,13 @@ async def person(_context, params):
     asked.append(params.message)
     answer = answers.pop(0) if answers else {"action": "cancel"}
     return ElicitResult(action=answer["action"], content=answer.get("content"))
+
+
+async def model(_context, _params):
+    # It always writes the same.
+    return CreateMessageResult(
+        role="assistant", model="peer", content=TextContent(type="text", text="docs: written by the model")
+    )
 
 
 def say(value):
@@ -39,7 +46,7 @@ def server(way, rest):
 
 
 async def main(era, way, *rest):
-    async with Client(server(way, rest), mode=MODES[era], elicitation_callback=person) as client:
+    async with Client(server(way, rest), mode=MODES[era], elicitation_callback=person, sampling_callback=model) as client:
         tools = await client.list_tools()
         info = client.server_info
         say({"version": client.protocol_version, "server": info and info.name, "tools": [tool.name for tool in tools.tools]})

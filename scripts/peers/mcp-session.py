@@ -3,7 +3,8 @@
     python3 mcp-session.py PITON --inspector PROGRAM --python PYTHON SCRIPT --typescript SCRIPT
 
 Every client leads the same session in a repository of its own: it finds a tool and a directive, reads them, runs the
-tool, begins the directive, does the step that waits for it, lets a person decide, and goes on to the end. Then git and
+tool, begins the directive, does the step that waits for it, lets a person decide, goes on to the end, and makes a checkpoint
+of edits of its own under a message of its model. Then git and
 `piton verify` are asked. The first thing that is not as expected ends the program with the client's name.
 """
 
@@ -234,15 +235,21 @@ def lead(client, folder, piton):
     done = content(result)
     expect((done["status"], done["outputs"]), ("success", {"version": "1.2"}), "the end of the run")
 
+    # What the agent edits by itself becomes a commit, and the model behind the client writes its message.
+    (folder / "README.md").write_text("read me first\n")
+    keep = {"item_type": "directive", "item_id": "git_checkpoint", "parameters": {"operation": "edit"}, **here}
+    kept = content(client.call("execute", keep)[0])
+    expect((kept["status"], kept["files_changed"]), ("success", 2), "the checkpoint of the agent's edits")
+    expect(kept["commit_message"].splitlines()[0], "docs: written by the model", "the message of the model")
 
-def compare(folder, piton):
+
+def compare(folder, piton, can_ask):
     """What git and piton say afterwards."""
     expect((folder / "notes/log.md").read_text(), "released 1.2\n", "what the last step wrote")
-    expect(command(["git", "status", "--porcelain"], folder), "?? notes/roof.md\n", "what is not committed")
+    expect(command(["git", "status", "--porcelain"], folder), "" if can_ask else "?? notes/roof.md\n", "what is not committed")
     log = command(["git", "log", "--reverse", "--format=%s|%(trailers:key=Piton-Step,valueonly,separator=%x20)"], folder)
     steps = [re.sub(r"^\d+ ", "", line.split("|")[1]) for line in log.splitlines()]
-    expect(len(steps), 3, f"the commits:\n{log}")
-    expect([step != "" for step in steps], [False, True, True], f"which commits are of steps:\n{log}")
+    expect([step != "" for step in steps], [False, True, True, True][: 4 if can_ask else 3], f"which commits are of steps:\n{log}")
     command([piton, "verify", "--all"], folder)
     command(["git", "fsck", "--strict"], folder)
 
@@ -305,7 +312,7 @@ def main():
             if server:
                 server.terminate()
                 expect(server.wait(timeout=60), 0, "how the server ended")
-            compare(folder, piton)
+            compare(folder, piton, client.can_ask)
         finally:
             for child in (server, getattr(client, "child", None)):
                 if child and child.poll() is None:

@@ -62,7 +62,7 @@ fn ids(desk: &Desk, project: Option<&str>, asked: &CompleteRequestParams) -> Res
             }
         };
     let (project, ctx) = desk.project(project).map_err(resources::refused)?;
-    let query = Query { kind, scope: Scope::All, order: Order::Name, limit: None, ..Query::default() };
+    let query = Query { kind, scope: Scope::All, order: Order::Name, limit: Some(usize::MAX), ..Query::default() };
     let found = project.with_index(&ctx, |index| index.search(&query)).results;
     let mut ids: Vec<String> = found.iter().map(|hit| hit.name.clone()).collect();
     ids.extend(found.iter().map(|hit| resources::full_id(&hit.category, &hit.name)));

@@ -95,7 +95,10 @@ pub(super) fn told(ctx: &Context, outcome: ItemOutcome) -> Result<Map<String, Va
     add("input_schema", json!(loaded.input_schema));
     add("output_schema", json!(loaded.output_schema));
     add("destination", json!(destination));
-    add("message", json!(message.as_ref().map(|message| said(message, effort))));
+    // In the terminal it says where, which `path` does here.
+    let copied = |to: &Layer| format!("{} copied from {} to {to}", title(loaded.item_type), loaded.source);
+    let message = destination.as_ref().map(copied).or(message.clone());
+    add("message", json!(message.map(|message| said(&message, effort))));
     add("files", json!(Some(files).filter(|files| !files.is_empty())));
     add("notes", json!(Some(notes).filter(|notes| !notes.is_empty())));
     add("dry_run", json!(Some(true).filter(|_| dry_run)));
@@ -103,6 +106,15 @@ pub(super) fn told(ctx: &Context, outcome: ItemOutcome) -> Result<Map<String, Va
     add("run", json!(run));
     add("uncovered", json!(Some(&uncovered).filter(|files| !files.is_empty())));
     Ok(told)
+}
+
+/// A kind of items at the beginning of a sentence.
+pub(super) fn title(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Tool => "Tool",
+        ItemKind::Directive => "Directive",
+        ItemKind::Knowledge => "Knowledge",
+    }
 }
 
 /// How far it went.

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::answer::Answer;
+use super::answer::{Answer, AnswerKind};
 
 /// What is said in the terminal, and what is meant by it here.
 const FLAGS: [(&str, &str); 4] = [
@@ -23,10 +23,19 @@ pub(super) fn for_agents(mut answer: Answer) -> Answer {
         }
     };
     told(&mut answer.value);
+    if answer.kind == AnswerKind::Error && answer.value.get("suggestion").is_some_and(Value::is_null) {
+        answer.value["suggestion"] = otherwise(answer.value.get("code").and_then(Value::as_str)).into();
+    }
     if let Some(error) = answer.value.get_mut("run").and_then(|run| run.get_mut("error")) {
         told(error);
     }
     answer
+}
+
+/// What to do where nobody knows better.
+fn otherwise(code: Option<&str>) -> Option<&'static str> {
+    matches!(code, Some("INVALID_ARGUMENT" | "INVALID_PARAMETER"))
+        .then_some("`help` with `topic: \"execute\"` lists what each action takes")
 }
 
 /// A hint with the command lines in it as calls.

@@ -40,6 +40,8 @@ const RUNS: &str = "piton://runs";
 const MOST_RUNS: usize = 100;
 /// Lines of a diff.
 const MOST_LINES: usize = 20_000;
+/// Bytes of anything: clients drop what is much longer without a word.
+const MOST_BYTES: usize = 1024 * 1024;
 
 /// The kinds of items, as addresses name them.
 pub(super) const KINDS: [(&str, ItemKind); 3] =
@@ -52,7 +54,8 @@ pub(super) fn list(
     asked: Option<PaginatedRequestParams>,
 ) -> Result<ListResourcesResult, ErrorData> {
     let (project, ctx) = desk.project(project).map_err(refused)?;
-    let everything = Query { kind: None, scope: Scope::All, order: Order::Name, limit: None, ..Query::default() };
+    let everything =
+        Query { kind: None, scope: Scope::All, order: Order::Name, limit: Some(usize::MAX), ..Query::default() };
     let items = project.with_index(&ctx, |index| index.search(&everything)).results;
     let past = Past::load(&ctx).map_err(|err| refused(err.into()))?;
     let mut all = vec![
@@ -139,6 +142,11 @@ pub(super) fn read(desk: &Desk, project: Option<&str>, uri: &str) -> Result<Read
         Value::String(text) => text,
         value => value.to_string(),
     };
+    if text.len() > MOST_BYTES {
+        let message = format!("`{}` has {} bytes; at most {MOST_BYTES} are sent", shown(uri), text.len());
+        let suggestion = "read it where it lies: an item in its file, which `search` names; a run with `piton show`";
+        return Err(refused(Failure::new("Resource too large", "TOO_LARGE", message).with_suggestion(suggestion)));
+    }
     let contents = ResourceContents::text(text, uri).with_mime_type(mime);
     Ok(ReadResourceResult::new(vec![contents]))
 }
@@ -168,8 +176,10 @@ fn diff(past: &Past, name: &str) -> Result<Option<String>, RunError> {
     let Some(before) = before else { return Ok(None) };
     let text = git.diff(&git.changes(before, facts.tree)?, Some(MOST_LINES))?;
     let mut shown = String::from_utf8_lossy(&text.bytes).into_owned();
-    if text.left_out > 0 {
-        let _ = writeln!(shown, "# {} more lines: `git show {commit}` has all of them", text.left_out);
+    let kept = shown.floor_char_boundary(MOST_BYTES - 256);
+    if text.left_out > 0 || kept < shown.len() {
+        shown.truncate(kept);
+        let _ = writeln!(shown, "\n# this is not all of it: `git show {commit}` has the rest");
     }
     Ok(Some(shown))
 }

@@ -2,9 +2,10 @@
 //!
 //! [`McpClient`] speaks both eras of the protocol: [`Era::Sessions`] shakes hands first and is asked by requests
 //! of the server, [`Era::Stateless`] says who it is in each request and is asked by answers. It knows nothing of
-//! piton: what a test sends is what goes over the wire.
+//! piton: what a test sends is what goes over the wire. Whatever a tool returns is compared with the schema that the
+//! server has announced for it, in every test.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -45,6 +46,15 @@ pub(crate) struct McpClient {
     pub(crate) asked: Vec<Value>,
     /// What the person answers to the next questions: results of `elicitation/create`.
     pub(crate) answers: VecDeque<Value>,
+    /// What the model was asked to write, as it came.
+    pub(crate) sampled: Vec<Value>,
+    /// What it writes: results of `sampling/createMessage`. Without one it is refused.
+    pub(crate) written: VecDeque<Value>,
+    /// The folders that the client works in.
+    pub(crate) roots: Vec<String>,
+    /// Which tool a call is for, and what each of them returns.
+    calls: HashMap<u64, String>,
+    schemas: HashMap<String, Value>,
 }
 
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
@@ -95,6 +105,11 @@ impl McpClient {
             heard: Vec::new(),
             asked: Vec::new(),
             answers: VecDeque::new(),
+            sampled: Vec::new(),
+            written: VecDeque::new(),
+            roots: Vec::new(),
+            calls: HashMap::new(),
+            schemas: HashMap::new(),
         }
     }
 
@@ -106,7 +121,7 @@ impl McpClient {
 
     /// Shakes hands, where the era does so; returns what the server says of itself.
     pub(crate) fn initialize(&mut self) -> Value {
-        match self.era {
+        let said = match self.era {
             Era::Sessions => {
                 let said = self.request(
                     "initialize",
@@ -120,7 +135,12 @@ impl McpClient {
                 said
             }
             Era::Stateless => self.request("server/discover", json!({})),
-        }
+        };
+        let listed = self.request("tools/list", json!({}));
+        let tools = listed["tools"].as_array().expect("tools").iter();
+        self.schemas =
+            tools.map(|it| (it["name"].as_str().expect("a name").to_owned(), it["outputSchema"].clone())).collect();
+        said
     }
 
     /// Calls a tool and returns the whole result.
@@ -142,6 +162,9 @@ impl McpClient {
         self.next_id += 1;
         let id = self.next_id;
         let mut params = params;
+        if let Some(tool) = params["name"].as_str().filter(|_| method == "tools/call") {
+            self.calls.insert(id, tool.to_owned());
+        }
         if self.era == Era::Stateless {
             let meta = params
                 .as_object_mut()
@@ -166,10 +189,22 @@ impl McpClient {
     pub(crate) fn answer(&mut self, id: u64) -> Value {
         loop {
             if let Some(place) = self.early.iter().position(|message| message["id"] == id) {
-                return self.early.remove(place);
+                let answer = self.early.remove(place);
+                self.compare(id, &answer["result"]);
+                return answer;
             }
             self.read();
         }
+    }
+
+    /// Fails when a tool returns something else than it has announced.
+    fn compare(&self, id: u64, result: &Value) {
+        let Some(content) = result.get("structuredContent") else { return };
+        let schema = self.calls.get(&id).and_then(|tool| self.schemas.get(tool));
+        let Some(schema) = schema else { return };
+        let validator = jsonschema::validator_for(schema).expect("a schema");
+        let wrong: Vec<String> = validator.iter_errors(content).map(|err| err.to_string()).collect();
+        assert!(wrong.is_empty(), "{wrong:?}\n{content:#}");
     }
 
     /// Waits until the server has told something with a method, and returns it.
@@ -242,7 +277,19 @@ impl McpClient {
                 self.asked.push(message["params"].clone());
                 self.line(&reply);
             }
+            (Some(id), Some("sampling/createMessage")) if !self.written.is_empty() => {
+                let result = self.written.pop_front();
+                let reply = json!({"jsonrpc": "2.0", "id": id, "result": result});
+                self.sampled.push(message["params"].clone());
+                self.line(&reply);
+            }
+            (Some(id), Some("roots/list")) => {
+                let roots: Vec<Value> = self.roots.iter().map(|uri| json!({"uri": uri})).collect();
+                let reply = json!({"jsonrpc": "2.0", "id": id, "result": {"roots": roots}});
+                self.line(&reply);
+            }
             (Some(id), Some(method)) => {
+                self.sampled.extend((method == "sampling/createMessage").then(|| message["params"].clone()));
                 let error = json!({"code": -32601, "message": format!("the test does not know {method}")});
                 let reply = json!({"jsonrpc": "2.0", "id": id, "error": error});
                 self.line(&reply);

@@ -287,6 +287,34 @@ fn bodies_and_headers_without_measure_are_refused_over_http() {
 }
 
 #[test]
+fn a_client_over_http_that_goes_away_takes_its_tool_along() {
+    let script = "echo half > half.txt; echo $$ > \"$TMPDIR/pid\"; sleep 987";
+    let project = TestProject::new().tool("hang", "mutates_state: true", script).committed();
+    let server = HttpServer::start(&project);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let arguments = json!({ "item_type": "tool", "item_id": "hang", "checkpoint": "auto" });
+    let params = json!({ "_meta": meta, "name": "execute", "arguments": arguments });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+    let mut stream = server.connect();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SECRET}\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: tools/call\r\nMcp-Name: execute\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).expect("written");
+    project.bash("until [ -s \"$TMPDIR/pid\" ]; do sleep 0.01; done");
+    drop(stream);
+    project.bash("pid=$(cat \"$TMPDIR/pid\"); while kill -0 $pid 2>/dev/null; do sleep 0.01; done");
+    server.assert_alive();
+    server.end();
+    project.assert_clean();
+}
+
+#[test]
 fn clients_that_take_for_ever_do_not_keep_others_out() {
     let project = TestProject::new();
     let server = HttpServer::start(&project);

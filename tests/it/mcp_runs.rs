@@ -246,6 +246,84 @@ fn an_answer_that_was_sealed_by_another_server_or_is_about_something_else_is_ref
 }
 
 #[test]
+fn an_answer_belongs_to_the_very_call_that_asked() {
+    let gate = r#"<step name="look"><checkpoint type="decision" gate="blocking">Is it fine?</checkpoint></step>"#;
+    let project = project(gate);
+    let mut client = client(&project, Era::Stateless);
+    let asked = client.request("tools/call", json!({"name": "execute", "arguments": run("notes", json!({}))}));
+    let answered = |arguments: Value| {
+        json!({
+            "name": "execute", "arguments": arguments, "requestState": asked["requestState"],
+            "inputResponses": {"decision": chosen("approve")},
+        })
+    };
+    let id = execute(&mut client, act("status", json!({})))["run_id"].clone();
+    for other in [
+        run("notes", json!({"parameters": {"who": "Eve"}})),
+        run("other", json!({})),
+        act("continue", json!({"run_id": id})),
+    ] {
+        let refused = content(&client.request("tools/call", answered(other.clone())));
+        assert_eq!(refused["code"], "ANSWER_REFUSED", "{other}: {refused}");
+    }
+    assert_eq!(execute(&mut client, act("status", json!({})))["status"], "waiting", "nothing was decided");
+    // The order of arguments says nothing.
+    let done = content(
+        &client.request("tools/call", answered(json!({"item_id": "notes", "action": "run", "item_type": "directive"}))),
+    );
+    assert_eq!(done["status"], "success", "{done}");
+}
+
+#[test]
+fn a_server_that_is_killed_in_the_middle_of_a_tool_leaves_a_run_that_goes_on() {
+    let script = format!("echo half > half.txt; [ -e \"$TMPDIR/go\" ] || {MEETING}; echo whole > half.txt");
+    for era in ERAS {
+        let project = project(r#"<step name="draft"><action>Write.</action></step>
+<step name="meet"><execute item_type="tool" item_id="meet"/></step><step name="polish"><action>Polish.</action></step>"#)
+        .tool("meet", "mutates_state: true", &script)
+        .committed();
+        let mut client = client(&project, era);
+        let waiting = execute(&mut client, run("notes", json!({})));
+        project.bash("echo mine > mine.txt");
+        client.send_call("execute", &waiting["next"]["arguments"]);
+        project.bash("until [ -s \"$TMPDIR/ready\" ]; do sleep 0.01; done");
+        client.kill();
+        assert_eq!(project.git(["log", "-1", "--format=%(trailers:key=Piton-Step,valueonly)"]).trim(), "1 draft");
+        let mut client = self::client(&project, era);
+        let status = execute(&mut client, act("status", json!({})));
+        assert_eq!(status["status"], "waiting", "{status}");
+        assert!(status["message"].as_str().is_some_and(|it| it.contains("cut off")), "an agent is told: {status}");
+        project.bash("touch \"$TMPDIR/go\"");
+        let waiting = execute(&mut client, status["next"]["arguments"].clone());
+        assert_eq!((&waiting["step"], &waiting["instruction"]), (&json!("polish"), &json!("Polish.")), "{waiting}");
+        assert_eq!(project.read("half.txt"), "whole\n");
+        assert_eq!(execute(&mut client, waiting["next"]["arguments"].clone())["status"], "success");
+        assert!(client.end().0.success());
+        project.assert_clean();
+        assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
+    }
+}
+
+#[test]
+fn a_server_that_is_asked_to_stop_puts_its_tool_back_and_answers() {
+    let script = format!("echo half > half.txt; {MEETING}");
+    for era in ERAS {
+        let project = project(r#"<step name="meet"><execute item_type="tool" item_id="meet"/></step>"#)
+            .tool("meet", "mutates_state: true", &script)
+            .committed();
+        let mut client = client(&project, era);
+        let id = client.send_call("execute", &run("notes", json!({})));
+        project.bash("until [ -s \"$TMPDIR/ready\" ]; do sleep 0.01; done");
+        project.bash(&format!("kill -TERM {}", client.pid()));
+        let answer = client.answer(id);
+        let said = &answer["result"]["structuredContent"];
+        assert_eq!((&said["status"], &said["error"]), (&json!("cancelled"), &json!("Cancelled")), "{answer}");
+        assert!(client.end().0.success());
+        project.assert_clean();
+    }
+}
+
+#[test]
 fn wrong_runs_and_wrong_words_are_refused_and_change_nothing() {
     let project = project(STEPS);
     let mut client = client(&project, Era::Sessions);
@@ -254,7 +332,11 @@ fn wrong_runs_and_wrong_words_are_refused_and_change_nothing() {
     assert_eq!(refuse(&mut client, run("notes", json!({"checkpoint": "disabled"})))["code"], "POLICY_LOOSENED");
     assert_eq!(refuse(&mut client, run("notes", json!({"parameters": {"whom": 1}})))["code"], "INVALID_INPUTS");
     assert_eq!(refuse(&mut client, run("nothing", json!({})))["error"], "Directive not found");
-    let plan = execute(&mut client, run("notes", json!({"dry_run": true})));
+    let mut plan = execute(&mut client, run("notes", json!({"dry_run": true})));
+    let told = plan.as_object_mut().expect("an object");
+    for (name, value) in [("action", json!("run")), ("status", json!("planned")), ("dry_run", json!(true))] {
+        assert_eq!(told.shift_remove(name), Some(value));
+    }
     assert_eq!(plan, project.piton(["run", "notes", "--dry-run", "--format", "json"]).json());
     let waiting = execute(&mut client, run("notes", json!({})));
     let id = waiting["run_id"].as_str().expect("a run").to_owned();
@@ -265,7 +347,9 @@ fn wrong_runs_and_wrong_words_are_refused_and_change_nothing() {
     let outside = json!({"run_id": id, "paths": ["../elsewhere"]});
     assert_eq!(refuse(&mut client, act("continue", outside))["code"], "OUTSIDE_PATH");
     let other = refuse(&mut client, run("notes", json!({})));
-    assert_eq!(other["code"], "RUN_WAITS", "{other}");
+    assert_eq!((&other["code"], &other["error"]), (&json!("RUN_WAITS"), &json!("Run waits")), "{other}");
+    let calls = format!("`action: \"continue\"` with `run_id: \"{id}\"` goes on");
+    assert!(other["suggestion"].as_str().is_some_and(|it| it.contains(&calls) && !it.contains("`piton ")), "{other}");
     let checkpoint = refuse(&mut client, run("git_checkpoint", json!({})));
     assert_eq!((&checkpoint["code"], &checkpoint["state"]), (&json!("RUN_WAITS"), &json!("unchanged")));
     let dry = json!({"item_type": "directive", "action": "continue", "parameters": {"run_id": id}, "dry_run": true});

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use super::checkpoint::{self, Effect};
 use super::led::{self, Stage};
 use super::tool::{PATIENCE, mode};
@@ -52,7 +54,7 @@ fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failu
     };
     let prepared = Prepared::new(&ctx, &request)?;
     if effect == Effect::Shown {
-        return Answer::result(&preview(&ctx, &request, prepared)).map(Stage::Told);
+        return planned(&Answer::result(&preview(&ctx, &request, prepared))?).map(Stage::Told);
     }
     let turn = lock(&project.turn);
     refuse_cancelled(work)?;
@@ -61,6 +63,15 @@ fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failu
     let stage = led::begin(&ctx, &request, prepared, work);
     drop(turn);
     stage
+}
+
+/// What would be done, with what every answer says about itself.
+fn planned(shown: &Answer) -> Result<Answer, Failure> {
+    let mut told = json!({"action": "run", "status": "planned", "dry_run": true});
+    if let (Value::Object(told), Value::Object(shown)) = (&mut told, &shown.value) {
+        told.extend(shown.clone());
+    }
+    Answer::result(&told)
 }
 
 /// A call that was taken back while it waited for its turn does nothing.

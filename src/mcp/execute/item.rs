@@ -12,7 +12,8 @@ use super::directive::refuse_cancelled;
 use super::led;
 use super::tool::mode;
 use crate::context::Context;
-use crate::item::store::{ItemKind, Layer};
+use crate::item::id::ItemId;
+use crate::item::store::{ItemKind, Layer, LookupError};
 use crate::item::wording::{nearest, shown};
 use crate::mcp::answer::Answer;
 use crate::mcp::arguments::Arguments;
@@ -90,9 +91,7 @@ fn request(arguments: &Arguments, kind: ItemKind, id: &str, verb: Verb) -> Resul
         _ => &LOCATED,
     };
     require_known(&parameters, verb.as_str(), known)?;
-    // An id is one item: what a pattern or a path means is for a person to say.
-    let parsed = id.parse::<crate::item::id::ItemId>();
-    parsed.map_err(|reason| crate::item::store::LookupError::Invalid { id: id.to_owned(), reason })?;
+    require_one(id)?;
     if verb == Verb::Sign {
         let category = parameters.remove("category").and_then(|category| category.as_str().map(str::to_owned));
         let full = category.filter(|category| !category.is_empty() && !id.contains('/'));
@@ -117,6 +116,13 @@ fn request(arguments: &Arguments, kind: ItemKind, id: &str, verb: Verb) -> Resul
         lock_timeout: PATIENCE,
         ..ItemRequest::new(verb, parameters, command)
     })
+}
+
+/// An id is one item: what a pattern or a path means is for a person to say.
+fn require_one(id: &str) -> Result<(), Failure> {
+    let parsed = id.parse::<ItemId>();
+    parsed.map_err(|reason| LookupError::Invalid { id: id.to_owned(), reason })?;
+    Ok(())
 }
 
 /// Refuses parameters that an action does not have, by name.
@@ -200,11 +206,7 @@ fn signed_one(ctx: &Context, kind: ItemKind, signed: &Signed, outcome: &ItemOutc
     };
     let status = if outcome.dry_run { "planned" } else { "signed" };
     let mut told = begun(kind, &item.name, "sign", status);
-    let title = match kind {
-        ItemKind::Tool => "Tool",
-        ItemKind::Directive => "Directive",
-        ItemKind::Knowledge => "Knowledge",
-    };
+    let title = load::title(kind);
     let message = match (signed.signed.is_empty(), outcome.dry_run) {
         (true, _) => format!("{title} is signed already and unchanged"),
         (false, true) => format!("{title} would be signed"),
@@ -249,6 +251,7 @@ fn review(desk: &Desk, arguments: &Arguments) -> Answered {
     let (_, ctx) = desk.project(arguments.text("project_path")?)?;
     let id = arguments.text("item_id")?;
     if let Some(id) = id {
+        require_one(id)?;
         parameters.insert("item_id".to_owned(), id.into());
         parameters.insert("item_type".to_owned(), json!(kind));
     }
