@@ -68,8 +68,8 @@ impl Session<'_, '_> {
             return Ok(());
         }
         let made = checkpointer.repository().commits_between(before.commit, after.commit).unwrap_or_default();
-        let noted = |commit: &ObjectId| notes.iter().find(|(_, note)| note.commit == *commit).map(|(_, note)| *note);
-        let commits: Vec<HandCommit> = made.iter().filter_map(noted).collect();
+        let found = |commit: &ObjectId| notes.iter().find(|(_, note)| note.commit == *commit).map(|(_, note)| *note);
+        let commits: Vec<HandCommit> = made.iter().filter_map(found).collect();
         if !commits.is_empty() {
             self.record(&Event::HandCommitted { step, commits })?;
         }

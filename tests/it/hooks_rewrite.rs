@@ -6,7 +6,7 @@ use crate::harness::{Ran, TestProject};
 
 /// A branch with two checkpoints, and `main` with another commit.
 fn project() -> TestProject {
-    let lines: String = (1..=20).map(|number| format!("line {number}\n")).collect();
+    let lines = (1..=20).map(|number| format!("line {number}\n")).collect::<Vec<_>>().concat();
     let project = TestProject::new().ticking().file("a.txt", lines).file("b.txt", "b\n").committed();
     project.git(["switch", "-q", "-c", "work"]);
     for (name, script) in [("first", "sed -i 's/line 3/LINE 3/' a.txt"), ("second", "echo new > new.txt")] {
@@ -149,10 +149,10 @@ fn what_cannot_be_recorded_is_said_and_does_not_stop_git() {
     let project = project();
     project.bash("chmod 555 .git/piton/runs");
     let mut command = project.hermetic("setpriv", &project.root());
-    if !rustix::process::geteuid().is_root() {
-        command = project.hermetic("git", &project.root());
-    } else {
+    if rustix::process::geteuid().is_root() {
         command.args(["--bounding-set=-dac_override,-dac_read_search", "git"]);
+    } else {
+        command = project.hermetic("git", &project.root());
     }
     let ran = project.ran(command.args(["rebase", "-q", "main"]).output().expect("git starts"));
     project.bash("chmod 755 .git/piton/runs");
