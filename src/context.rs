@@ -29,6 +29,9 @@ use crate::item::store::Roots;
 /// The folder of a project or user that holds items.
 pub const ITEMS: &str = ".ai";
 
+/// The variable with which piton tells hooks that it runs itself which commit is its own.
+pub const HOOK_TOKEN: &str = "PITON_HOOK_TOKEN";
+
 /// Where piton works and with which settings.
 #[derive(Clone, Debug)]
 pub struct Context {
@@ -69,6 +72,7 @@ pub enum FoundBy {
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
     cwd: Option<PathBuf>,
+    hook_token: Option<OsString>,
 }
 
 /// Why there is no project to work in.
@@ -248,12 +252,15 @@ impl Environment {
     /// Takes over what the process was started with.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn of_process() -> Self {
-        Self { variables: env::vars_os().collect(), cwd: env::current_dir().ok() }
+        let mut variables: BTreeMap<OsString, OsString> = env::vars_os().collect();
+        // Nothing that piton starts may have it but the hooks that it is made for.
+        let hook_token = variables.remove(OsStr::new(HOOK_TOKEN));
+        Self { variables, cwd: env::current_dir().ok(), hook_token }
     }
 
     /// Makes an environment from its parts.
     pub fn new(variables: BTreeMap<OsString, OsString>, cwd: PathBuf) -> Self {
-        Self { variables, cwd: Some(cwd) }
+        Self { variables, cwd: Some(cwd), hook_token: None }
     }
 
     /// Every variable.
@@ -264,6 +271,11 @@ impl Environment {
     /// The value of a variable; an empty one counts as not set.
     pub fn find(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+
+    /// What a hook was given by piton itself, to know a commit of piton's own by.
+    pub fn hook_token(&self) -> Option<&[u8]> {
+        self.hook_token.as_ref().map(|token| token.as_encoded_bytes())
     }
 
     /// The variables for a program that is to find repositories by itself: all of the process but
@@ -281,7 +293,7 @@ impl Environment {
     }
 
     /// The user's home, without symbolic links, so that it can be compared with a project.
-    fn home(&self) -> Option<PathBuf> {
+    pub fn home(&self) -> Option<PathBuf> {
         let home = Path::new(self.find("HOME")?);
         // A relative home would move with the working folder: treat it as not set.
         home.is_absolute().then(|| fs::canonicalize(home).unwrap_or_else(|_| home.to_path_buf()))

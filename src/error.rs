@@ -134,6 +134,14 @@ pub enum Error {
         /// The way out.
         hint: String,
     },
+    /// Hooks of git cannot be changed.
+    #[error("{message}")]
+    Hooks {
+        /// Why.
+        message: String,
+        /// The way out.
+        hint: String,
+    },
     /// The result could not be printed.
     #[error("cannot print the result")]
     Output(#[from] io::Error),
@@ -180,7 +188,7 @@ impl Error {
             Self::InvalidFile { .. } => "INVALID_FILE",
             Self::Run(err) => err.code(),
             Self::Server { code, .. } | Self::ClientSettings { code, .. } => code,
-            Self::Write { .. } | Self::Output(_) => "CANNOT_WRITE",
+            Self::Write { .. } | Self::Hooks { .. } | Self::Output(_) => "CANNOT_WRITE",
         }
     }
 
@@ -225,8 +233,11 @@ impl Error {
             }
             Self::Run(err) => err.hint(),
             Self::Server { hint, .. } => hint.clone(),
-            Self::ClientSettings { hint, .. } => Some(hint.clone()),
-            Self::InvalidFile { .. } | Self::Write { .. } | Self::Output(_) => None,
+            Self::ClientSettings { hint, .. } | Self::Hooks { hint, .. } => Some(hint.clone()),
+            Self::Write { .. } => {
+                Some("see that its folder is there and writable, and that the disk has room".to_owned())
+            }
+            Self::InvalidFile { .. } | Self::Output(_) => None,
         }
     }
 
@@ -267,7 +278,8 @@ impl Error {
     /// How the process ends.
     pub fn exit_status(&self) -> ExitStatus {
         match self {
-            Self::Context(
+            Self::Hooks { .. }
+            | Self::Context(
                 ContextError::RootIsHome(_) | ContextError::RootIsSystem | ContextError::InsideGitData(_),
             ) => ExitStatus::Unsafe,
             // Whoever read the output has seen enough of it.

@@ -5,6 +5,7 @@
 //!
 //! - [`cli`]: the terminal; the only printer.
 //! - [`mcp`]: the server of agents; glue, and the only place that is asynchronous.
+//! - [`hooks`]: git hooks: putting them into a repository, and what each does.
 //! - [`error`]: what the front doors report, with codes, hints and exit codes.
 //! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
 //! - [`audit`]: reading back what happened, from the journals.
@@ -26,6 +27,7 @@ pub mod context;
 pub mod error;
 pub mod exec;
 pub mod failpoint;
+pub mod hooks;
 pub mod item;
 pub mod journal;
 pub mod mcp;

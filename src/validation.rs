@@ -88,6 +88,18 @@ pub struct Counts {
     pub knowledge: usize,
 }
 
+impl std::ops::Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            tools: self.tools + other.tools,
+            directives: self.directives + other.directives,
+            knowledge: self.knowledge + other.knowledge,
+        }
+    }
+}
+
 /// Validates the project's items.
 pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
     let wanted = |file: &Path| options.paths.is_empty() || options.paths.iter().any(|path| file.starts_with(path));

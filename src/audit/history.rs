@@ -19,7 +19,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
-use crate::journal::event::{Decision, StepKind, Wait, Written};
+use crate::journal::event::{Decision, HandCommit, RewrittenCommit, StepKind, Wait, Written};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus};
 use crate::journal::{self, Digest, Event, JournalError, Record, RunId, StepId};
 
@@ -68,6 +68,9 @@ pub struct RunRecord {
     /// Refs of earlier runs that it removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
+    /// Commits of checkpoints that git has replaced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rewritten: Vec<RewrittenCommit>,
 }
 
 /// A step that did not run.
@@ -158,6 +161,16 @@ pub struct StepRecord {
     /// The runs beside it whose changes are in the state before it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<RunId>,
+    /// Commits that were made with git itself while it was open.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hand_made: Vec<HandCommit>,
+    /// Where the journal ended while it was at work, before its changes were looked at: what commits name that were
+    /// made with git itself. One that piton decided on names a later line.
+    #[serde(skip)]
+    pub(crate) heads: Vec<Digest>,
+    /// Whether its changes were looked at and nobody goes on working.
+    #[serde(skip)]
+    pub(crate) is_settling: bool,
 }
 
 /// What became of the changes of a step.
@@ -280,6 +293,19 @@ impl History {
         step.commit().or_else(later)
     }
 
+    /// The commit that git has put in the place of another, as far as that is recorded.
+    pub fn replacement_of(&self, commit: ObjectId) -> Option<ObjectId> {
+        let mut seen = BTreeSet::from([commit]);
+        let mut last = commit;
+        // Oldest first: what was replaced twice is followed to its end.
+        for link in self.runs.iter().rev().flat_map(|run| &run.rewritten) {
+            if link.old == last && seen.insert(link.new) {
+                last = link.new;
+            }
+        }
+        (last != commit).then_some(last)
+    }
+
     /// The steps of a work tree whose changes are on disk and in no commit, oldest first.
     pub fn pending<'a>(&'a self, root: &'a str) -> Vec<&'a StepRecord> {
         let undone = self.undone();
@@ -395,6 +421,7 @@ impl RunRecord {
             skipped: Vec::new(),
             inputs: Map::new(),
             dropped: Vec::new(),
+            rewritten: Vec::new(),
         })
     }
 
@@ -409,6 +436,7 @@ impl RunRecord {
                 self.skipped.push(SkippedStep { name: name.clone(), reason: reason.clone() });
             }
             Event::SnapshotsDropped { refs } => self.dropped.extend(refs.iter().cloned()),
+            Event::Rewritten { commits, .. } => self.rewritten.extend(commits.iter().cloned()),
             Event::RunFinished(summary) => self.summary = Some(summary.clone()),
             Event::RunResumed { .. } => self.summary = None,
             event => {
@@ -418,6 +446,9 @@ impl RunRecord {
                     step.take(&record.event, record.prev);
                 }
             }
+        }
+        if let Some(step) = self.steps.last_mut().filter(|step| step.status.is_none() && !step.is_settling) {
+            step.heads.push(record.digest);
         }
     }
 }
@@ -457,6 +488,9 @@ impl StepRecord {
             wait: None,
             started_process: false,
             beside: Vec::new(),
+            hand_made: Vec::new(),
+            heads: Vec::new(),
+            is_settling: false,
         }
     }
 
@@ -473,6 +507,11 @@ impl StepRecord {
                 self.after = Some(after.clone());
                 self.delta = Some(delta.clone());
                 self.outside.extend(outside.iter().cloned());
+                self.is_settling = true;
+            }
+            Event::HandCommitted { commits, .. } => {
+                let new = commits.iter().filter(|made| !self.hand_made.contains(made)).copied().collect::<Vec<_>>();
+                self.hand_made.extend(new);
             }
             Event::ToolStarted { .. } => self.started_process = true,
             Event::Answered { result, error, paths, .. } => {
@@ -482,6 +521,8 @@ impl StepRecord {
             Event::Waiting { wait, .. } => {
                 self.wait = Some(wait.clone());
                 self.named.clear();
+                // Whoever is to work on goes on working.
+                self.is_settling &= !matches!(wait, Wait::Work { .. });
             }
             Event::BaseMoved { before, after, delta, runs, .. } => {
                 self.before = Some(before.clone());

@@ -5,6 +5,10 @@
 //! reader should know and that nobody did wrong. The commits hold the head of the journal from
 //! before each decision, so even a journal whose chain was written anew does not fit them.
 
+mod claims;
+mod landing;
+mod rewriting;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -16,22 +20,37 @@ use super::trail;
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::message::Trailers;
 use crate::checkpoint::object::ObjectId;
-use crate::checkpoint::reading::{Claim, CommitFacts, FileDifference};
+use crate::checkpoint::reading::{CommitFacts, FileDifference};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::journal::event::{Decision, FinishHow, StepKind};
 use crate::journal::summary::StepStatus;
 use crate::journal::{self, JournalError, Record, RunId, StepId};
 
+pub use landing::{judge_landing, judge_log};
+
 /// Which runs to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// One run.
     Run(RunId),
+    /// Some runs.
+    Runs(BTreeSet<RunId>),
     /// The runs of one work tree.
     WorkTree(String),
     /// Every run of the repository.
     All,
+}
+
+impl Scope {
+    /// Whether a run is out of the question by its name.
+    fn leaves_out(&self, run: Option<RunId>) -> bool {
+        match self {
+            Self::Run(wanted) => run != Some(*wanted),
+            Self::Runs(wanted) => run.is_none_or(|run| !wanted.contains(&run)),
+            Self::WorkTree(_) | Self::All => false,
+        }
+    }
 }
 
 /// What was found.
@@ -89,6 +108,8 @@ pub enum Code {
     NotRecorded,
     /// An object cannot be read.
     ObjectDamaged,
+    /// A commit says that it is a checkpoint of a run whose log is not here.
+    LogMissing,
 }
 
 /// Looks at the runs of a repository.
@@ -104,7 +125,7 @@ pub fn verify(repository: &Repository, scope: &Scope) -> Result<Verification, Au
     let mut runs: BTreeSet<RunId> = journal::list(&folder)?.into_iter().collect();
     runs.extend(verifier.logs.keys());
     // Oldest first: the first break that is named is where the trouble began.
-    for run in runs.iter().filter(|run| !matches!(scope, Scope::Run(wanted) if wanted != *run)) {
+    for run in runs.iter().filter(|run| !scope.leaves_out(Some(**run))) {
         let path = journal::path_of(&folder, *run);
         match (verifier.logs.get(run).copied(), path.exists()) {
             (Some(tip), false) => verifier.foreign_run(*run, tip, scope)?,
@@ -201,22 +222,10 @@ impl Verifier<'_> {
             return Ok(());
         }
         self.found.runs += 1;
-        let log = trail::load(self.repository, run, tip);
-        // Where something is missing at the beginning, what is left does not begin with the first entry.
-        if let Err(found) = journal::verify_public(&log.records, run) {
-            let step = log.records.get(found.line - 1).and_then(|record| record.event.step());
-            let message = format!("the log is not as it was written: {}", found.told("entry", "entries"));
-            self.broken(Code::LogBroken, Some(run), step.map(|step| StepId { run, step }), message);
-            return Ok(());
-        }
-        if let Some(fault) = &log.fault {
-            self.broken(Code::LogBroken, Some(run), None, format!("the log cannot be read: {fault}"));
-            return Ok(());
-        }
-        let record = match log.told() {
-            Ok(record) => record,
-            Err(err) => {
-                self.broken(Code::LogBroken, Some(run), None, err.to_string());
+        let (log, record) = match read_log(self.repository, run, tip) {
+            Ok(found) => found,
+            Err(found) => {
+                self.found.breaks.push(found);
                 return Ok(());
             }
         };
@@ -225,13 +234,8 @@ impl Verifier<'_> {
             self.step(&record, step)?;
         }
         // Told last: where the commits do not fit either, that says more.
-        if record.summary.is_none() && self.found.breaks.len() == steps_before {
-            let last = log.records.last().and_then(|record| record.event.step());
-            let message = format!(
-                "the log ends with entry {}, before the end of the run: the rest was dropped",
-                log.records.len()
-            );
-            self.broken(Code::LogBroken, Some(run), last.map(|step| StepId { run, step }), message);
+        if self.found.breaks.len() == steps_before {
+            self.found.breaks.extend(missing_end(&log, &record));
         }
         Ok(())
     }
@@ -260,8 +264,7 @@ impl Verifier<'_> {
         if let Some(facts) = &facts {
             self.commit(run, step, *commit, message, facts)?;
         }
-        self.reachability(run, step, *commit, facts.is_some());
-        Ok(())
+        self.reachability(run, step, *commit, facts.is_some())
     }
 
     /// The commit that keeps a snapshot holds the tree of that snapshot.
@@ -339,48 +342,15 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Without a decision the step made its commits itself. Whoever drops a decision from a journal says just that,
-    /// so it is not believed: piton's own commits name their run, and those of others are where they are said to be.
-    fn adopted(
+    fn reachability(
         &mut self,
         run: &RunRecord,
         step: &StepRecord,
         commit: ObjectId,
-        facts: &CommitFacts,
+        exists: bool,
     ) -> Result<(), AuditError> {
-        let short = commit.short();
-        let is_of_this_run = Trailers::find(&facts.message).is_some_and(|found| found.run == run.id.to_string());
-        // A step may also pick a commit of an earlier one.
-        if step.adopted.last() != Some(&commit)
-            || (is_of_this_run && self.copied_from(run.id, &run.steps, commit)?.is_none())
-        {
-            let text = format!("commit {short} was recorded, and nothing says that it was decided");
-            self.step_broken(Code::JournalInconsistent, step, text);
+        if self.reachable.contains(&commit) || self.tell_fate(step, commit)? {
             return Ok(());
-        }
-        let Some(before) = &step.before else { return Ok(()) };
-        // In a clone that was cut short nothing can be said.
-        if let Ok(found) = self.repository.commits_between(before.head.commit, Some(commit))
-            && found.iter().collect::<BTreeSet<_>>() != step.adopted.iter().collect()
-        {
-            let text = format!("the commits up to {short} are not those that the step is said to have made");
-            self.step_broken(Code::CommitMismatch, step, text);
-        }
-        let changes = step.delta.as_ref().map(|delta| delta.changes.as_slice()).unwrap_or_default();
-        let sum = |count: fn(&Change) -> u64| changes.iter().map(count).sum::<u64>();
-        let counted = (changes.len() as u64, sum(|change| change.insertions), sum(|change| change.deletions));
-        if let Outcome::Committed { files_changed, insertions, deletions, .. } = &step.outcome
-            && (*files_changed, *insertions, *deletions) != counted
-        {
-            let text = format!("commit {short} was recorded with other numbers than those of the recorded changes");
-            self.step_broken(Code::JournalInconsistent, step, text);
-        }
-        Ok(())
-    }
-
-    fn reachability(&mut self, run: &RunRecord, step: &StepRecord, commit: ObjectId, exists: bool) {
-        if self.reachable.contains(&commit) {
-            return;
         }
         let short = commit.short();
         let left_behind = self.history.runs.iter().flat_map(|run| &run.steps).find(|later| {
@@ -417,6 +387,7 @@ impl Verifier<'_> {
             let what = if exists { "is in no branch or tag any more" } else { "is gone" };
             self.step_broken(Code::Rewritten, step, format!("commit {short} {what}, and nothing recorded says why"));
         }
+        Ok(())
     }
 
     /// The step that made one commit of those of a run.
@@ -440,70 +411,6 @@ impl Verifier<'_> {
         }
     }
 
-    /// Commits in history that say they are checkpoints, and what the journals say to that.
-    fn claims(&mut self, runs: &BTreeSet<RunId>, scope: &Scope) -> Result<(), AuditError> {
-        let mut unknown = BTreeSet::new();
-        for claim in self.repository.claims(&self.reachable)? {
-            let run = claim.trailers.run.parse::<RunId>().ok();
-            if let Scope::Run(wanted) = scope
-                && run != Some(*wanted)
-            {
-                continue;
-            }
-            let Some(run) = run.filter(|run| runs.contains(run)) else {
-                unknown.insert(claim.trailers.run.clone());
-                continue;
-            };
-            let steps = self.history.run(run).map(|run| run.steps.as_slice()).unwrap_or_default();
-            if steps.iter().any(|step| step.decided_on(run, &claim)) {
-                continue;
-            }
-            let short = claim.commit.short();
-            let is_recorded = steps.iter().any(|step| step.commit() == Some(claim.commit));
-            if is_recorded && self.found.breaks.iter().any(|found| found.run == Some(run)) {
-                // It is told already what is wrong with the run.
-            } else if let Some(step) = self.copied_from(run, steps, claim.commit)? {
-                self.found.notes.push(format!("commit {short} is a copy of the checkpoint of `{step}`"));
-            } else if is_recorded {
-                let text = format!("commit {short} was recorded, and nothing says that it was decided");
-                self.broken(Code::JournalInconsistent, Some(run), None, text);
-            } else {
-                let text = format!("commit {short} says it is a checkpoint of this run, which does not know it");
-                self.broken(Code::NotRecorded, Some(run), None, text);
-            }
-        }
-        if let (Some(first), Scope::All | Scope::WorkTree(_)) = (unknown.first(), scope) {
-            let more = if unknown.len() > 1 { format!(" and {} more runs", unknown.len() - 1) } else { String::new() };
-            self.found.notes.push(format!(
-                "history has commits of run `{first}`{more}, whose journal is not here; `piton fetch REMOTE` may bring its log"
-            ));
-        }
-        Ok(())
-    }
-
-    /// The step whose commit another one repeats: same trailers, same changes (cherry-pick, rebase).
-    fn copied_from(&self, run: RunId, steps: &[StepRecord], commit: ObjectId) -> Result<Option<StepId>, AuditError> {
-        let Some(facts) = self.repository.find_commit(commit)? else { return Ok(None) };
-        for step in steps {
-            let Some(Decision::Commit { delta, .. }) = &step.decision else { continue };
-            if wrong_trailer(run, step, &facts.message).is_some() {
-                continue;
-            }
-            let base = match facts.parents.first() {
-                Some(parent) => self.repository.find_commit(*parent)?.map(|facts| facts.tree),
-                None => Some(ObjectId::EMPTY_TREE),
-            };
-            let Some(base) = base else { continue };
-            let touched: BTreeSet<_> =
-                self.repository.differences(base, facts.tree)?.into_iter().map(|(path, ..)| path).collect();
-            // On another base the contents may differ, but never which files it is about.
-            if touched.iter().eq(delta.iter().map(|change| &change.path).collect::<BTreeSet<_>>()) {
-                return Ok(Some(step.id));
-            }
-        }
-        Ok(None)
-    }
-
     fn step_broken(&mut self, code: Code, step: &StepRecord, message: String) {
         self.broken(code, Some(step.id.run), Some(step.id), message);
     }
@@ -514,13 +421,6 @@ impl Verifier<'_> {
 }
 
 impl StepRecord {
-    /// Whether a commit that says it is a checkpoint of a run is the one that was decided on in this step, where the
-    /// journal stood as the commit says.
-    fn decided_on(&self, run: RunId, claim: &Claim) -> bool {
-        let is_decided = matches!(&self.decision, Some(Decision::Commit { new, .. }) if *new == claim.commit);
-        is_decided && difference(run, self, &claim.trailers).is_none()
-    }
-
     /// Whether its commit was made on no branch.
     fn was_detached(&self) -> bool {
         matches!(&self.decision, Some(Decision::Commit { target, .. }) if target == "HEAD")
@@ -542,8 +442,42 @@ impl Code {
             Self::PinMissing => "PIN_MISSING",
             Self::NotRecorded => "NOT_RECORDED",
             Self::ObjectDamaged => "OBJECT_DAMAGED",
+            Self::LogMissing => "LOG_MISSING",
         }
     }
+}
+
+/// The run that a log tells of, or why it cannot be believed.
+fn read_log(repository: &Repository, run: RunId, tip: ObjectId) -> Result<(trail::Log, RunRecord), Finding> {
+    let broken = |step: Option<u32>, message: String| {
+        let step = step.map(|step| StepId { run, step });
+        Finding { code: Code::LogBroken, run: Some(run), step, message }
+    };
+    let log = trail::load(repository, run, tip);
+    // Where something is missing at the beginning, what is left does not begin with the first entry.
+    if let Err(found) = journal::verify_public(&log.records, run) {
+        let step = log.records.get(found.line - 1).and_then(|record| record.event.step());
+        let message = format!("the log is not as it was written: {}", found.told("entry", "entries"));
+        return Err(broken(step, message));
+    }
+    if let Some(fault) = &log.fault {
+        return Err(broken(None, format!("the log cannot be read: {fault}")));
+    }
+    match log.told() {
+        Ok(record) => Ok((log, record)),
+        Err(err) => Err(broken(None, err.to_string())),
+    }
+}
+
+/// That a log has no end, if it has none.
+fn missing_end(log: &trail::Log, record: &RunRecord) -> Option<Finding> {
+    if record.summary.is_some() {
+        return None;
+    }
+    let (run, entries) = (log.run, log.records.len());
+    let step = log.records.last().and_then(|record| record.event.step()).map(|step| StepId { run, step });
+    let message = format!("the log ends with entry {entries}, before the end of the run: the rest was dropped");
+    Some(Finding { code: Code::LogBroken, run: Some(run), step, message })
 }
 
 /// The ref that keeps the steps of a run that was squashed.

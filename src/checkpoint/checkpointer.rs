@@ -63,6 +63,8 @@ pub struct Checkpointer {
     pub(super) unproved: BTreeSet<RepoPath>,
     /// Whether hooks are left out because a step changed them.
     pub(super) hooks_distrusted: bool,
+    /// What our own hooks know the commit of a step by.
+    pub(super) hook_token: Option<(u32, String)>,
 }
 
 impl Checkpointer {
@@ -84,6 +86,7 @@ impl Checkpointer {
             conversion: Conversion::None,
             unproved: BTreeSet::new(),
             hooks_distrusted: false,
+            hook_token: None,
         })
     }
 

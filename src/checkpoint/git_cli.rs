@@ -149,7 +149,7 @@ fn leads_astray(name: &OsStr) -> bool {
 }
 
 /// Whether this is a file that may be executed.
-fn is_executable(path: &Path) -> bool {
+pub(crate) fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file()) && access(path, Access::EXEC_OK).is_ok()
 }
 

@@ -1,9 +1,9 @@
 //! Three-way merging of one file: what a step did, on top of what somebody else has there.
 
-use git2::{MergeFileInput, merge_file};
+use git2::{MergeFileInput, ObjectType, Oid, merge_file};
 
 use super::error::CheckpointError;
-use super::object::{Entry, FileMode};
+use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 
 /// What came out of merging one file.
@@ -21,6 +21,29 @@ pub(crate) fn three_way(
     base: Option<Entry>,
     ours: Option<Entry>,
     theirs: Option<Entry>,
+) -> Result<Merged, CheckpointError> {
+    merge(objects, base, ours, theirs, &|merged| objects.write_blob(merged))
+}
+
+/// As [`three_way`], to compare the result with something: nothing is stored.
+pub(crate) fn three_way_name(
+    objects: &Objects<'_>,
+    base: Option<Entry>,
+    ours: Option<Entry>,
+    theirs: Option<Entry>,
+) -> Result<Merged, CheckpointError> {
+    merge(objects, base, ours, theirs, &|merged| {
+        let name = Oid::hash_object(ObjectType::Blob, merged);
+        Ok(name.map_err(CheckpointError::git("name an object"))?.into())
+    })
+}
+
+fn merge(
+    objects: &Objects<'_>,
+    base: Option<Entry>,
+    ours: Option<Entry>,
+    theirs: Option<Entry>,
+    named: &dyn Fn(&[u8]) -> Result<ObjectId, CheckpointError>,
 ) -> Result<Merged, CheckpointError> {
     if base == theirs || ours == theirs {
         return Ok(Merged::Clean(ours));
@@ -40,7 +63,7 @@ pub(crate) fn three_way(
     } else {
         let contents = [objects.read(base.id)?, objects.read(ours.id)?, objects.read(theirs.id)?];
         match merge_text(&contents)? {
-            Some(merged) => objects.write_blob(&merged)?,
+            Some(merged) => named(&merged)?,
             None => return Ok(Merged::Overlap),
         }
     };

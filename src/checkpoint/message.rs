@@ -5,6 +5,7 @@
 //! one. Text of tools and agents is cleaned ([`given`]) so that it cannot look like ours either.
 //! [`MessageParts`] is the type to read first; [`trailer`] reads messages back as git does.
 
+mod draft;
 mod given;
 mod summary;
 mod trailer;
@@ -16,6 +17,7 @@ use super::delta::Change;
 use super::error::CheckpointError;
 use super::object::ObjectId;
 
+pub(crate) use draft::{Draft, Origin, origin};
 pub(crate) use trailer::parse_trailers;
 
 /// The longest generated subject, in characters.
@@ -110,6 +112,13 @@ impl Trailers {
                 None => None,
             },
         })
+    }
+
+    /// Whether they look as if piton had written them.
+    pub(crate) fn is_well_formed(&self) -> bool {
+        let number = self.step.split_once(' ').map_or(self.step.as_str(), |(number, _)| number);
+        let digits = self.journal.strip_prefix("sha256:").unwrap_or_default();
+        number.parse::<u32>().is_ok() && digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 
     fn block(&self) -> Result<String, CheckpointError> {

@@ -113,6 +113,26 @@ impl Repository {
         walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())
     }
 
+    /// The commits that lead to some objects and not to others that are here, newest first.
+    pub fn commits_leading_to(&self, tips: &[ObjectId], known: &[ObjectId]) -> Result<Vec<ObjectId>, CheckpointError> {
+        let reading = || CheckpointError::git("read the history");
+        let mut walk = self.git.revwalk().map_err(reading())?;
+        let commit = |id: &ObjectId| Some(self.git.find_object((*id).into(), None).ok()?.peel_to_commit().ok()?.id());
+        for tip in tips.iter().filter_map(commit) {
+            walk.push(tip).map_err(reading())?;
+        }
+        for known in known.iter().filter_map(commit) {
+            walk.hide(known).map_err(reading())?;
+        }
+        walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())
+    }
+
+    /// Where refs point whose names are wanted.
+    pub fn targets(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<ObjectId>, CheckpointError> {
+        let found = self.refs_like("refs/*")?;
+        Ok(found.into_iter().filter(|pin| wanted(&pin.name)).map(|pin| pin.commit).collect())
+    }
+
     /// Whether a commit is another one or comes before it.
     pub fn leads_to(&self, tip: ObjectId, commit: ObjectId) -> bool {
         tip == commit || self.git.graph_descendant_of(tip.into(), commit.into()).unwrap_or(false)

@@ -11,6 +11,7 @@ use git2::{Config, ErrorCode, RepositoryOpenFlags, RepositoryState};
 
 use super::error::{CheckpointError, Operation};
 use super::object::ObjectId;
+use super::place::HookPlace;
 use super::snapshot::Head;
 
 /// A repository with a work tree that can be served.
@@ -31,10 +32,7 @@ impl Repository {
         home: Option<&Path>,
         environment: &BTreeMap<OsString, OsString>,
     ) -> Result<Self, CheckpointError> {
-        let git = match git2::Repository::open_ext(folder, RepositoryOpenFlags::empty(), None::<&Path>) {
-            Ok(git) => git,
-            Err(err) => return Err(why_not(folder, err)),
-        };
+        let git = open_git(folder)?;
         let top = match git.workdir() {
             Some(top) if !git.is_bare() => {
                 std::fs::canonicalize(top).map_err(CheckpointError::io("find the folder", top))?
@@ -44,6 +42,33 @@ impl Repository {
         if top.parent().is_none() || home == Some(top.as_path()) {
             return Err(CheckpointError::TooBroad(top));
         }
+        let repository = Self::of(git, top, home, environment)?;
+        repository.refuse_unsupported()?;
+        Ok(repository)
+    }
+
+    /// Opens the repository that git runs a hook for. It may be one in which nothing can be run: hooks only read, and
+    /// what is pushed is looked at in bare repositories, before it is taken in.
+    pub fn open_for_hook(
+        place: &HookPlace,
+        home: Option<&Path>,
+        environment: &BTreeMap<OsString, OsString>,
+    ) -> Result<Self, CheckpointError> {
+        let git = git2::Repository::open(&place.git_dir).map_err(|err| why_not(&place.git_dir, err))?;
+        let repository = Self::of(git, place.top.clone(), home, environment)?;
+        if let Some(incoming) = place.incoming.as_ref().and_then(|path| path.to_str()) {
+            let odb = repository.git.odb().map_err(CheckpointError::git("open the object database"))?;
+            odb.add_disk_alternate(incoming).map_err(CheckpointError::git("open what is pushed"))?;
+        }
+        Ok(repository)
+    }
+
+    fn of(
+        git: git2::Repository,
+        top: PathBuf,
+        home: Option<&Path>,
+        environment: &BTreeMap<OsString, OsString>,
+    ) -> Result<Self, CheckpointError> {
         let config = settings(&git, environment)?;
         // Line ends and the like are converted by libgit2, which would look into other files.
         git.set_config(&config).map_err(CheckpointError::git("read the settings of git"))?;
@@ -53,9 +78,7 @@ impl Repository {
             .map(PathBuf::from)
             .or_else(|| home.map(|home| home.join(".config")))
             .map(|folder| folder.join("git"));
-        let repository = Self { git, top, config, user_folder };
-        repository.refuse_unsupported()?;
-        Ok(repository)
+        Ok(Self { git, top, config, user_folder })
     }
 
     /// The top of the work tree.
@@ -152,6 +175,11 @@ impl Repository {
         self.config.get_string(name).ok()
     }
 
+    /// What comments begin with in the messages that people edit.
+    pub fn comment_mark(&self) -> String {
+        self.text("core.commentString").or_else(|| self.text("core.commentChar")).unwrap_or_else(|| "#".to_owned())
+    }
+
     /// A setting that is a path, with `~` resolved.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.config.get_path(name).ok()
@@ -177,6 +205,11 @@ impl Repository {
     }
 }
 
+/// Opens the repository that a folder lies in, whether it can be served or not.
+pub(super) fn open_git(folder: &Path) -> Result<git2::Repository, CheckpointError> {
+    git2::Repository::open_ext(folder, RepositoryOpenFlags::empty(), None::<&Path>).map_err(|err| why_not(folder, err))
+}
+
 /// Makes a repository for an example, with an identity of its own.
 pub fn create_repository(folder: &Path) -> Result<(), CheckpointError> {
     let making = || CheckpointError::git("make a repository");
@@ -195,7 +228,10 @@ pub fn create_repository(folder: &Path) -> Result<(), CheckpointError> {
 
 /// Git's settings as the git program sees them: `GIT_CONFIG_GLOBAL` and `GIT_CONFIG_SYSTEM` may
 /// name other files than the usual ones, which libgit2 does not know.
-fn settings(git: &git2::Repository, environment: &BTreeMap<OsString, OsString>) -> Result<Config, CheckpointError> {
+pub(super) fn settings(
+    git: &git2::Repository,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<Config, CheckpointError> {
     let reading = || CheckpointError::git("read the settings of git");
     let usual = git.config().map_err(reading())?;
     let variable = |name: &str| environment.get(OsStr::new(name)).map(PathBuf::from);
@@ -204,13 +240,14 @@ fn settings(git: &git2::Repository, environment: &BTreeMap<OsString, OsString>) 
         return Ok(usual);
     }
     let mut config = Config::new().map_err(reading())?;
+    let git_reads_worktree = usual.get_bool("extensions.worktreeConfig").unwrap_or(false);
     let found = |path: Result<PathBuf, git2::Error>| path.ok();
     let files = [
         (system.or_else(|| found(Config::find_system())), git2::ConfigLevel::System),
         (if global.is_some() { None } else { found(Config::find_xdg()) }, git2::ConfigLevel::XDG),
         (global.or_else(|| found(Config::find_global())), git2::ConfigLevel::Global),
         (Some(git.commondir().join("config")), git2::ConfigLevel::Local),
-        (Some(git.path().join("config.worktree")), git2::ConfigLevel::Worktree),
+        (git_reads_worktree.then(|| git.path().join("config.worktree")), git2::ConfigLevel::Worktree),
     ];
     for (path, level) in files {
         if let Some(path) = path.filter(|path| path.is_file()) {

@@ -89,6 +89,15 @@ pub(crate) fn has_folder(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath)
     Ok(path.is_top() || find_node(objects, tree, path)?.is_some_and(|node| node.bits == FOLDER))
 }
 
+/// The tree of a folder; none when there is no such folder.
+pub(crate) fn find_folder(
+    objects: &Objects<'_>,
+    tree: ObjectId,
+    path: &RepoPath,
+) -> Result<Option<ObjectId>, CheckpointError> {
+    Ok(find_node(objects, tree, path)?.filter(|node| node.bits == FOLDER).map(|node| node.id))
+}
+
 /// The trees on the way to a path, the top first.
 pub(crate) fn folders_to(
     objects: &Objects<'_>,

@@ -9,8 +9,9 @@ use super::commit::CommitPlan;
 use super::error::CheckpointError;
 use super::files::read_if_there;
 use super::git_cli::GitProgram;
-use super::git_cli::hook::{Hook, HookCall, HookOutcome, find_hook, run_hook};
+use super::git_cli::hook::{HookCall, HookOutcome, find_hook, run_hook};
 use super::git_cli::signing::{UnsignedCommit, create_signed_commit};
+use super::hook::Hook;
 use super::identity::Identity;
 use super::message::Trailers;
 use super::object::ObjectId;
@@ -40,6 +41,24 @@ impl Checkpointer {
     pub fn distrust_hooks(&mut self) {
         self.options.hooks = HookPolicy::Skip;
         self.hooks_distrusted = true;
+    }
+
+    /// Whether hooks of the user are going to run for the commit of a step, and have not been announced.
+    pub fn expects_hooks(&self, step: u32) -> bool {
+        const OF_COMMITS: [Hook; 4] =
+            [Hook::PreCommit, Hook::PrepareCommitMessage, Hook::CommitMessage, Hook::PostCommit];
+        self.options.hooks != HookPolicy::Skip
+            && self.hook_token.as_ref().is_none_or(|(of, _)| *of != step)
+            && OF_COMMITS.into_iter().any(|hook| find_hook(&self.repository.git, hook).is_some())
+    }
+
+    /// Gives the hooks that run for the commit of a step something to know it by.
+    pub fn arm_hooks(&mut self, step: u32, token: String) {
+        self.hook_token = Some((step, token));
+    }
+
+    fn token(&self) -> Option<&str> {
+        self.hook_token.as_ref().map(|(_, token)| token.as_str())
     }
 
     /// Whether the user has a `pre-commit` hook.
@@ -75,7 +94,14 @@ impl Checkpointer {
         }
         let index = self.write_private_index(plan)?;
         let identity = Identity::find(&self.repository, &self.options.environment, now)?;
-        let call = HookCall { arguments: &[], index: &index, run, author: &identity.author, limit: HOOK_LIMIT };
+        let call = HookCall {
+            arguments: &[],
+            index: &index,
+            run,
+            token: self.token(),
+            author: &identity.author,
+            limit: HOOK_LIMIT,
+        };
         let outcome = run_hook(&self.git_program(), &self.repository.git, Hook::PreCommit, &call)?;
         Ok(if outcome == HookOutcome::Absent { HookRun::None } else { HookRun::Ran })
     }
@@ -104,8 +130,14 @@ impl Checkpointer {
                 Hook::PrepareCommitMessage => vec![file.as_os_str(), "message".as_ref()],
                 _ => vec![file.as_os_str()],
             };
-            let call =
-                HookCall { arguments: &arguments, index: &index, run, author: &identity.author, limit: HOOK_LIMIT };
+            let call = HookCall {
+                arguments: &arguments,
+                index: &index,
+                run,
+                token: self.token(),
+                author: &identity.author,
+                limit: HOOK_LIMIT,
+            };
             run_hook(&self.git_program(), &self.repository.git, *hook, &call)?;
         }
         let edited = read_if_there(&file)?.unwrap_or_default();
@@ -125,7 +157,14 @@ impl Checkpointer {
         }
         let Ok(identity) = Identity::find(&self.repository, &self.options.environment, now) else { return };
         let index = self.repository.index_file();
-        let call = HookCall { arguments: &[], index: &index, run, author: &identity.author, limit: HOOK_LIMIT };
+        let call = HookCall {
+            arguments: &[],
+            index: &index,
+            run,
+            token: self.token(),
+            author: &identity.author,
+            limit: HOOK_LIMIT,
+        };
         // The commit is there; a hook that fails now can only be ignored, as git does.
         let _ = run_hook(&self.git_program(), &self.repository.git, Hook::PostCommit, &call);
     }

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use super::{Format, Ui};
 use crate::context::{Context, ContextError, Environment};
 use crate::error::{Error, ExitStatus};
+use crate::hooks::{self, State, Summary};
 use crate::run::doctor::{self, Check, Group, Patient, Report, Status};
 
 /// Tries out what piton needs on this machine, and says how to mend what does not work
@@ -34,17 +35,41 @@ pub(super) fn run(
 ) -> Result<ExitStatus, Error> {
     let terminal = ui.described(environment);
     let limit = Duration::from_secs(arguments.timeout);
+    let hooks = found.as_ref().ok().and_then(hooks);
     let patient = Patient { environment: environment.clone(), found, terminal, limit };
     ui.begin_live("doctor");
     let report = doctor::examine(patient, &mut |_| {});
     ui.end_live();
-    let report = report?;
+    let mut report = report?;
+    if let Some(check) = hooks {
+        report.add(check);
+    }
     if ui.format() == Format::Json {
         ui.json(&report)?;
     } else {
         human(&report, ui)?;
     }
     Ok(if report.summary.usable { ExitStatus::Success } else { ExitStatus::Unsafe })
+}
+
+/// The git hooks of a repository, if there is one.
+fn hooks(ctx: &Context) -> Option<Check> {
+    let report = hooks::status(ctx, &[]).ok()?;
+    let count = |state| report.hooks.iter().filter(|hook| hook.state == state).count();
+    let (status, detail, hint) = match hooks::summary(&report, &[]) {
+        Summary::Nothing => (Status::Ok, "not installed; `piton hooks install` installs them".to_owned(), None),
+        Summary::Well => {
+            let detail = format!("{} installed, {} delegated", count(State::Installed), count(State::Delegated));
+            (Status::Ok, detail, None)
+        }
+        Summary::Attention => {
+            let odd = report.hooks.iter().filter(|hook| !hook.state.is_well() && hook.state != State::NotInstalled);
+            let odd: Vec<String> = odd.map(|hook| format!("`{}` {}", hook.hook.name(), hook.state.words())).collect();
+            (Status::Warning, odd.join(", "), Some("`piton hooks status` says more".to_owned()))
+        }
+    };
+    let (name, tried) = ("git hooks", "look at the files where git looks for hooks");
+    Some(Check { name, group: Group::Project, status, needed: false, tried, detail, hint })
 }
 
 fn human(report: &Report, ui: &mut Ui) -> Result<(), Error> {

@@ -16,6 +16,8 @@ mod fetch;
 mod finish;
 mod gc;
 mod help;
+mod hook_entry;
+mod hooks;
 mod init;
 mod items;
 mod load;
@@ -77,6 +79,7 @@ Examples:
   piton log                   See what was run; `show`, `diff` and `verify` say more
   piton undo                  Take the newest step back
   piton sign --check          See what stamps and signatures of items are worth
+  piton hooks install         Check items and runs in git's hooks
   piton config                Show every setting and where it comes from
   piton doctor                Find out what works on this machine
   piton help overview         Read about piton; `help` has more topics
@@ -143,6 +146,7 @@ enum Command {
     Tool(tool::ToolArguments),
     Directive(directive::DirectiveArguments),
     Config(config::ConfigArguments),
+    Hooks(hooks::HooksArguments),
     Mcp(mcp::McpArguments),
     Doctor(doctor::DoctorArguments),
     Quickstart(quickstart::QuickstartArguments),
@@ -187,6 +191,7 @@ impl Command {
             Self::Sign(_) => "sign",
             Self::Trust(_) => "trust",
             Self::Config(_) => "config",
+            Self::Hooks(_) => "hooks",
             Self::Mcp(_) => "mcp",
             Self::Doctor(_) => "doctor",
             Self::Quickstart(_) => "quickstart",
@@ -229,6 +234,9 @@ pub fn main() -> ExitCode {
     }
     let environment = Environment::of_process();
     failpoint::arm(environment.find("PITON_FAILPOINT"));
+    if let Some((hook, arguments)) = hook_entry::meant(&words) {
+        return hook_entry::run(hook, arguments, &environment).into();
+    }
     if let Some(shell) = environment.find(completions::VARIABLE) {
         return completions::answer(&shell.to_string_lossy(), words, &environment).into();
     }
@@ -280,8 +288,8 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
     let mut ctx = match &arguments.command {
         // It makes a project of its own: where it is started does not matter.
         Command::Quickstart(_) => quickstart::make_project(environment)?,
-        // Whom to trust is no matter of a project.
-        Command::Trust(_) => Context::anywhere(environment, global.folder.as_deref())?,
+        // Whom to trust is no matter of a project, and a bare repository has hooks without being one.
+        Command::Trust(_) | Command::Hooks(_) => Context::anywhere(environment, global.folder.as_deref())?,
         // Clients start it anywhere; then each call names its project.
         Command::Mcp(command) if !command.needs_project() => Context::anywhere(environment, global.folder.as_deref())?,
         _ => Context::discover(environment, global.folder.as_deref())?,
@@ -336,6 +344,7 @@ fn dispatch(command: &Command, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus,
         Command::Sign(command) => sign::run(command, ctx, ui),
         Command::Trust(command) => trust::run(command, ctx, ui),
         Command::Config(command) => config::run(command, ctx, ui),
+        Command::Hooks(command) => hooks::run(command, ctx, ui),
         Command::Quickstart(_) => quickstart::run(ctx, ui),
         Command::Mcp(command) => mcp::run(command, ctx, ui),
         Command::Doctor(command) => doctor::run(command, &ctx.environment, Ok(ctx.clone()), ui),

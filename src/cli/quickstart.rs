@@ -51,7 +51,7 @@ pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     show_runs(ctx, ui)?;
     ui.line("\nThe files of the project are checked, too: every mistake is found at once; here is none, they are just not signed yet:\n")?;
     ui.line("$ piton validate")?;
-    validate::human(&report, ctx, ui)?;
+    validate::human(&report, &ctx.root, ui)?;
     ui.line("\nA directive says what it needs, what it may do and in which steps:\n")?;
     ui.line("$ piton directive show hello")?;
     directive::show("hello", ctx, ui)?;

@@ -5,7 +5,7 @@ use crate::checkpoint::delta::Delta;
 pub(super) use crate::checkpoint::delta::{files, stat};
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::error::ExitStatus;
-use crate::journal::event::Event;
+use crate::journal::event::{Event, HandCommit, Maker};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary};
 
 /// Shows one event.
@@ -40,6 +40,7 @@ pub(super) fn event(ui: &mut Ui, event: &Event) {
                 ui.note(&format!("changed by somebody else meanwhile and left alone: {}", listed(outside)));
             }
         }
+        Event::HandCommitted { commits, .. } => commits.iter().for_each(|made| ui.note(&hand_made(made))),
         Event::NoChanges { not_captured: paths, .. } => {
             ui.note("no changes");
             if !paths.is_empty() {
@@ -53,6 +54,15 @@ pub(super) fn event(ui: &mut Ui, event: &Event) {
         }
         _ => {}
     }
+}
+
+/// A commit that was made while a step was open.
+pub(super) fn hand_made(made: &HandCommit) -> String {
+    let who = match made.by {
+        Maker::Step => "the step itself",
+        Maker::Somebody | Maker::Unknown => "somebody at work here",
+    };
+    format!("commit {} was made with git by {who}", made.commit.short())
 }
 
 /// What a roll back left as it is.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::overview;
 use super::past::{self, Past};
+use super::render;
 use super::ui::{Format, Ui};
 use crate::audit::history::{Outcome, RunRecord, Source, StepRecord};
 use crate::audit::reference::{self, ReferenceError};
@@ -186,6 +187,9 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     match &step.outcome {
         Outcome::Committed { commit, message, .. } => {
             fact("commit", &commit.to_string())?;
+            if let Some(new) = past.history.replacement_of(*commit) {
+                fact("rewritten as", &new.to_string())?;
+            }
             fact("message", message.trim_end())?;
         }
         Outcome::Kept { reason } => fact("reason", reason)?,
@@ -195,6 +199,9 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     }
     if let (None, Some(commit)) = (step.commit(), past.history.commit_of(step)) {
         fact("committed by", &commit.to_string())?;
+    }
+    if !step.hand_made.is_empty() {
+        fact("by hand", &step.hand_made.iter().map(render::hand_made).collect::<Vec<_>>().join("\n"))?;
     }
     if !step.outside.is_empty() {
         fact("meanwhile", &format!("somebody else changed {}", listed(&step.outside)))?;

@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &ValidateArguments, ctx: &Context, ui: &mut Ui) -> 
     match ui.format() {
         Format::Json => ui.json(&report)?,
         Format::Sarif => ui.json(&sarif::log(&report))?,
-        Format::Human | Format::Markdown | Format::Yaml => human(&report, ctx, ui)?,
+        Format::Human | Format::Markdown | Format::Yaml => human(&report, &ctx.root, ui)?,
     }
     Ok(if report.valid { ExitStatus::Success } else { ExitStatus::Invalid })
 }
@@ -94,9 +94,19 @@ fn is_beside_items(path: &Path, ctx: &Context) -> bool {
     folders.iter().any(|name| path.starts_with(ctx.project_items().join(name)))
 }
 
-/// Prints a report for people: findings as data, the summary as talk.
-pub(super) fn human(report: &Report, ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
-    let mut diagnostics = Diagnostics::new(&ctx.root);
+/// Prints a report for people: findings as data, the summary as talk. Their files are below `root`.
+pub(super) fn human(report: &Report, root: &Path, ui: &mut Ui) -> Result<(), Error> {
+    findings(report, root, ui)?;
+    for (language, reason) in &report.unchecked {
+        ui.warning(&format!("{language} scripts were not all parsed: {reason}"));
+    }
+    summary(report, ui);
+    Ok(())
+}
+
+/// Prints the findings alone.
+pub(super) fn findings(report: &Report, root: &Path, ui: &mut Ui) -> Result<(), Error> {
+    let mut diagnostics = Diagnostics::new(root);
     let (unsigned, others): (Vec<&Finding>, Vec<&Finding>) = report
         .findings
         .iter()
@@ -109,10 +119,6 @@ pub(super) fn human(report: &Report, ctx: &Context, ui: &mut Ui) -> Result<(), E
         [finding] => ui.rendered(&diagnostics.render(finding))?,
         several => ui.warning(&format!("{} items are not signed; `--format json` lists them", several.len())),
     }
-    for (language, reason) in &report.unchecked {
-        ui.warning(&format!("{language} scripts were not all parsed: {reason}"));
-    }
-    summary(report, ui);
     Ok(())
 }
 

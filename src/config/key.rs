@@ -33,6 +33,8 @@ pub enum Key {
     CheckpointSecrets,
     /// Paths and fingerprints that are no secrets.
     CheckpointSecretsAllowed,
+    /// Whether git stops when its hooks find no piton.
+    HooksFailClosed,
     /// Whether checkpoints need a git repository.
     GitRequired,
     /// The command that does the work of prose steps.
@@ -141,7 +143,7 @@ struct Row {
 
 impl Key {
     /// Every key, in the order of the documentation.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::ValidateStrict,
         Self::SignatureRequire,
         Self::SignatureAllowedSigners,
@@ -151,6 +153,7 @@ impl Key {
         Self::CheckpointHooks,
         Self::CheckpointSecrets,
         Self::CheckpointSecretsAllowed,
+        Self::HooksFailClosed,
         Self::GitRequired,
         Self::AgentCommand,
         Self::AgentCommands(Tier::Fast),
@@ -235,6 +238,14 @@ impl Key {
                 values: Values::Described("a list of path globs and fingerprints"),
                 default: Value::List(Vec::new()),
                 protection: Protection::NotByProject,
+            },
+            Self::HooksFailClosed => Row {
+                name: "hooks.fail_closed",
+                variable: "PITON_HOOKS_FAIL_CLOSED",
+                summary: "whether git stops when one of its hooks finds no piton, or piton breaks down; decided by `hooks install`",
+                values: Values::Words(&["true", "false"]),
+                default: Value::Bool(false),
+                protection: Protection::OnlyTighten,
             },
             Self::GitRequired => Row {
                 name: "git.required",
@@ -322,7 +333,7 @@ impl Key {
     /// Reads a value of this key.
     pub fn parse(self, text: &str) -> Option<Value> {
         match self {
-            Self::ValidateStrict | Self::GitRequired => match text {
+            Self::ValidateStrict | Self::HooksFailClosed | Self::GitRequired => match text {
                 "true" => Some(Value::Bool(true)),
                 "false" => Some(Value::Bool(false)),
                 _ => None,

@@ -239,6 +239,11 @@ impl Config {
         }
     }
 
+    /// `hooks.fail_closed`.
+    pub fn hooks_fail_closed(&self) -> bool {
+        self.get(Key::HooksFailClosed).value == Value::Bool(true)
+    }
+
     /// `git.required`.
     pub fn git_required(&self) -> bool {
         self.get(Key::GitRequired).value == Value::Bool(true)

@@ -97,7 +97,7 @@ fn a_flag_moves_to_another_folder() {
 #[test]
 fn a_removed_working_folder_does_not_matter_when_another_is_named() {
     let ground = Ground::new(&["project/.ai"]);
-    let gone = Environment { variables: BTreeMap::new(), cwd: None };
+    let gone = Environment::default();
     let found = Context::discover(gone.clone(), Some(&ground.path("project"))).unwrap();
     assert_eq!(found.root, ground.path("project"));
     for folder in [None, Some(Path::new("project"))] {

@@ -180,6 +180,12 @@ pub fn resolve(program: &OsStr, search_path: &OsStr, folder: &Path) -> Result<Pa
     })
 }
 
+/// Where the search path has a program under its name; none when it has another one, or none.
+pub fn find_on_path(program: &Path, name: &str, search_path: &OsStr) -> Option<PathBuf> {
+    let found = resolve(name.as_ref(), search_path, Path::new("/")).ok()?;
+    (found.canonicalize().ok()? == program.canonicalize().ok()?).then_some(found)
+}
+
 /// A search path without folders that depend on where a program is started.
 pub fn absolute_folders(search_path: &OsStr) -> OsString {
     kept_folders(search_path, Path::is_absolute)

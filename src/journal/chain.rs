@@ -117,7 +117,7 @@ fn explain(records: &[Record], at: usize, head: Digest) -> Break {
 
 impl Digest {
     /// The digest of the bytes of a line, without its end.
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 

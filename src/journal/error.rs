@@ -94,7 +94,7 @@ impl JournalError {
     }
 
     /// Gives what the system said a place in a sentence: ``cannot {doing} `{path}` ``.
-    pub(super) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.into(), source }
     }
 }

@@ -4,14 +4,15 @@
 //! written before it is done. Readers take types that they do not know as [`Event::Unknown`] and
 //! overlook fields that they do not know: the line itself is what the chain covers.
 
+mod call;
+mod commits;
 mod course;
-
-use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::chain::Digest;
 use super::id::{RunId, StepId};
 use super::summary::{ErrorSummary, RunSummary, StepStatus};
 use crate::checkpoint::delta::{Change, Delta};
@@ -19,9 +20,10 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
-use crate::item::finding::serialize_path;
-use crate::policy::{Denial, Permission};
+use crate::policy::Denial;
 
+pub use call::{SignedBy, ToolCall};
+pub use commits::{HandCommit, Maker, RewrittenCommit};
 pub use course::{HookPhase, Resolution, Wait};
 
 /// Something that is about to happen or has happened.
@@ -218,6 +220,20 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outside: Vec<RepoPath>,
     },
+    /// Commits were made with git itself while the step was open.
+    HandCommitted {
+        /// The step.
+        step: u32,
+        /// The commits, oldest first.
+        commits: Vec<HandCommit>,
+    },
+    /// The user's hooks are about to run for a commit of piton's own.
+    HooksStarted {
+        /// The step.
+        step: u32,
+        /// The hash of what they are given, by which hooks of piton among them know such a commit.
+        token: Digest,
+    },
     /// It is decided what becomes of the changes; from here on it is done, crash or not.
     Decided {
         /// The step.
@@ -303,6 +319,13 @@ pub enum Event {
     SnapshotsDropped {
         /// Their names.
         refs: Vec<String>,
+    },
+    /// Git has replaced commits of checkpoints.
+    Rewritten {
+        /// What replaced them: `amend` or `rebase`.
+        cause: String,
+        /// The commits.
+        commits: Vec<RewrittenCommit>,
     },
     /// A step ended.
     StepFinished {
@@ -434,57 +457,6 @@ impl FinishHow {
     }
 }
 
-/// A call of a tool, as it is written down before it is made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolCall {
-    /// Everything that takes part, as `id@version`, the tool first.
-    pub chain: Vec<String>,
-    /// The command of a tool that has several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// Its parameters, without secrets; long ones are shortened.
-    #[serde(default)]
-    pub parameters: Map<String, Value>,
-    /// What it needs, who allows it, and by what that is enforced.
-    #[serde(default)]
-    pub permissions: Vec<Permission>,
-    /// How far it is kept from the machine.
-    pub isolation: String,
-    /// Why that is less than was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub degraded: Option<String>,
-    /// Who signed what takes part, where that was asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub authors: Vec<SignedBy>,
-}
-
-/// Who signed an item.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SignedBy {
-    /// The file of the item.
-    #[serde(serialize_with = "serialize_path")]
-    pub file: PathBuf,
-    /// Who.
-    pub name: String,
-    /// The fingerprint of the key.
-    pub fingerprint: String,
-}
-
-impl ToolCall {
-    /// A call about which nothing is known but what was asked for.
-    pub fn unresolved(id: &str, command: Option<&str>) -> Self {
-        Self {
-            chain: vec![id.to_owned()],
-            command: command.map(str::to_owned),
-            parameters: Map::new(),
-            permissions: Vec::new(),
-            isolation: String::new(),
-            degraded: None,
-            authors: Vec::new(),
-        }
-    }
-}
-
 impl StepKind {
     /// The tool that it calls, as `id@version`.
     pub fn tool(&self) -> Option<&str> {
@@ -555,6 +527,8 @@ impl Event {
             | Self::ToolFinished { step, .. }
             | Self::ToolDenied { step, .. }
             | Self::ChangesFound { step, .. }
+            | Self::HandCommitted { step, .. }
+            | Self::HooksStarted { step, .. }
             | Self::Decided { step, .. }
             | Self::Committed { step, .. }
             | Self::RolledBack { step, .. }
@@ -574,6 +548,7 @@ impl Event {
             | Self::Resolved { .. }
             | Self::RunResumed { .. }
             | Self::SnapshotsDropped { .. }
+            | Self::Rewritten { .. }
             | Self::RunFinished(_)
             | Self::Unknown => None,
         }

@@ -12,6 +12,7 @@ pub mod lock;
 pub mod record;
 pub mod seal;
 pub mod summary;
+pub mod tail;
 pub mod walk;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -27,6 +28,7 @@ pub use event::Event;
 pub use id::{RunId, StepId};
 pub use record::{Contents, Privacy, Record, Torn, read, read_each, read_public};
 pub use seal::Salt;
+pub use tail::read_back;
 pub use walk::{Brief, walk};
 
 use record::{NewLine, Place};

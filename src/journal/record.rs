@@ -233,13 +233,13 @@ impl Record {
 }
 
 /// Why a line is no record.
-enum Unreadable {
+pub(super) enum Unreadable {
     NotJson(String),
     Newer(u64),
     NotARecord(String),
 }
 
-fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
     let text = str::from_utf8(bytes).map_err(|err| Unreadable::NotJson(err.to_string()))?;
     let not_a_record = |err: serde_json::Error| match err.classify() {
         serde_json::error::Category::Data => Unreadable::NotARecord(err.to_string()),

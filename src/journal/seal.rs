@@ -140,6 +140,9 @@ fn parts(event: &Event) -> &'static [Part] {
         | Event::CheckpointSkipped { .. }
         | Event::Recovered { .. }
         | Event::SnapshotsDropped { .. }
+        | Event::HandCommitted { .. }
+        | Event::HooksStarted { .. }
+        | Event::Rewritten { .. }
         | Event::StepFinished { .. }
         | Event::Unknown => NOTHING,
     }

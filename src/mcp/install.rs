@@ -15,7 +15,7 @@ pub use client::{Client, Scope};
 use serde_json::{Map, Value, json};
 
 use crate::context::Context;
-use crate::exec::subprocess::resolve;
+use crate::exec::subprocess::find_on_path;
 use crate::item::json::member::{self, MemberError, Replacement};
 use crate::item::toml;
 use crate::item::wording::shown;
@@ -273,8 +273,7 @@ fn marked(text: &str) -> (&str, &str) {
 /// How clients start piton: by its name, if that finds this very program, else by its path.
 fn program(ctx: &Context) -> Result<String, InstallError> {
     let own = fs::canonicalize(&ctx.program).map_err(|_| InstallError::NoProgram)?;
-    let named = resolve(NAME.as_ref(), ctx.search_path(), Path::new("/")).ok();
-    let is_found = named.and_then(|found| fs::canonicalize(found).ok()).is_some_and(|found| found == own);
+    let is_found = find_on_path(&own, NAME, ctx.search_path()).is_some();
     if is_found { Ok(NAME.to_owned()) } else { text(&own) }
 }
 

@@ -154,6 +154,16 @@ struct Surroundings {
     workshop: PathBuf,
 }
 
+impl Report {
+    /// Adds what was found out elsewhere, at the end of its group, if that was looked at at all.
+    pub fn add(&mut self, check: Check) {
+        if let Some(last) = self.checks.iter().rposition(|other| other.group == check.group) {
+            self.checks.insert(last + 1, check);
+        }
+        self.summary = summary(&self.checks);
+    }
+}
+
 /// Tries everything out; `on_check` sees each answer as it comes.
 pub fn examine(patient: Patient, on_check: &mut dyn FnMut(&Check)) -> Result<Report, RunError> {
     let interrupts = Interrupts::listen().map_err(RunError::Signals)?;

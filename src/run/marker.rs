@@ -57,7 +57,7 @@ pub(super) fn find(folders: &Folders) -> Result<Option<WaitingRun>, RunError> {
     Ok(standing.run().filter(|record| record.is_open()).map(WaitingRun::of))
 }
 
-fn named(folders: &Folders) -> Result<Option<RunId>, RunError> {
+pub(super) fn named(folders: &Folders) -> Result<Option<RunId>, RunError> {
     match read_bytes(&folders.own.join(FILE), MOST) {
         Ok(bytes) => Ok(std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok())),
         Err(Unread::Failed(err)) if err.kind() == io::ErrorKind::NotFound => Ok(None),

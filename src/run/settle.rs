@@ -260,6 +260,9 @@ impl Session<'_, '_> {
             let (after, delta, outside) = (found.after.clone(), found.delta.clone(), found.outside.clone());
             self.record(&Event::ChangesFound { step, after, delta, outside })?;
         }
+        if before.head != found.after.head {
+            self.take_hand_commits(checkpointer, step, &before.head, &found.after.head)?;
+        }
         Ok(found)
     }
 
@@ -391,6 +394,7 @@ impl Session<'_, '_> {
         if plan.is_empty() {
             return Ok((delta, Vec::new()));
         }
+        self.announce_hooks(checkpointer, step)?;
         match checkpointer.run_pre_commit(&plan, &after, &self.run.to_string(), self.ctx.now())? {
             HookRun::None => Ok((delta, Vec::new())),
             HookRun::Skipped(reason) => Ok((delta, vec![reason])),
@@ -429,6 +433,7 @@ impl Session<'_, '_> {
         if plan.is_empty() {
             return self.nothing_to_commit(checkpointer, step, &plan, delta);
         }
+        self.announce_hooks(checkpointer, step)?;
         let asked_by = self.state.as_ref().and_then(|state| state.frames.last()).map(|frame| &frame.directive);
         let written = self.written(checkpointer.repository(), wording, &plan.changes);
         let text = message::compose(&MessageParts {

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "main",
     "cli",
     "mcp",
+    "hooks",
     "error",
     "run",
     "audit",

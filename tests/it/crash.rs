@@ -53,8 +53,16 @@ pub(crate) const PLACES: [&str; 31] = [
     "lock-release",
 ];
 
-/// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs` and `run/`.
-const ELSEWHERE: [&str; 16] = [
+/// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs`,
+/// `hooks_*` and `run/`.
+const ELSEWHERE: [&str; 23] = [
+    "commit-noted",
+    "hook-kept",
+    "hook-put",
+    "hook-taken",
+    "message-written",
+    "rewrite-recorded",
+    "rewrite-written",
     "agent-ended",
     "tool-answered",
     "hard-pinned",

@@ -94,6 +94,29 @@ impl TestProject {
         self.file(&format!(".ai/directives/{name}.md"), text)
     }
 
+    /// Installs hooks that do nothing but call piton.
+    pub(crate) fn hooked<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Self {
+        for name in names {
+            self.hook(".git", name);
+        }
+        self
+    }
+
+    /// Installs one such hook in a repository below the project.
+    pub(crate) fn hook(&self, git_dir: &str, name: &str) {
+        let file = self.root().join(git_dir).join("hooks").join(name);
+        write(
+            &file,
+            format!("#!/bin/sh\nexec '{}' hooks run {name} -- \"$@\"\n", env!("CARGO_BIN_EXE_piton")).as_bytes(),
+        );
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a hook");
+    }
+
+    /// Runs the real git in the project, whatever comes of it.
+    pub(crate) fn try_git<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
+        self.ran(self.hermetic("git", &self.root()).args(arguments).output().expect("git starts"))
+    }
+
     /// Commits everything.
     pub(crate) fn committed(self) -> Self {
         self.git(["add", "--all"]);

@@ -174,6 +174,8 @@ fn a_folder_that_cannot_be_written_is_an_error_with_its_cause() {
     ----- stderr -----
     error: cannot write `.ai/config.yaml`
       caused by: No such file or directory (os error 2)
+
+    hint: see that its folder is there and writable, and that the disk has room
     ");
 }
 

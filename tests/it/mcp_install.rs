@@ -21,8 +21,8 @@ fn install<'a>(client: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 /// Installs where that must be refused: the file stays as it is, and nothing is left beside it.
 fn refused(project: &TestProject, file: &str, more: &[&str]) -> Value {
     let path = project.root().join(file);
-    // Reading anything but a file could wait for ever.
-    let content = || path.is_file().then(|| fs::read(&path).expect("readable"));
+    // A pipe would never end.
+    let content = || path.is_file().then(|| fs::read(&path).expect("a file"));
     let before = content();
     let files = project.files();
     let ran = project.piton([install("claude", &["--write", "--format", "json"]), more.to_vec()].concat());
@@ -179,6 +179,8 @@ fn a_folder_that_nobody_may_write_to_is_an_error_that_says_so() {
     ----- stderr -----
     error: cannot write `[PROJECT]/.vscode/mcp.json`
       caused by: permission denied
+
+    hint: see that its folder is there and writable, and that the disk has room
     ");
     assert_eq!(project.files(), ["README.md"]);
 }

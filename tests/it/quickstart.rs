@@ -122,5 +122,7 @@ fn a_temporary_folder_that_does_not_exist_is_an_error() {
     ----- stderr -----
     error: cannot write `/nonexistent/folder`
       caused by: No such file or directory (os error 2) at path "/nonexistent/folder/piton-quickstart-[ID]"
+
+    hint: see that its folder is there and writable, and that the disk has room
     "#);
 }

@@ -11,19 +11,8 @@ use rustix::io::Errno;
 use super::process::{self, Ended};
 use super::{GitProgram, identity, is_executable};
 use crate::checkpoint::error::CheckpointError;
-
-/// A hook that `git commit` runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hook {
-    /// Before anything else; no arguments.
-    PreCommit,
-    /// Before the message is final; the file with the message, then `message`.
-    PrepareCommitMessage,
-    /// After that; the file with the message.
-    CommitMessage,
-    /// When the commit is there; how it ends does not matter.
-    PostCommit,
-}
+use crate::checkpoint::hook::Hook;
+use crate::context::HOOK_TOKEN;
 
 /// What a hook is told.
 pub(crate) struct HookCall<'a> {
@@ -31,8 +20,10 @@ pub(crate) struct HookCall<'a> {
     pub(crate) arguments: &'a [&'a OsStr],
     /// The private index that the commit is made of; absolute.
     pub(crate) index: &'a Path,
-    /// The run, for hooks that want to know: ours leave such commits alone.
+    /// The run, for hooks that want to know.
     pub(crate) run: &'a str,
+    /// What our own hooks know such a commit by, and leave it alone.
+    pub(crate) token: Option<&'a str>,
     /// Who the author will be.
     pub(crate) author: &'a git2::Signature<'a>,
     /// How long it may take.
@@ -51,18 +42,6 @@ pub(crate) enum HookOutcome {
         /// Its last words, or how it ended.
         reason: String,
     },
-}
-
-impl Hook {
-    /// The name of its file.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::PreCommit => "pre-commit",
-            Self::PrepareCommitMessage => "prepare-commit-msg",
-            Self::CommitMessage => "commit-msg",
-            Self::PostCommit => "post-commit",
-        }
-    }
 }
 
 /// The folder with the repository's hooks: `core.hooksPath`, else `hooks` of the common folder.
@@ -122,7 +101,8 @@ fn prepared(git: &GitProgram, program: &Path, first: &[&OsStr], call: &HookCall<
         .env("GIT_INDEX_FILE", call.index)
         .env("GIT_EDITOR", ":")
         .env("GIT_PREFIX", "")
-        .env("PITON_RUN_ID", call.run);
+        .env("PITON_RUN_ID", call.run)
+        .envs(call.token.map(|token| (HOOK_TOKEN, token)));
     // Git finds the repository from the top of the work tree by itself, and a hook that works in
     // another repository must not be led back here. Only a work tree without `.git` needs the hint.
     if !git.work_tree.join(".git").exists() {

@@ -5,9 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 use std::time::Instant;
 
-use super::hook::{Hook, HookCall, HookOutcome, find_hook, hooks_folder, run_hook};
+use super::hook::{HookCall, HookOutcome, find_hook, hooks_folder, run_hook};
 use super::signing::{UnsignedCommit, create_signed_commit};
 use super::*;
+use crate::checkpoint::hook::Hook;
 use crate::checkpoint::object::ObjectId;
 
 const LONG: Duration = Duration::from_mins(1);
@@ -51,7 +52,7 @@ impl Project {
         let author = person();
         let index = self.path().join(".git/piton-index");
         let arguments = [OsStr::new("FILE"), OsStr::new("message")];
-        let call = HookCall { arguments: &arguments, index: &index, run: "01RUN", author: &author, limit };
+        let call = HookCall { arguments: &arguments, index: &index, run: "01RUN", token: None, author: &author, limit };
         run_hook(&self.program(), &self.repository, hook, &call)
     }
 
@@ -257,7 +258,7 @@ fn a_linked_worktree_has_the_hooks_of_its_repository() {
     let top = linked.repository.workdir().unwrap().to_owned();
     let program = GitProgram::new(environment(), linked.repository.path(), &top);
     let (author, index) = (person(), top.join("index"));
-    let call = HookCall { arguments: &[], index: &index, run: "r", author: &author, limit: LONG };
+    let call = HookCall { arguments: &[], index: &index, run: "r", token: None, author: &author, limit: LONG };
     assert_eq!(run_hook(&program, &linked.repository, Hook::PreCommit, &call).unwrap(), HookOutcome::Passed);
     let seen = fs::read_to_string(top.join("seen")).unwrap();
     assert_eq!(seen.trim_end(), linked.repository.path().to_str().unwrap().trim_end_matches('/'));

@@ -78,7 +78,7 @@ fn line_starts(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The first line of the block of trailers; the number of lines when there is none.
-fn block_start(lines: &[&str]) -> usize {
+pub(super) fn block_start(lines: &[&str]) -> usize {
     let title = lines.iter().position(|line| !line.starts_with('#') && is_blank(line)).unwrap_or(lines.len());
     let (mut trailers, mut others, mut continuations) = (0, 0, 0);
     let (mut generated, mut only_spaces) = (false, true);

@@ -127,6 +127,18 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
             uncommitted: Vec::new(),
             error: None,
         }),
+        Event::HandCommitted { step, commits: vec![HandCommit { commit: id(5), by: Maker::Step }] },
+        Event::HooksStarted { step, token: Digest::of(b"token") },
+        Event::Rewritten {
+            cause: "rebase".to_owned(),
+            commits: vec![RewrittenCommit {
+                step: StepId { run: RUN.parse().unwrap(), step },
+                old: id(5),
+                new: id(6),
+                delta: Vec::new(),
+                same_changes: true,
+            }],
+        },
     ]
 }
 

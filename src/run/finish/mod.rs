@@ -347,6 +347,7 @@ impl Session<'_, '_> {
             let text = checkpointer.message_of(tip)?;
             (checkpointer.prepare_onto(plan, tip, &text)?, text)
         } else {
+            self.announce_hooks(checkpointer, step)?;
             let text = self.message_of_finish(request, judgement, plan)?;
             let text = checkpointer.edit_message(plan, text, &self.run.to_string(), self.ctx.now())?;
             (checkpointer.prepare_commit(plan, &text, self.ctx.now())?, text)

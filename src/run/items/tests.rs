@@ -66,8 +66,12 @@ impl Project {
     }
 
     fn ctx(&self) -> Context {
-        let home = BTreeMap::from([(OsString::from("HOME"), self.path("home").into_os_string())]);
-        Context::at(Environment::new(home, self.path("project")), &self.path("project")).unwrap()
+        // The search path leads to the interpreters that look at scripts.
+        let variables = BTreeMap::from([
+            (OsString::from("HOME"), self.path("home").into_os_string()),
+            (OsString::from("PATH"), OsString::from("/usr/bin:/bin")),
+        ]);
+        Context::at(Environment::new(variables, self.path("project")), &self.path("project")).unwrap()
     }
 
     fn store(&self) -> ItemStore {

@@ -1,0 +1,57 @@
+#!/bin/sh
+# piton hook stub @VERSION@ @CHECKSUM@
+# Made by `piton hooks install`; `piton hooks uninstall` puts back what was here before. It is not meant to be
+# edited: a hook of your own belongs into the file NAME.before-piton beside it, which runs first.
+# before: @BEFORE@
+piton_hook=@HOOK@
+piton_reads_input=@READS_INPUT@
+piton_fail_closed=@FAIL_CLOSED@
+piton_program=@PROGRAM@
+# end of settings
+
+unset piton_input
+case $0 in
+  */*) piton_before=${0%/*}/$piton_hook.before-piton ;;
+  *) piton_before=./$piton_hook.before-piton ;;
+esac
+if [ -f "$piton_before" ] && [ -x "$piton_before" ]; then
+  if [ "$piton_reads_input" = yes ]; then
+    # Both are to read all that git says. The dot keeps the line ends at its end.
+    piton_input=$(cat; echo .)
+    printf %s "${piton_input%.}" 2>/dev/null | "$piton_before" "$@" || exit $?
+  else
+    "$piton_before" "$@" || exit $?
+  fi
+fi
+
+if [ ! -f "$piton_program" ] || [ ! -x "$piton_program" ]; then
+  piton_program=
+  if command -v piton >/dev/null 2>&1; then piton_program=piton; fi
+fi
+if [ -n "$piton_program" ]; then
+  if [ -n "${piton_input+read}" ]; then
+    printf %s "${piton_input%.}" 2>/dev/null | "$piton_program" hooks run "$piton_hook" -- "$@"
+  else
+    "$piton_program" hooks run "$piton_hook" -- "$@"
+  fi
+  piton_status=$?
+  # A panic, a program that cannot be started, a signal. Ctrl-C (130) is an answer.
+  case $piton_status in
+    101 | 126 | 127 | 12[89] | 13[1-9] | 1[4-9]? | 2??) piton_problem="piton broke down (exit code $piton_status)" ;;
+    *) exit "$piton_status" ;;
+  esac
+else
+  piton_problem='piton is not there'
+fi
+
+if [ "$piton_fail_closed" != yes ]; then
+  echo "piton: $piton_problem: nothing was checked by \`$piton_hook\`, and git goes on" >&2
+  exit 0
+fi
+echo "piton: $piton_problem: nothing was checked by \`$piton_hook\`, and \`hooks.fail_closed\` stops git" >&2
+if [ "$piton_hook" = pre-receive ]; then
+  echo "hint: piton has to be installed where this repository is" >&2
+else
+  echo "hint: install piton; or leave hooks out this time: git -c core.hooksPath=/dev/null ..." >&2
+fi
+exit 1

@@ -1,0 +1,145 @@
+//! Whether commits that are pushed may land: what a server can know of runs that happened elsewhere.
+//!
+//! The same checks as everywhere, on less: the log of a run is all that is known of it, and only the commits that are
+//! pushed are looked at. Where the other commits of the run are is not asked: they may be pushed later, or never.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Code, Finding, Verification, Verifier, missing_end, read_log};
+use crate::audit::error::AuditError;
+use crate::audit::history::{History, Outcome, RunRecord};
+use crate::audit::trail;
+use crate::checkpoint::message::{Origin, Trailers, origin};
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::reading::{Claim, CommitFacts};
+use crate::checkpoint::repository::Repository;
+use crate::journal::RunId;
+
+/// Why the log of a run that ends at an object cannot be taken in.
+pub fn judge_log(repository: &Repository, run: RunId, tip: ObjectId) -> Option<Finding> {
+    match read_log(repository, run, tip) {
+        Ok((log, record)) => missing_end(&log, &record),
+        Err(found) => Some(found),
+    }
+}
+
+/// Finds the commits among these that say they are checkpoints and are none, and why.
+///
+/// `pushed` is where logs are going to end that come with them.
+pub fn judge_landing(
+    repository: &Repository,
+    pushed: &BTreeMap<RunId, ObjectId>,
+    commits: &[ObjectId],
+) -> Result<Vec<(ObjectId, Finding)>, AuditError> {
+    let mut refused = Vec::new();
+    let mut claims: Vec<(RunId, Claim, CommitFacts)> = Vec::new();
+    for commit in commits {
+        let Some(facts) = repository.find_commit(*commit)? else { continue };
+        let invalid = |message: String| Finding { code: Code::TrailerMismatch, run: None, step: None, message };
+        match origin(&facts.message) {
+            Origin::None => {}
+            Origin::Invalid(why) => refused.push((*commit, invalid(why.to_owned()))),
+            Origin::Step(trailers) => match trailers.run.parse() {
+                Ok(run) => claims.push((run, Claim { commit: *commit, trailers }, facts)),
+                Err(_) => refused.push((*commit, invalid("`Piton-Run` is not the name of a run".to_owned()))),
+            },
+        }
+    }
+    if claims.is_empty() {
+        return Ok(refused);
+    }
+    let mut logs: BTreeMap<RunId, ObjectId> = trail::list(repository)?.into_iter().collect();
+    logs.extend(pushed);
+    let named: BTreeSet<RunId> = claims.iter().map(|(run, ..)| *run).collect();
+    let (history, broken) = load(repository, &logs, &|run| named.contains(&run));
+    let mut strangers = Vec::new();
+    for (run, claim, facts) in claims {
+        let found = match (logs.contains_key(&run), broken.get(&run), history.run(run)) {
+            (true, None, Some(record)) => {
+                let mut verifier = Verifier::of_logs(repository, &history);
+                match verifier.judge(record, &claim, &facts)? {
+                    Known::Yes => verifier.found.breaks.into_iter().next(),
+                    Known::No => {
+                        strangers.push((run, claim, facts));
+                        continue;
+                    }
+                }
+            }
+            (_, Some(found), _) => Some(found.clone()),
+            _ => Some(Finding {
+                code: Code::LogMissing,
+                run: Some(run),
+                step: None,
+                message: format!("the log of run `{run}` is not here"),
+            }),
+        };
+        refused.extend(found.map(|found| (claim.commit, found)));
+    }
+    if strangers.is_empty() {
+        return Ok(refused);
+    }
+    // They may have taken the place of commits that are known. Any run may have recorded that.
+    let (history, _) = load(repository, &logs, &|_| true);
+    let verifier = Verifier::of_logs(repository, &history);
+    for (run, claim, _) in strangers {
+        let steps = history.run(run).map(|record| record.steps.as_slice()).unwrap_or_default();
+        if !verifier.is_replacement(steps, &claim)? {
+            let Trailers { step, .. } = &claim.trailers;
+            let message = format!("run `{run}` does not know it as the checkpoint of its step `{step}`");
+            refused.push((claim.commit, Finding { code: Code::NotRecorded, run: Some(run), step: None, message }));
+        }
+    }
+    Ok(refused)
+}
+
+/// Whether a run knows a commit.
+enum Known {
+    Yes,
+    No,
+}
+
+impl<'a> Verifier<'a> {
+    /// For commits that are not part of anything yet.
+    fn of_logs(repository: &'a Repository, history: &'a History) -> Self {
+        Self {
+            repository,
+            history,
+            reachable: BTreeSet::new(),
+            pins: BTreeMap::new(),
+            dropped: BTreeSet::new(),
+            logs: BTreeMap::new(),
+            found: Verification::default(),
+        }
+    }
+
+    /// Compares a commit with what its run decided on.
+    fn judge(&mut self, run: &RunRecord, claim: &Claim, facts: &CommitFacts) -> Result<Known, AuditError> {
+        if let Some(step) = run.steps.iter().find(|step| step.decided_on(run.id, claim)) {
+            // A decision that was not carried out made no commit.
+            if let Outcome::Committed { commit, message, .. } = &step.outcome {
+                self.commit(run, step, *commit, message, facts)?;
+                return Ok(Known::Yes);
+            }
+        }
+        Ok(if run.steps.iter().any(|step| self.is_hand_made(step, claim)) { Known::Yes } else { Known::No })
+    }
+}
+
+/// The runs that logs tell of, and those that cannot be believed.
+fn load(
+    repository: &Repository,
+    logs: &BTreeMap<RunId, ObjectId>,
+    wanted: &dyn Fn(RunId) -> bool,
+) -> (History, BTreeMap<RunId, Finding>) {
+    let (mut history, mut broken) = (History::default(), BTreeMap::new());
+    for (run, tip) in logs.iter().rev().filter(|(run, _)| wanted(**run)) {
+        match read_log(repository, *run, *tip) {
+            Ok((log, record)) => match missing_end(&log, &record) {
+                None => history.runs.push(record),
+                Some(found) => drop(broken.insert(*run, found)),
+            },
+            Err(found) => drop(broken.insert(*run, found)),
+        }
+    }
+    (history, broken)
+}

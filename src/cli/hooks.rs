@@ -1,0 +1,166 @@
+//! `piton hooks`: git hooks.
+
+use std::ffi::OsString;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+use super::{Format, Ui, hook_entry};
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::hooks::{self, Hook, Report, State, Summary};
+
+/// Puts piton's checks into the git hooks of a repository
+#[derive(Debug, clap::Args)]
+pub(super) struct HooksArguments {
+    #[command(subcommand)]
+    command: HooksCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum HooksCommand {
+    Install(InstallArguments),
+    Uninstall(UninstallArguments),
+    Status(StatusArguments),
+    Run(RunArguments),
+}
+
+/// Puts a stub into each hook, which runs what was there before and then piton
+///
+/// The stubs go where git looks for hooks: `core.hooksPath` counts, and so do linked worktrees. A hook that is there is
+/// kept beside the stub and runs first. Where another manager looks after the hooks (husky, lefthook, pre-commit,
+/// prek), or the folder is shared or tracked, nothing is written, and the lines are printed that belong there.
+/// In a bare repository the hook is `pre-receive`, elsewhere all others.
+/// Exits with 1 when only some could be installed, and with 5 when none could.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton hooks install                           All hooks that make sense here
+  piton hooks install --hook pre-commit         Only this one
+  piton hooks install --hook commit-msg --hook pre-push
+  PITON_HOOKS_FAIL_CLOSED=true piton hooks install    Without piton, git stops")]
+pub(super) struct InstallArguments {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Takes the stubs away and puts back what was there before
+///
+/// What was there before comes back byte for byte. A stub or a kept hook that somebody edited is left alone, and said.
+/// Exits with 1 when only some could be taken away, and with 5 when none could.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton hooks uninstall                   All of them
+  piton hooks uninstall --hook pre-push   Only this one")]
+pub(super) struct UninstallArguments {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Says how each hook is, and what needs attention
+///
+/// Exits with 1 when something needs attention: a stub that another manager has replaced, that is outdated or was
+/// edited, or whose program is gone; or when nothing is installed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton hooks status
+  piton hooks status --hook pre-commit
+  piton hooks status --format json")]
+pub(super) struct StatusArguments {
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// A hook; may be given several times.
+    #[arg(long = "hook", value_name = "NAME")]
+    hooks: Vec<Hook>,
+}
+
+/// Does what a hook is for; git's hooks call this
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub(super) struct RunArguments {
+    /// The hook.
+    #[arg(value_name = "HOOK")]
+    hook: Hook,
+    /// What git gave to it.
+    #[arg(value_name = "ARG", last = true)]
+    arguments: Vec<OsString>,
+}
+
+impl ValueEnum for Hook {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()))
+    }
+}
+
+pub(super) fn run(arguments: &HooksArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    match &arguments.command {
+        HooksCommand::Install(install) => changed(&hooks::install(ctx, &install.which.hooks)?, ui),
+        HooksCommand::Uninstall(uninstall) => changed(&hooks::uninstall(ctx, &uninstall.which.hooks)?, ui),
+        HooksCommand::Status(status) => {
+            let asked = &status.which.hooks;
+            let report = hooks::status(ctx, asked)?;
+            told(&report, ui)?;
+            match hooks::summary(&report, asked) {
+                Summary::Well => return Ok(ExitStatus::Success),
+                Summary::Nothing => ui.hint("`piton hooks install` installs them"),
+                Summary::Attention => {}
+            }
+            Ok(ExitStatus::Failure)
+        }
+        HooksCommand::Run(run) => Ok(hook_entry::run(run.hook, &run.arguments, &ctx.environment)),
+    }
+}
+
+/// Tells what was done; nothing of what was asked for is no success, and only a part is none either.
+fn changed(report: &Report, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    told(report, ui)?;
+    let refused = report.hooks.iter().filter(|hook| hook.state == State::Refused).count();
+    if refused == 0 {
+        return Ok(ExitStatus::Success);
+    }
+    if !report.snippets.is_empty() && ui.format() == Format::Human {
+        snippets(report, ui)?;
+    }
+    Ok(if refused == report.hooks.len() { ExitStatus::Unsafe } else { ExitStatus::Failure })
+}
+
+fn told(report: &Report, ui: &mut Ui) -> Result<(), Error> {
+    if ui.format() == Format::Json {
+        return Ok(ui.json(report)?);
+    }
+    ui.detail(&format!("git looks for hooks in `{}`", report.folder));
+    let names = report.hooks.iter().map(|hook| hook.hook.name().len()).max().unwrap_or_default();
+    let words = report.hooks.iter().map(|hook| hook.state.words().len()).max().unwrap_or_default();
+    for hook in &report.hooks {
+        let line = format!("{:names$}  {:words$}  {}", hook.hook.name(), hook.state.words(), hook.detail);
+        ui.line(line.trim_end())?;
+    }
+    let mut hints: Vec<&str> = report.hooks.iter().filter_map(|hook| hook.hint.as_deref()).collect();
+    hints.dedup();
+    for hint in hints {
+        ui.hint(hint);
+    }
+    Ok(())
+}
+
+fn snippets(report: &Report, ui: &mut Ui) -> Result<(), Error> {
+    for snippet in &report.snippets {
+        ui.note(&format!("write this into `{}`, {}:", snippet.file, snippet.place));
+        ui.rendered(&snippet.text)?;
+        if let Some(then) = &snippet.then {
+            ui.note(&format!("and then: {then}"));
+        }
+    }
+    ui.hint("nothing of this stops anybody who has no piton; `piton hooks status` says whether it works");
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! `pre-push`: the runs whose commits are pushed have to verify, and snapshots stay at home.
+
+use std::collections::BTreeSet;
+
+use super::{Answer, HookCall, Refusal};
+use crate::audit::trail;
+use crate::audit::verification::{self, Scope};
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::repository::Repository;
+use crate::error::Error;
+use crate::journal::{self, RunId};
+use crate::run::error::RunError;
+
+/// Where snapshots are, which belong to this repository alone.
+pub(super) const LOCAL: &str = "refs/piton/local/";
+
+/// A ref that is pushed.
+struct Update {
+    /// What it is going to be; none when it is removed.
+    new: Option<ObjectId>,
+    /// What it is at the other side, as far as that is known.
+    old: Option<ObjectId>,
+    /// Its name there.
+    name: String,
+}
+
+pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
+    let mut updates = told(call.input);
+    if updates.is_empty() {
+        updates = told_by_manager(call);
+    }
+    updates.retain(|update| update.new.is_some());
+    if let Some(update) = updates.iter().find(|update| update.name.starts_with(LOCAL)) {
+        let message =
+            format!("`{}` belongs to this repository alone: it may hold what you never committed", update.name);
+        return Ok(Answer::refused("LOCAL_REF", message, "name what to push; `piton push` sends the logs of runs"));
+    }
+    // Logs are what verification goes by, not what is to be verified.
+    updates.retain(|update| !update.name.starts_with("refs/piton/") && !update.name.starts_with("refs/attestations/"));
+    if updates.is_empty() {
+        return Ok(Answer::default());
+    }
+    let place = call.place()?;
+    let repository = call.open(&place)?;
+    let runs = pushed_runs(call, &repository, &updates).map_err(RunError::from)?;
+    let known = known(&repository, runs)?;
+    if known.is_empty() {
+        return Ok(Answer::default());
+    }
+    let found = verification::verify(&repository, &Scope::Runs(known)).map_err(RunError::from)?;
+    let Some(first) = found.breaks.into_iter().next() else { return Ok(Answer::default()) };
+    let place = match (first.step, first.run) {
+        (Some(step), _) => format!("`{step}`"),
+        (None, Some(run)) => format!("run `{run}`"),
+        (None, None) => "history".to_owned(),
+    };
+    let more = first.run.map_or_else(|| "piton verify --all".to_owned(), |run| format!("piton verify {run}"));
+    let hint = Some(format!("`{more}` says more; `git push --no-verify` leaves this check out"));
+    let message = format!("{place} does not verify: {}", first.message);
+    Ok(Answer { refusals: vec![Refusal { code: first.code.name(), message, hint }], ..Answer::default() })
+}
+
+/// The runs that commits name which the other side does not have.
+fn pushed_runs(
+    call: &HookCall<'_>,
+    repository: &Repository,
+    updates: &[Update],
+) -> Result<BTreeSet<RunId>, crate::checkpoint::error::CheckpointError> {
+    let tips: Vec<ObjectId> = updates.iter().filter_map(|update| update.new).collect();
+    let mut there: Vec<ObjectId> = updates.iter().filter_map(|update| update.old).collect();
+    let remote = call.arguments.first().and_then(|name| name.to_str());
+    let remote = remote.or_else(|| call.environment.find("PRE_COMMIT_REMOTE_NAME")?.to_str());
+    if let Some(remote) = remote.filter(|name| !name.is_empty()) {
+        let tracking = format!("refs/remotes/{remote}/");
+        there.extend(repository.targets(|name| name.starts_with(&tracking))?);
+    }
+    let commits = repository.commits_leading_to(&tips, &there)?.into_iter().collect();
+    let claims = repository.claims(&commits)?;
+    Ok(claims.iter().filter_map(|claim| claim.trailers.run.parse().ok()).collect())
+}
+
+/// Those that have a journal or a log here; of others nothing can be said.
+fn known(repository: &Repository, mut runs: BTreeSet<RunId>) -> Result<BTreeSet<RunId>, Error> {
+    if runs.is_empty() {
+        return Ok(runs);
+    }
+    let mut here: BTreeSet<RunId> =
+        journal::list(&repository.runs_folder()).map_err(RunError::from)?.into_iter().collect();
+    here.extend(trail::list(repository).map_err(RunError::from)?.into_iter().map(|(run, _)| run));
+    runs.retain(|run| here.contains(run));
+    Ok(runs)
+}
+
+/// What git tells: the ref and the object here, the ref and the object there.
+fn told(input: &[u8]) -> Vec<Update> {
+    let text = String::from_utf8_lossy(input);
+    let update = |line: &str| {
+        let mut words = line.split(' ').skip(1);
+        let new = words.next()?.parse().ok()?;
+        let name = words.next()?.to_owned();
+        let old = words.next()?.parse().ok()?;
+        let some = |id: ObjectId| (id != ObjectId::ZERO).then_some(id);
+        Some(Update { new: some(new), old: some(old), name })
+    };
+    text.lines().filter_map(update).collect()
+}
+
+/// What managers of hooks tell that read git's words themselves.
+fn told_by_manager(call: &HookCall<'_>) -> Vec<Update> {
+    let object = |names: [&str; 2]| {
+        let found = names.into_iter().find_map(|name| call.environment.find(name)?.to_str()?.parse::<ObjectId>().ok());
+        found.filter(|id| *id != ObjectId::ZERO)
+    };
+    let Some(new) = object(["PRE_COMMIT_TO_REF", "PRE_COMMIT_ORIGIN"]) else { return Vec::new() };
+    let name = call.environment.find("PRE_COMMIT_REMOTE_BRANCH").map(|name| name.to_string_lossy().into_owned());
+    let old = object(["PRE_COMMIT_FROM_REF", "PRE_COMMIT_SOURCE"]);
+    vec![Update { new: Some(new), old, name: name.unwrap_or_default() }]
+}

@@ -1,0 +1,135 @@
+//! `pre-receive`, on the server: a commit that says it is a checkpoint lands only if the log of its run says so too.
+//!
+//! Logs are only ever continued, and snapshots are nobody else's business. Nothing is written: git keeps what is
+//! pushed apart until this has agreed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::pre_push::LOCAL;
+use super::{Answer, HookCall, Refusal};
+use crate::audit::verification::{self, Code};
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::repository::Repository;
+use crate::checkpoint::trail::run_of_trail;
+use crate::error::Error;
+use crate::item::wording::shown;
+use crate::journal::RunId;
+use crate::run::error::RunError;
+
+/// More is nobody going to read.
+const MOST: usize = 10;
+
+/// A ref that is about to change.
+struct Update {
+    old: Option<ObjectId>,
+    new: Option<ObjectId>,
+    name: String,
+}
+
+pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
+    let Some(updates) = told(call.input) else {
+        let message = "what git says about the push cannot be understood".to_owned();
+        return Ok(Answer::refused("NOT_UNDERSTOOD", message, "repositories with SHA-256 names are not served yet"));
+    };
+    if updates.is_empty() {
+        return Ok(Answer::default());
+    }
+    let place = call.place()?;
+    let repository = call.open(&place)?;
+    let mut refusals = Vec::new();
+    let mut logs = BTreeMap::new();
+    for update in &updates {
+        if let Some(name) = run_of_trail(&update.name) {
+            match judge_log(&repository, update, name) {
+                Ok((run, tip)) => drop(logs.insert(run, tip)),
+                Err(refusal) => refusals.push(refusal),
+            }
+        } else if update.name.starts_with(LOCAL) && update.new.is_some() {
+            refusals.push(Refusal {
+                code: "LOCAL_REF",
+                message: format!("`{}` holds snapshots, which stay where they were made", shown(&update.name)),
+                hint: Some("name what to push; `piton push REMOTE` sends the logs of runs".to_owned()),
+            });
+        }
+    }
+    refusals.extend(judge_commits(&repository, &updates, &logs)?);
+    let more = refusals.len().saturating_sub(MOST);
+    refusals.truncate(MOST);
+    let notes = if more > 0 { vec![format!("{more} more reasons")] } else { Vec::new() };
+    Ok(Answer { refusals, notes, ..Answer::default() })
+}
+
+/// The run and the new end of a log, if it may change like this.
+fn judge_log(repository: &Repository, update: &Update, name: &str) -> Result<(RunId, ObjectId), Refusal> {
+    let refused = |code, message: String, hint: &str| Refusal { code, message, hint: Some(hint.to_owned()) };
+    let Ok(run) = name.parse::<RunId>() else {
+        let message = format!("`{}` is not the log of a run", shown(&update.name));
+        return Err(refused("LOG_BROKEN", message, "logs are pushed with `piton push REMOTE`"));
+    };
+    let is_continued = match (update.old, update.new) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(old), Some(new)) => repository.leads_to(new, old),
+    };
+    let Some(tip) = update.new.filter(|_| is_continued) else {
+        let message = format!("the log of run `{run}` can only be continued, neither removed nor replaced");
+        return Err(refused("LOG_REFUSED", message, "`piton fetch REMOTE` shows what is there"));
+    };
+    match verification::judge_log(repository, run, tip) {
+        None => Ok((run, tip)),
+        Some(found) => {
+            let message = format!("run `{run}`: {}", found.message);
+            Err(refused(found.code.name(), message, "`piton verify` where the run was made says more"))
+        }
+    }
+}
+
+fn judge_commits(
+    repository: &Repository,
+    updates: &[Update],
+    logs: &BTreeMap<RunId, ObjectId>,
+) -> Result<Vec<Refusal>, Error> {
+    // What a ref of piton leads to was never judged: it vouches for nothing.
+    let counts = |name: &str| !name.starts_with("refs/piton/") && !name.starts_with("refs/attestations/");
+    let tips: Vec<ObjectId> =
+        updates.iter().filter(|update| counts(&update.name)).filter_map(|update| update.new).collect();
+    if tips.is_empty() {
+        return Ok(Vec::new());
+    }
+    let here = repository.targets(counts).map_err(RunError::from)?;
+    let mut commits = repository.commits_leading_to(&tips, &here).map_err(RunError::from)?;
+    // Oldest first: that is where the trouble began.
+    commits.reverse();
+    let found = verification::judge_landing(repository, logs, &commits).map_err(RunError::from)?;
+    let mut told = BTreeSet::new();
+    let refusal = |(commit, found): (ObjectId, verification::Finding)| {
+        let hint = match found.code {
+            Code::LogMissing => "`piton push REMOTE` sends the logs of runs: do that first, then push again",
+            Code::NotRecorded => {
+                "`piton push REMOTE` first, if it was rewritten and that is recorded; otherwise remove its `Piton-` lines"
+            }
+            Code::TrailerMismatch => "restore the message that piton wrote, or take out all of its last paragraphs",
+            _ => "`piton verify` where it was made says more",
+        };
+        // Each way out once.
+        let hint = told.insert(hint).then(|| hint.to_owned());
+        Refusal {
+            code: found.code.name(),
+            message: format!("commit {} cannot land: {}", commit.short(), found.message),
+            hint,
+        }
+    };
+    Ok(found.into_iter().map(refusal).collect())
+}
+
+/// What git tells: the object that a ref is, the one that it is to be, its name. All of it, or nothing can be judged.
+fn told(input: &[u8]) -> Option<Vec<Update>> {
+    let text = String::from_utf8_lossy(input);
+    let some = |id: ObjectId| (id != ObjectId::ZERO).then_some(id);
+    let update = |line: &str| {
+        let mut words = line.splitn(3, ' ');
+        let (old, new) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(Update { old: some(old), new: some(new), name: words.next()?.to_owned() })
+    };
+    text.lines().map(update).collect()
+}

@@ -1,0 +1,40 @@
+//! `prepare-commit-msg`: a commit that is made inside a run says so, in the words of piton's own commits.
+
+use std::io::Write;
+
+use super::{Answer, HookCall};
+use crate::checkpoint::message::Draft;
+use crate::error::Error;
+use crate::failpoint::failpoint;
+use crate::journal::event::Maker;
+use crate::run::error::RunError;
+
+pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
+    let place = call.place()?;
+    let Some(presence) = call.presence(&place)? else { return Ok(Answer::default()) };
+    // Somebody who commits while a tool is at work is not the tool.
+    if presence.by != Maker::Step && !presence.waits {
+        return Ok(Answer::default());
+    }
+    // A merge is about commits of others, and what is replayed has its message already.
+    let source = call.arguments.get(1).and_then(|source| source.to_str());
+    if matches!(source, Some("merge" | "squash")) || place.is_replaying() {
+        return Ok(Answer::default());
+    }
+    let Some((file, text)) = call.message()? else { return Ok(Answer::default()) };
+    let repository = call.open(&place)?;
+    let draft = Draft::new(&text, &repository.comment_mark());
+    if !draft.claims().is_empty() {
+        return Ok(Answer::default());
+    }
+    let text = draft.with_trailers(presence.directive(), &presence.trailers()).map_err(RunError::from)?;
+    // Cut off in between, the message is as it was.
+    let folder = file.parent().unwrap_or(&place.git_dir);
+    let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut new| {
+        new.write_all(text.as_bytes())?;
+        failpoint("message-written");
+        new.persist(&file).map_err(|err| err.error)
+    });
+    written.map_err(|source| Error::Write { file, source })?;
+    Ok(Answer::default())
+}

@@ -1,0 +1,67 @@
+//! Why hooks cannot be changed.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::checkpoint::error::CheckpointError;
+use crate::error::Error;
+use crate::run::error::RunError;
+
+/// Why nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum HooksError {
+    /// There is no repository to put hooks into.
+    #[error(transparent)]
+    Repository(#[from] CheckpointError),
+    /// The system said no; what had been written was taken back.
+    #[error("cannot write `{}`: {source}", .file.display())]
+    Unwritable {
+        /// The file or folder.
+        file: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else was at work at the same time.
+    #[error("`{}` was changed by somebody else meanwhile", .0.display())]
+    Changed(PathBuf),
+    /// What had been written could not be taken back.
+    #[error("{cause}; and `{}` could not be put back: {source}", .file.display())]
+    HalfDone {
+        /// The first mistake.
+        cause: Box<HooksError>,
+        /// The file that is not as it was.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl HooksError {
+    pub(super) fn unwritable(file: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
+        let file = file.to_path_buf();
+        move |source| Self::Unwritable { file, source }
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            Self::Repository(_) => String::new(),
+            Self::Unwritable { .. } => {
+                "nothing was changed: make the folder writable for you, or let its owner do it".to_owned()
+            }
+            Self::Changed(_) => "nothing was changed: try again".to_owned(),
+            Self::HalfDone { .. } => {
+                "`piton hooks status` says how things are; try again when it can be written".to_owned()
+            }
+        }
+    }
+}
+
+impl From<HooksError> for Error {
+    fn from(err: HooksError) -> Self {
+        match err {
+            HooksError::Repository(err) => RunError::from(err).into(),
+            err => Self::Hooks { message: err.to_string(), hint: err.hint() },
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! `piton hooks install`.
+
+use std::path::PathBuf;
+
+use super::change::Changes;
+use super::error::HooksError;
+use super::manager::Charge;
+use super::record::Record;
+use super::slot::{Found, Slot};
+use super::snippet::{Snippet, snippets};
+use super::stub::{self, Age, Failure, Settings, Stub};
+use super::{Hook, HookReport, Report, State, chosen, program, site};
+use crate::checkpoint::hook_site::{HookSite, is_executable};
+use crate::context::Context;
+
+/// What is to be done about one hook.
+enum Plan {
+    /// A stub is written.
+    Write { slot: Slot, text: Vec<u8>, done: HookReport },
+    /// Somebody else is in charge.
+    Delegate { slot: Slot, charge: Charge },
+    /// Nothing.
+    Leave(HookReport),
+}
+
+/// Puts stubs into the repository around the working folder; all that can be, or none when one cannot be written.
+pub fn install(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
+    let site = site(ctx)?;
+    let hooks = chosen(&site, asked);
+    let program = program(ctx);
+    let look = || -> Vec<Plan> { hooks.iter().map(|hook| plan(&site, *hook, ctx, program.as_ref())).collect() };
+    let mut plans = look();
+    if plans.iter().any(|plan| matches!(plan, Plan::Write { .. })) {
+        let mut changes = Changes::begin(&site.folder)?;
+        // Somebody may have been at it until now.
+        plans = look();
+        match write(&plans, &site, &mut changes) {
+            Ok(()) => changes.finish(),
+            Err(err) => return Err(changes.undo(err)),
+        }
+    }
+    Ok(report(&site, plans))
+}
+
+fn plan(site: &HookSite, hook: Hook, ctx: &Context, program: Option<&PathBuf>) -> Plan {
+    let slot = Slot::look(&site.folder, hook);
+    let charge = Charge::of(site, &slot);
+    // A stub stays ours, whoever else has come since.
+    if charge != Charge::Free && slot.stub().is_none() {
+        return Plan::Delegate { slot, charge };
+    }
+    let refused =
+        |detail: String, hint: String| Plan::Leave(HookReport::new(hook, State::Refused, detail).with_hint(hint));
+    let (state, detail) = match (&slot.now, &slot.before) {
+        (Found::Odd(reason), _) => {
+            return refused(
+                format!("there is something in its place: {reason}"),
+                format!("look at `{}`, and move it away", slot.file.display()),
+            );
+        }
+        (_, Found::Odd(_) | Found::Stub(_)) => {
+            return refused(
+                format!("`{}` is no hook that could be run first", slot.before_file.display()),
+                "move it away".to_owned(),
+            );
+        }
+        (Found::Stub(Stub { age: Age::Edited, .. }), _) => {
+            return refused(
+                "the stub was edited, and nothing of yours is overwritten".to_owned(),
+                format!(
+                    "move your lines into `{}`, which runs first, and remove `{}`",
+                    slot.before_file.display(),
+                    slot.file.display()
+                ),
+            );
+        }
+        (Found::Other(now), Found::Other(kept)) if now.fingerprint != kept.fingerprint => {
+            return refused(
+                format!("there is a hook, and another one in `{}`", slot.before_file.display()),
+                "keep one of them: move the other away".to_owned(),
+            );
+        }
+        (Found::Stub(_), _) => (State::Updated, String::new()),
+        (Found::Other(_), _) | (Found::Nothing, Found::Other(_)) => {
+            (State::Installed, format!("the hook in `{}` runs first", slot.before_file.display()))
+        }
+        (Found::Nothing, Found::Nothing) => (State::Installed, String::new()),
+    };
+    let kept = if slot.stub().is_some() { None } else { slot.now.fingerprint() };
+    let settings = Settings {
+        program: program.cloned(),
+        failure: if ctx.config.hooks_fail_closed() { Failure::Closed } else { Failure::Open },
+        before: kept.or_else(|| slot.before.fingerprint()).map(str::to_owned),
+    };
+    let text = stub::render(hook, &settings);
+    if slot.stub().is_some_and(|stub| stub.text == text) && is_executable(&slot.file) {
+        return Plan::Leave(HookReport::new(hook, State::Unchanged, ""));
+    }
+    Plan::Write { slot, text, done: HookReport::new(hook, state, detail) }
+}
+
+fn write(plans: &[Plan], site: &HookSite, changes: &mut Changes) -> Result<(), HooksError> {
+    // Everything that can fail for want of rights or room comes first.
+    let mut drafts = Vec::new();
+    let mut record = Record::load(&site.common_dir);
+    for plan in plans {
+        if let Plan::Write { slot, text, .. } = plan {
+            drafts.push((slot, changes.draft(text)?));
+            record.hooks.insert(slot.hook);
+        }
+    }
+    record.save().map_err(HooksError::unwritable(&site.common_dir.join("piton")))?;
+    for (slot, draft) in drafts {
+        changes.put(slot, draft)?;
+    }
+    Ok(())
+}
+
+fn report(site: &HookSite, plans: Vec<Plan>) -> Report {
+    let mut hooks = Vec::new();
+    let mut asked: Vec<(Charge, Vec<(Hook, PathBuf)>)> = Vec::new();
+    for plan in plans {
+        hooks.push(match plan {
+            Plan::Write { done, .. } | Plan::Leave(done) => done,
+            Plan::Delegate { slot, charge } => {
+                let told = delegated(&slot, &charge);
+                if told.state != State::Delegated {
+                    let entry = (slot.hook, charge.file(&slot));
+                    match asked.iter_mut().find(|(other, _)| *other == charge) {
+                        Some((_, entries)) => entries.push(entry),
+                        None => asked.push((charge, vec![entry])),
+                    }
+                }
+                told
+            }
+        });
+    }
+    let snippets: Vec<Snippet> = asked.iter().flat_map(|(charge, hooks)| snippets(charge, hooks)).collect();
+    Report { folder: site.folder.to_string_lossy().into_owned(), hooks, snippets }
+}
+
+/// A hook that somebody else is in charge of.
+fn delegated(slot: &Slot, charge: &Charge) -> HookReport {
+    let calls = charge.calls_piton(slot);
+    if calls && charge.is_reached(slot) {
+        let detail = format!("`{}` calls piton", charge.file(slot).display());
+        return HookReport::new(slot.hook, State::Delegated, detail);
+    }
+    let refused = HookReport::new(slot.hook, State::Refused, format!("nothing was written: {}", charge.reason()));
+    match charge {
+        Charge::Off => {
+            refused.with_hint("`git config --unset core.hooksPath`, where it is set, switches hooks on again")
+        }
+        _ => refused,
+    }
+}

@@ -1,0 +1,52 @@
+//! Which hooks were asked for, so that one that somebody replaced is missed.
+//!
+//! Only a help: whether a hook is installed is said by its file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::Hook;
+use crate::item::source::read_bytes;
+
+/// The record is a few names.
+const MOST: u64 = 64 * 1024;
+
+/// The hooks that were asked for in a repository.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    file: PathBuf,
+    pub(super) hooks: BTreeSet<Hook>,
+}
+
+impl Record {
+    /// Reads it; one that is damaged says nothing.
+    pub(super) fn load(common_dir: &Path) -> Self {
+        let file = common_dir.join("piton").join("hooks.json");
+        let text = read_bytes(&file, MOST).unwrap_or_default();
+        let value: Value = serde_json::from_slice(&text).unwrap_or_default();
+        let names = value.get("hooks").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        let hooks = names.filter_map(|name| Hook::ALL.into_iter().find(|hook| hook.name() == name)).collect();
+        Self { file, hooks }
+    }
+
+    /// Writes it, whole or not at all.
+    pub(super) fn save(&self) -> io::Result<()> {
+        if self.hooks.is_empty() {
+            return match fs::remove_file(&self.file) {
+                Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+                _ => Ok(()),
+            };
+        }
+        let names: Vec<&str> = self.hooks.iter().map(|hook| hook.name()).collect();
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        let mut draft = tempfile::NamedTempFile::new_in(folder)?;
+        draft.write_all(format!("{}\n", json!({ "hooks": names })).as_bytes())?;
+        draft.persist(&self.file).map_err(|err| err.error)?;
+        Ok(())
+    }
+}

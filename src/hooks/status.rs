@@ -1,0 +1,159 @@
+//! `piton hooks status`: how each hook is, and what needs attention.
+
+use std::path::Path;
+
+use super::error::HooksError;
+use super::manager::{Charge, Manager};
+use super::record::Record;
+use super::slot::{Found, Slot};
+use super::snippet::snippets;
+use super::stub::{Age, Failure, Stub};
+use super::{Hook, HookReport, Report, State, chosen, program, site};
+use crate::checkpoint::hook_site::{HookSite, is_executable};
+use crate::context::Context;
+
+/// All hooks in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// Whatever was asked for is in force.
+    Well,
+    /// Nothing was ever asked for.
+    Nothing,
+    /// Something needs attention.
+    Attention,
+}
+
+/// Looks at the hooks of the repository around the working folder; only those asked for, if any.
+pub fn status(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
+    let site = site(ctx)?;
+    let record = Record::load(&site.common_dir);
+    let hooks = match asked {
+        [] => {
+            let usual = chosen(&site, asked);
+            let there = |hook: &Hook| record.hooks.contains(hook) || Slot::look(&site.folder, *hook).stub().is_some();
+            Hook::ALL.into_iter().filter(|hook| usual.contains(hook) || there(hook)).collect()
+        }
+        asked => chosen(&site, asked),
+    };
+    let hooks = hooks.into_iter().map(|hook| look(ctx, &site, &record, hook)).collect();
+    Ok(Report { folder: site.folder.to_string_lossy().into_owned(), hooks, snippets: Vec::new() })
+}
+
+/// A report in a word. A hook that is not there is missed when it was asked for by name, or when none is there.
+pub fn summary(report: &Report, asked: &[Hook]) -> Summary {
+    let absent = |report: &HookReport| report.state == State::NotInstalled;
+    if report.hooks.iter().any(|hook| !hook.state.is_well() && !absent(hook)) {
+        return Summary::Attention;
+    }
+    match report.hooks.iter().filter(|hook| absent(hook)).count() {
+        0 => Summary::Well,
+        missing if missing == report.hooks.len() => Summary::Nothing,
+        _ if asked.is_empty() => Summary::Well,
+        _ => Summary::Attention,
+    }
+}
+
+fn look(ctx: &Context, site: &HookSite, record: &Record, hook: Hook) -> HookReport {
+    let slot = Slot::look(&site.folder, hook);
+    if let Some(stub) = slot.stub() {
+        return installed(ctx, &slot, stub);
+    }
+    let charge = Charge::of(site, &slot);
+    let told = |state, detail: String| HookReport::new(hook, state, detail);
+    if charge.calls_piton(&slot) {
+        let file = charge.file(&slot);
+        if charge.is_reached(&slot) {
+            return told(State::Delegated, format!("`{}` calls piton", file.display()));
+        }
+        let told =
+            told(State::NotReached, format!("`{}` would call piton, but git does not come there", file.display()));
+        let then = snippets(&charge, &[(hook, file.clone())]).into_iter().find_map(|snippet| snippet.then);
+        return told.with_hint(format!("run `{}`", then.unwrap_or_else(|| format!("chmod +x '{}'", file.display()))));
+    }
+    if let Some(detail) = replaced(site, record, &slot, &charge) {
+        let told = told(State::Replaced, detail);
+        return told.with_hint("`piton hooks install` puts it back, or says what to write instead");
+    }
+    let detail = if charge == Charge::Free { String::new() } else { charge.reason() };
+    told(State::NotInstalled, detail)
+}
+
+/// What stands in the place of a stub that was there.
+fn replaced(site: &HookSite, record: &Record, slot: &Slot, charge: &Charge) -> Option<String> {
+    let moved = slot.moved_stub();
+    let elsewhere = site.usual_folder() != site.folder && Slot::look(&site.usual_folder(), slot.hook).stub().is_some();
+    let kept = matches!(slot.before, Found::Other(_)).then(|| slot.before_file.display());
+    if moved.is_none() && !elsewhere && kept.is_none() && !record.hooks.contains(&slot.hook) {
+        return None;
+    }
+    let by = match (&slot.now, charge) {
+        (_, Charge::Manager(Manager::Husky, _)) => "husky is in its place".to_owned(),
+        (_, Charge::EveryRepository | Charge::WorkTree | Charge::Off) => {
+            format!("git looks elsewhere: {}", charge.reason())
+        }
+        (Found::Other(other), _) => match Manager::that_wrote(&other.text) {
+            Some(manager) => format!("{} is in its place", manager.name()),
+            None => "another hook is in its place".to_owned(),
+        },
+        _ => "the stub is gone".to_owned(),
+    };
+    let rest = match (moved, kept) {
+        (Some(moved), _) if moved.extension().is_some_and(|ending| ending == "legacy") => {
+            format!("; it runs `{}`, which is the stub, as long as that is there", moved.display())
+        }
+        (Some(moved), _) => format!("; the stub is left in `{}`", moved.display()),
+        (None, Some(kept)) => format!("; the hook from before is left in `{kept}`"),
+        (None, None) => String::new(),
+    };
+    Some(format!("{by}{rest}"))
+}
+
+/// How a stub is that stands in its place.
+fn installed(ctx: &Context, slot: &Slot, stub: &Stub) -> HookReport {
+    let told = |state, detail: String| HookReport::new(slot.hook, state, detail);
+    let again = format!("`piton hooks install --hook {}` brings it up to date", slot.hook.name());
+    match stub.age {
+        Age::Edited => {
+            let hint = format!("remove `{}` and install again, if it is not meant", slot.file.display());
+            return told(State::Edited, "somebody edited the stub".to_owned()).with_hint(hint);
+        }
+        Age::Other => {
+            return told(State::Outdated, "another version of piton made the stub".to_owned()).with_hint(again);
+        }
+        Age::Current => {}
+    }
+    if !is_executable(&slot.file) {
+        return told(State::Edited, "git does not run it: it may not be executed".to_owned()).with_hint(again);
+    }
+    let before = slot.before_file.display();
+    match (&stub.settings.before, &slot.before) {
+        (Some(_), Found::Nothing) => {
+            let detail = format!("`{before}` is gone, so it is not run any more");
+            return told(State::BeforeMissing, detail).with_hint(again);
+        }
+        (Some(known), found) if found.fingerprint() != Some(known) => {
+            return told(State::BeforeEdited, format!("`{before}` was edited; it is run as it is now"))
+                .with_hint(again);
+        }
+        (None, Found::Nothing) | (Some(_), _) => {}
+        (None, _) => {
+            return told(State::BeforeEdited, format!("`{before}` is new; it runs first")).with_hint(again);
+        }
+    }
+    if let Some(missing) = stub.settings.program.as_deref().filter(|file| !is_executable(file)) {
+        let detail = format!("there is no `{}`, so `piton` on the search path is taken", missing.display());
+        return told(State::ProgramMissing, detail).with_hint(again);
+    }
+    let setting = if ctx.config.hooks_fail_closed() { Failure::Closed } else { Failure::Open };
+    if setting != stub.settings.failure {
+        let does = if setting == Failure::Open { "stops git" } else { "lets git go on" };
+        let detail = format!("without piton it {does}, which `hooks.fail_closed` says otherwise");
+        return told(State::SettingDiffers, detail).with_hint(again);
+    }
+    let mut detail = stub.settings.before.iter().map(|_| format!("`{before}` runs first")).collect::<Vec<_>>();
+    let own = program(ctx);
+    if let Some(other) = stub.settings.program.as_deref().filter(|file| Some(*file) != own.as_deref()) {
+        detail.push(format!("runs `{}`", Path::display(other)));
+    }
+    told(State::Installed, detail.join("; "))
+}

@@ -1,0 +1,60 @@
+//! A call of a tool, as it is written down before it is made.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::item::finding::serialize_path;
+use crate::policy::Permission;
+
+/// A call of a tool, as it is written down before it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Everything that takes part, as `id@version`, the tool first.
+    pub chain: Vec<String>,
+    /// The command of a tool that has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its parameters, without secrets; long ones are shortened.
+    #[serde(default)]
+    pub parameters: Map<String, Value>,
+    /// What it needs, who allows it, and by what that is enforced.
+    #[serde(default)]
+    pub permissions: Vec<Permission>,
+    /// How far it is kept from the machine.
+    pub isolation: String,
+    /// Why that is less than was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
+    /// Who signed what takes part, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub authors: Vec<SignedBy>,
+}
+
+/// Who signed an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignedBy {
+    /// The file of the item.
+    #[serde(serialize_with = "serialize_path")]
+    pub file: PathBuf,
+    /// Who.
+    pub name: String,
+    /// The fingerprint of the key.
+    pub fingerprint: String,
+}
+
+impl ToolCall {
+    /// A call about which nothing is known but what was asked for.
+    pub fn unresolved(id: &str, command: Option<&str>) -> Self {
+        Self {
+            chain: vec![id.to_owned()],
+            command: command.map(str::to_owned),
+            parameters: Map::new(),
+            permissions: Vec::new(),
+            isolation: String::new(),
+            degraded: None,
+            authors: Vec::new(),
+        }
+    }
+}

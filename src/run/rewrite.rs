@@ -1,0 +1,103 @@
+//! Writing down that git has replaced commits of checkpoints, in a journal of its own.
+//!
+//! No lock is needed for that, and none is asked for: a run may be at work or wait here meanwhile. The journal is made
+//! somewhere else and appears as a whole, so whoever dies on the way leaves nothing.
+
+use std::fs;
+use std::path::Path;
+
+use super::error::RunError;
+use crate::audit::trail;
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::repository::Repository;
+use crate::checkpoint::rewriting::Replacement;
+use crate::context::Context;
+use crate::failpoint::failpoint;
+use crate::item::directive::CheckpointMode;
+use crate::journal::event::{Event, RewrittenCommit};
+use crate::journal::summary::{RunStatus, RunSummary};
+use crate::journal::{Durability, Journal, JournalError, RunId, Salt, StepId};
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// None of the commits names a step.
+    Nothing,
+    /// There is a journal about it.
+    Run {
+        /// Whose it is.
+        run: RunId,
+        /// Steps whose commits were replaced by such that change something else.
+        changed: Vec<(StepId, ObjectId)>,
+    },
+}
+
+/// Writes down which commits were replaced by `cause`.
+pub fn record(
+    ctx: &Context,
+    repository: &Repository,
+    cause: &str,
+    replaced: &[Replacement],
+) -> Result<Recorded, RunError> {
+    let commits: Vec<RewrittenCommit> = replaced.iter().filter_map(rewritten).collect();
+    if commits.is_empty() {
+        return Ok(Recorded::Nothing);
+    }
+    let changed = commits.iter().filter(|commit| !commit.same_changes).map(|commit| (commit.step, commit.new));
+    let changed = changed.collect();
+    let run = RunId::new(ctx.now(), ctx.random_bits());
+    let events = [
+        Event::RunStarted {
+            name: format!("git {cause}"),
+            command: ["piton", "hooks", "run", "post-rewrite", cause].map(str::to_owned).to_vec(),
+            mode: CheckpointMode::Explicit,
+            directive: None,
+            root: repository.top().to_string_lossy().into_owned(),
+            pinned: None,
+            beside: None,
+        },
+        Event::Rewritten { cause: cause.to_owned(), commits },
+        Event::RunFinished(RunSummary {
+            run_id: run,
+            directive: None,
+            status: RunStatus::Succeeded,
+            steps: Vec::new(),
+            steps_omitted: 0,
+            step_totals: None,
+            outputs: serde_json::Map::new(),
+            uncommitted: Vec::new(),
+            error: None,
+        }),
+    ];
+    let runs = repository.runs_folder();
+    appear(ctx, &runs, run, &events)?;
+    failpoint("rewrite-recorded");
+    // What cannot be published now is published before it is pushed; the journal has it.
+    let _ = trail::publish(repository, &runs, run);
+    Ok(Recorded::Run { run, changed })
+}
+
+/// Makes the journal of a run with all of its events at once.
+fn appear(ctx: &Context, runs: &Path, run: RunId, events: &[Event]) -> Result<(), RunError> {
+    fs::create_dir_all(runs).map_err(JournalError::io("create", runs))?;
+    let draft = tempfile::Builder::new().prefix("draft-").tempdir_in(runs).map_err(JournalError::io("create", runs))?;
+    let mut journal = Journal::create(draft.path(), run, Salt::new(ctx.random_bits()), Durability::LastLine)?;
+    for event in events {
+        journal.append(ctx.now(), event)?;
+    }
+    failpoint("rewrite-written");
+    let (from, to) = (draft.path().join(run.to_string()), runs.join(run.to_string()));
+    fs::rename(&from, &to).map_err(JournalError::io("move", &from))?;
+    Ok(())
+}
+
+fn rewritten(replaced: &Replacement) -> Option<RewrittenCommit> {
+    let number = replaced.trailers.step.split(' ').next()?.parse().ok()?;
+    Some(RewrittenCommit {
+        step: StepId { run: replaced.trailers.run.parse().ok()?, step: number },
+        old: replaced.old,
+        new: replaced.new,
+        delta: replaced.delta.clone(),
+        same_changes: replaced.same_changes,
+    })
+}

@@ -1,0 +1,215 @@
+//! The hooks `pre-push` here and `pre-receive` at the other side: good runs land, tampered ones do not.
+
+use std::fs;
+
+use crate::harness::{Ran, TestProject, cmd_snapshot};
+
+/// A project with two checkpoints, and a remote with our hook that has what was there before.
+fn project() -> TestProject {
+    let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
+    project.bash("git init -q --bare --initial-branch=main ../remote.git; git remote add origin ../remote.git; git push -q origin main");
+    project.hook("../remote.git", "pre-receive");
+    for (name, script) in [("first", "echo two >> a.txt"), ("second", "echo new > new.txt")] {
+        ok(project.piton(["exec", "--name", name, "--", "sh", "-c", script]));
+    }
+    project
+}
+
+fn ok(ran: Ran) -> Ran {
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    ran
+}
+
+fn push(project: &TestProject) -> Ran {
+    project.try_git(["push", "-q", "origin", "main"])
+}
+
+fn refused(ran: &Ran, because: &str) {
+    assert!(ran.code() == Some(1) && ran.stderr().contains(because), "{because}: {ran}");
+}
+
+/// Where `main` of the remote is.
+fn landed(project: &TestProject) -> String {
+    project.git(["-C", "../remote.git", "log", "--format=%s", "-1", "main"])
+}
+
+fn runs(project: &TestProject) -> Vec<String> {
+    let text = project.git(["log", "--reverse", "--format=%(trailers:key=Piton-Run,valueonly)"]);
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// Replaces the log of a run here, as good as can be.
+fn edit_log(project: &TestProject, run: &str, change: &str) {
+    project.bash(&format!(
+        "log=refs/piton/runs/{run}/log
+         for id in $(git rev-list --reverse $log); do git cat-file blob $id:events.jsonl; done | {change} > ../lines
+         tree=$(printf '100644 blob %s\\tevents.jsonl\\n' $(git hash-object -w ../lines) | git mktree)
+         git update-ref $log $(git commit-tree -m forged $tree)"
+    ));
+}
+
+#[test]
+fn good_runs_land_once_their_logs_are_there() {
+    let project = project();
+    cmd_snapshot!(push(&project), @"
+    success: false
+    exit_code: 1
+    ----- stdout -----
+    ----- stderr -----
+    remote: error: piton: commit [SHA] cannot land: the log of run `01kdyabkw0000e485875xhvkdf` is not here [LOG_MISSING]        
+    remote: hint: `piton push REMOTE` sends the logs of runs: do that first, then push again        
+    remote: error: piton: commit [SHA] cannot land: the log of run `01kdyadef0fgz2syhf4d156af1` is not here [LOG_MISSING]        
+    To ../remote.git
+     ! [remote rejected] main -> main (pre-receive hook declined)
+    error: failed to push some refs to '../remote.git'
+    ");
+    assert_eq!(landed(&project), "start\n");
+    ok(project.piton(["push", "origin"]));
+    ok(push(&project));
+    assert_eq!(landed(&project), project.git(["log", "--format=%s", "-1"]));
+    // Branches, tags and commits that say nothing about runs go their way.
+    project.bash(
+        "git tag -a -m tag v1; git push -q origin v1 main:other; git push -q origin --delete other
+         git commit -q --allow-empty -m plain; git push -q origin main; git push -q origin HEAD^{tree}:refs/tags/tree",
+    );
+    // Logs and commits in one push.
+    project.bash("git init -q --bare ../second.git");
+    project.hook("../second.git", "pre-receive");
+    refused(&project.try_git(["push", "-q", "../second.git", "main"]), "LOG_MISSING");
+    ok(project.try_git(["push", "-q", "../second.git", "main", "refs/piton/runs/*:refs/piton/runs/*"]));
+}
+
+#[test]
+fn an_amended_checkpoint_does_not_land() {
+    let project = project();
+    ok(project.piton(["push", "origin"]));
+    project.bash("echo evil >> new.txt; git commit -q -a --amend --no-edit");
+    refused(&push(&project), "NOT_RECORDED");
+    // The other message alone is another commit, too.
+    project.bash("git reset -q --hard ORIG_HEAD 2> /dev/null || git reset -q --hard HEAD@{1}; git commit -q --amend -m \"$(git log -1 --format=%B | sed 1s/.*/words/)\"");
+    refused(&push(&project), "NOT_RECORDED");
+    // With a record of it, it lands: the changes are the same.
+    let project = self::project().hooked(["post-rewrite"]);
+    project.bash("GIT_EDITOR=\"sed -i 1s/.*/words/\" git commit -q --amend; git switch -q -c base HEAD~2; echo b > b.txt; git add b.txt; git commit -qm base; git switch -q main; git rebase -q base");
+    ok(project.piton(["verify", "--all"]));
+    ok(project.piton(["push", "origin"]));
+    ok(push(&project));
+    assert_eq!(landed(&project), "words\n");
+}
+
+#[test]
+fn what_was_done_to_a_log_is_noticed() {
+    let newest = |project: &TestProject| runs(project).pop().expect("a run");
+    for (change, because) in
+        [("sed '2d'", "LOG_BROKEN"), ("sed '2s/second/seconds/'", "LOG_BROKEN"), ("sed '$d'", "LOG_BROKEN")]
+    {
+        let project = project();
+        ok(project.piton(["push", "origin"]));
+        // A log that was sent is never replaced, and never removed.
+        let run = newest(&project);
+        edit_log(&project, &run, change);
+        let name = format!("refs/piton/runs/{run}/log");
+        refused(&project.try_git(["push", "-q", "--force", "origin", &name]), "can only be continued");
+        refused(&project.try_git(["push", "-q", "origin", &format!(":{name}")]), "can only be continued");
+        // One that was tampered with before is not taken in, and so its commits are not.
+        project.bash(&format!("git -C ../remote.git update-ref -d {name}"));
+        refused(&project.try_git(["push", "-q", "origin", &name]), because);
+        refused(&push(&project), "LOG_MISSING");
+        refused(&project.try_git(["push", "-q", "origin", "main", &name]), because);
+        assert_eq!(landed(&project), "start\n");
+    }
+}
+
+#[test]
+fn footers_without_trailers_and_half_of_the_trailers_do_not_land() {
+    let project = project();
+    ok(project.piton(["push", "origin"]));
+    ok(push(&project));
+    let run = runs(&project).remove(0);
+    for (message, because) in [
+        ("words\n\n[directive: release]".to_owned(), "names a directive and has no trailers"),
+        (format!("words\n\nPiton-Run: {run}"), "not complete"),
+        ("words\n\npiton-tool: x".to_owned(), "not complete"),
+        (
+            format!("words\n\nPiton-Run: {run}\nPiton-Step: 1 first\nPiton-Journal: sha256:{}", "0".repeat(64)),
+            "does not know it",
+        ),
+    ] {
+        project.git(["commit", "-q", "--allow-empty", "-m", message.as_str()]);
+        refused(&push(&project), because);
+        refused(&project.try_git(["push", "-q", "origin", "HEAD:refs/tags/hidden"]), because);
+        project.git(["reset", "-q", "--hard", "HEAD~1"]);
+    }
+    // A ref of piton that leads to a commit does not smuggle it in.
+    project.git(["commit", "-q", "--allow-empty", "-m", "words\n\n[directive: release]"]);
+    refused(&project.try_git(["push", "-q", "origin", "HEAD:refs/piton/local/x"]), "LOCAL_REF");
+    refused(
+        &project.try_git([
+            "push",
+            "-q",
+            "origin",
+            &format!("HEAD:refs/piton/runs/{}/log", "01k9x2bf000000000000000000"),
+        ]),
+        "LOG_BROKEN",
+    );
+    ok(project.try_git(["push", "-q", "origin", "HEAD:refs/attestations/x"]));
+    refused(&push(&project), "names a directive");
+}
+
+#[test]
+fn before_a_push_the_runs_that_are_pushed_are_verified() {
+    let project = project().hooked(["pre-push"]);
+    ok(project.piton(["push", "origin"]));
+    ok(push(&project));
+    // A run whose journal was tampered with, and whose commits are pushed.
+    ok(project.piton(["exec", "--name", "third", "--", "sh", "-c", "echo third > third.txt"]));
+    ok(project.piton(["push", "origin"]));
+    let run = runs(&project).pop().expect("a run");
+    let journal = project.root().join(format!(".git/piton/runs/{run}/journal.jsonl"));
+    let genuine = fs::read_to_string(&journal).expect("a journal");
+    fs::write(&journal, genuine.replace("third.txt", "other.txt")).expect("written");
+    cmd_snapshot!(push(&project), @"
+    success: false
+    exit_code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: piton: run `01kdyah3n0n5navbrh4t87k53v` does not verify: the journal is not as it was written: line 6 was edited [JOURNAL_BROKEN]
+    hint: `piton verify 01kdyah3n0n5navbrh4t87k53v` says more; `git push --no-verify` leaves this check out
+    error: failed to push some refs to '../remote.git'
+    ");
+    // Nothing about other runs: a branch without its commits is none of its business.
+    project.bash("git switch -q -c side HEAD~1; git commit -q --allow-empty -m plain");
+    ok(project.try_git(["push", "-q", "origin", "side"]));
+    ok(project.try_git(["push", "-q", "origin", "--delete", "side"]));
+    // What managers of hooks tell in variables counts where git's own words are not passed on.
+    let ask = |from: &str, to: &str| {
+        let mut command = project.command(["hooks", "run", "pre-push", "--", "origin", "../remote.git"]);
+        let id = |name: &str| project.git(["rev-parse", name]).trim().to_owned();
+        command.env("PRE_COMMIT_FROM_REF", id(from)).env("PRE_COMMIT_TO_REF", id(to));
+        project.ran(command.output().expect("piton starts"))
+    };
+    refused(&ask("main~1", "main"), "JOURNAL_BROKEN");
+    ok(ask("main~1", "side"));
+    fs::write(&journal, genuine).expect("written");
+    ok(project.try_git(["push", "-q", "origin", "main"]));
+    // Snapshots never leave, not even in a mirror.
+    refused(&project.try_git(["push", "-q", "--mirror", "origin"]), "LOCAL_REF");
+}
+
+#[test]
+fn a_push_from_a_linked_worktree_to_a_remote_with_unknown_commits_is_judged() {
+    let project = project().hooked(["pre-push"]);
+    ok(project.piton(["push", "origin"]));
+    // Somebody else has pushed something that is not here.
+    project.bash("git clone -q ../remote.git ../clone; cd ../clone; git commit -q --allow-empty -m theirs; git push -q origin main");
+    project.bash("git worktree add -q -b linked '../linked\ntree'");
+    let folder = project.root().join("../linked\ntree");
+    let git = |words: &[&str]| project.ran(project.hermetic("git", &folder).args(words).output().expect("git starts"));
+    ok(git(&["push", "-q", "origin", "linked"]));
+    ok(git(&["push", "-q", "--force", "origin", "linked:main"]));
+    // Without a single object of theirs, from a repository that was cut short.
+    project
+        .bash("git clone -q --depth 1 \"file://$PWD\" ../shallow; cd ../shallow; git commit -q --allow-empty -m plain");
+    project.hook("../shallow/.git", "pre-push");
+    ok(project.try_git(["-C", "../shallow", "push", "-q", "origin", "HEAD:refs/heads/x"]));
+}
