@@ -2,7 +2,8 @@
 //!
 //! What an agent calls is in `help/`, by topic. Each block in there that is marked `call:TOOL` is an example.
 
-use serde::Serialize;
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use super::answer::Answer;
@@ -27,14 +28,8 @@ const CALLS: [(&str, &str); 8] = [
     ("checkpoint", include_str!("help/checkpoint.md")),
 ];
 
-/// A page for agents.
-#[derive(Clone, Debug, Serialize)]
-struct Page {
-    help: String,
-    topic: &'static str,
-    examples: Vec<Value>,
-    topics: Vec<&'static str>,
-}
+/// Every page as it is handed out, made once.
+static PAGES: LazyLock<Vec<Value>> = LazyLock::new(|| TOPICS.iter().map(page).collect());
 
 /// Hands out a page.
 pub(crate) fn answer(arguments: &Arguments) -> Answered {
@@ -42,7 +37,7 @@ pub(crate) fn answer(arguments: &Arguments) -> Answered {
     // The old name of the page about tools.
     let name = if name == "tools" { "tool" } else { name };
     let topics: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
-    let Some(topic) = Topic::find(name) else {
+    let Some(place) = topics.iter().position(|topic| *topic == name) else {
         let known = format!("the topics are {}", topics.join(", "));
         let suggestion = match nearest(name, topics.iter().copied()) {
             Some(similar) => format!("did you mean `{similar}`? {known}"),
@@ -51,17 +46,18 @@ pub(crate) fn answer(arguments: &Arguments) -> Answered {
         let failure = Failure::new("Topic not found", "UNKNOWN_TOPIC", format!("there is no topic `{}`", shown(name)));
         return Err(failure.with_suggestion(suggestion).with("topics", topics));
     };
-    let page = match CALLS.iter().find(|(name, _)| *name == topic.name) {
-        Some((_, calls)) => {
-            Page { help: format!("{}\n{calls}", topic.text), topic: topic.name, examples: examples(calls), topics }
-        }
-        // Only a terminal has it.
-        None => {
-            let examples = topic.examples().into_iter().map(Value::from).collect();
-            Page { help: topic.text.to_owned(), topic: topic.name, examples, topics }
-        }
-    };
-    Answer::result(&page)
+    Answer::result(&PAGES.get(place))
+}
+
+fn page(topic: &Topic) -> Value {
+    let calls = CALLS.iter().find(|(name, _)| *name == topic.name).map(|(_, calls)| *calls);
+    json!({
+        "help": calls.map_or_else(|| topic.text.to_owned(), |calls| format!("{}\n{calls}", topic.text)),
+        "topic": topic.name,
+        // Some things only a terminal has.
+        "examples": calls.map_or_else(|| topic.examples().into_iter().map(Value::from).collect(), examples),
+        "topics": TOPICS.map(|topic| topic.name),
+    })
 }
 
 /// The calls that a page shows.

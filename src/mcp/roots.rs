@@ -39,14 +39,14 @@ pub(super) async fn fill(desk: &Desk, caller: &Caller, given: Option<JsonObject>
         (Some(root), _) => root.to_str().map(str::to_owned),
         (None, Era::Sessions) => only(desk, caller).await,
         (None, Era::Stateless) if !is_offered(caller) => None,
-        (None, Era::Stateless) => match caller.answered.as_ref().and_then(|answers| answers.get(NAME)) {
-            Some(answer) => serde_json::from_value(answer.clone()).ok().and_then(|roots| served(desk, &roots)),
-            None => {
+        (None, Era::Stateless) => {
+            let Some(answer) = caller.answered.as_ref().and_then(|answers| answers.get(NAME)) else {
                 let request = InputRequest::ListRoots(ListRootsRequest::default());
                 let requests = BTreeMap::from([(NAME.to_owned(), request)]);
                 return Filled::Asked(Box::new(InputRequiredResult::new(Some(requests), None)));
-            }
-        },
+            };
+            serde_json::from_value(answer.clone()).ok().and_then(|roots| served(desk, &roots))
+        }
     };
     Filled::Arguments(match root {
         Some(root) => {

@@ -144,7 +144,11 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let asked = digest_of(&request.name, request.arguments.as_ref());
+        let asked = match &*request.name {
+            "execute" => digest_of(&request.name, request.arguments.as_ref()),
+            // Nothing else asks anybody.
+            _ => String::new(),
+        };
         let (answered, state) = (request.input_responses, request.request_state);
         let caller = Caller { request: context, answered, state, asked };
         let desk = Arc::clone(&self.desk);

@@ -11,6 +11,7 @@ fn start(project: &TestProject) -> McpClient {
     client
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write `json!` in place")]
 fn execute(
     client: &mut McpClient,
     kind: &str,
