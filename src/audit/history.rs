@@ -306,6 +306,14 @@ impl History {
         (last != commit).then_some(last)
     }
 
+    /// The step behind a commit that is not its own: one that took the place of that, or was made with git itself.
+    pub fn step_behind(&self, commit: ObjectId) -> Option<StepId> {
+        let mut links = self.runs.iter().flat_map(|run| &run.rewritten);
+        let replaced = links.find(|link| link.new == commit).map(|link| link.step);
+        let is_behind = |step: &&StepRecord| step.hand_made.iter().any(|made| made.commit == commit);
+        replaced.or_else(|| self.runs.iter().flat_map(|run| &run.steps).find(is_behind).map(|step| step.id))
+    }
+
     /// The steps of a work tree whose changes are on disk and in no commit, oldest first.
     pub fn pending<'a>(&'a self, root: &'a str) -> Vec<&'a StepRecord> {
         let undone = self.undone();

@@ -90,7 +90,8 @@ pub fn find_step_or_commit(history: &History, git: &Repository, name: &str) -> R
     match find_step(history, name) {
         Err(ReferenceError::Unknown(_)) => {
             let commit = git.find_named(name).ok_or_else(|| ReferenceError::Unknown(name.to_owned()))?;
-            find_step(history, &commit.to_string()).map_err(|_| ReferenceError::NotOurs(name.to_owned()))
+            let found = find_step(history, &commit.to_string()).ok().or_else(|| history.step_behind(commit));
+            found.ok_or_else(|| ReferenceError::NotOurs(name.to_owned()))
         }
         found => found,
     }
@@ -101,6 +102,7 @@ pub fn find_commit(history: &History, git: &Repository, name: &str) -> Result<Ob
     match find_step(history, name) {
         Ok(id) => {
             let commit = history.step(id).and_then(|step| history.commit_of(step));
+            let commit = commit.map(|commit| history.replacement_of(commit).unwrap_or(commit));
             commit.ok_or_else(|| ReferenceError::NoCommit(id.to_string()))
         }
         Err(ReferenceError::Unknown(_)) => git.find_named(name).ok_or_else(|| ReferenceError::Unknown(name.to_owned())),

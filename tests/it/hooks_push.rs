@@ -213,3 +213,26 @@ fn a_push_from_a_linked_worktree_to_a_remote_with_unknown_commits_is_judged() {
     project.hook("../shallow/.git", "pre-push");
     ok(project.try_git(["-C", "../shallow", "push", "-q", "origin", "HEAD:refs/heads/x"]));
 }
+
+#[test]
+fn hooks_as_they_are_installed_do_all_of_it() {
+    let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
+    project.bash("git init -q --bare --initial-branch=main ../remote.git; git remote add origin ../remote.git; git push -q origin main");
+    ok(project.piton(["hooks", "install"]));
+    ok(project.piton(["-C", "../remote.git", "hooks", "install"]));
+    ok(project.piton(["exec", "--name", "first", "--", "sh", "-c", "echo two >> a.txt"]));
+    // Forged, then rewritten, then tampered with.
+    let forged = format!(
+        "x\n\nPiton-Run: 01k9x2bf000000000000000000\nPiton-Step: 1 x\nPiton-Journal: sha256:{}",
+        "0".repeat(64)
+    );
+    refused(&project.try_git(["commit", "-q", "--allow-empty", "-m", &forged]), "FORGED_TRAILER");
+    refused(&push(&project), "LOG_MISSING");
+    project.bash("git switch -q -c base HEAD~1; echo b > b.txt; git add b.txt; git commit -qm base; git switch -q main; git rebase -q base");
+    ok(project.piton(["verify", "--all"]));
+    ok(project.piton(["push", "origin"]));
+    ok(push(&project));
+    project.bash("echo evil >> a.txt; git commit -qa --amend --no-edit");
+    refused(&project.try_git(["push", "-q", "--force", "origin", "main"]), "REWRITTEN");
+    refused(&project.try_git(["push", "-q", "--force", "--no-verify", "origin", "main"]), "NOT_RECORDED");
+}

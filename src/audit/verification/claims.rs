@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::rewriting::Replacement;
 use super::{Code, Scope, Verifier, difference, wrong_trailer};
 use crate::audit::error::AuditError;
 use crate::audit::history::{Outcome, RunRecord, StepRecord};
@@ -67,12 +68,22 @@ impl Verifier<'_> {
                 continue;
             };
             let steps = self.history.run(run).map(|run| run.steps.as_slice()).unwrap_or_default();
-            if steps.iter().any(|step| step.decided_on(run, &claim) || self.is_hand_made(step, &claim))
-                || self.is_replacement(steps, &claim)?
-            {
+            if steps.iter().any(|step| step.decided_on(run, &claim) || self.is_hand_made(step, &claim)) {
                 continue;
             }
             let short = claim.commit.short();
+            match self.replacement(steps, &claim)? {
+                Replacement::None => {}
+                Replacement::Same => continue,
+                Replacement::Changed(step, why) => {
+                    // Where the step's own commit is gone, that was told already.
+                    if !self.found.breaks.iter().any(|found| found.step == Some(step)) {
+                        let text = format!("commit {short} has taken the place of its checkpoint: {why}");
+                        self.broken(Code::Rewritten, Some(run), Some(step), text);
+                    }
+                    continue;
+                }
+            }
             let is_recorded = steps.iter().any(|step| step.commit() == Some(claim.commit));
             if is_recorded && self.found.breaks.iter().any(|found| found.run == Some(run)) {
                 // It is told already what is wrong with the run.

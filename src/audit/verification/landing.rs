@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::rewriting::Replacement;
 use super::{Code, Finding, Verification, Verifier, missing_end, read_log};
 use crate::audit::error::AuditError;
 use crate::audit::history::{History, Outcome, RunRecord};
@@ -83,7 +84,7 @@ pub fn judge_landing(
     let verifier = Verifier::of_logs(repository, &history);
     for (run, claim, _) in strangers {
         let steps = history.run(run).map(|record| record.steps.as_slice()).unwrap_or_default();
-        if !verifier.is_replacement(steps, &claim)? {
+        if !matches!(verifier.replacement(steps, &claim)?, Replacement::Same) {
             let Trailers { step, .. } = &claim.trailers;
             let message = format!("run `{run}` does not know it as the checkpoint of its step `{step}`");
             refused.push((claim.commit, Finding { code: Code::NotRecorded, run: Some(run), step: None, message }));

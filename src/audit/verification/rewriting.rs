@@ -12,8 +12,8 @@ use crate::checkpoint::message::Trailers;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::reading::Claim;
 use crate::checkpoint::rewriting::Likeness;
-use crate::journal::RunId;
 use crate::journal::event::{Decision, RewrittenCommit};
+use crate::journal::{RunId, StepId};
 
 /// What became of a commit.
 pub(super) enum Fate {
@@ -23,6 +23,16 @@ pub(super) enum Fate {
     Replaced(ObjectId, RunId),
     /// Another one has its place and makes other changes.
     Changed(ObjectId, String),
+}
+
+/// What a commit that names a step is to it.
+pub(super) enum Replacement {
+    /// Nothing that is recorded.
+    None,
+    /// It has taken the place of the step's own commit and makes the same changes.
+    Same,
+    /// It has taken that place and makes other changes.
+    Changed(StepId, String),
 }
 
 impl Verifier<'_> {
@@ -49,16 +59,17 @@ impl Verifier<'_> {
         Ok(fate)
     }
 
-    /// Whether a commit that names a step has taken the place of that step's own.
-    pub(super) fn is_replacement(&self, steps: &[StepRecord], claim: &Claim) -> Result<bool, AuditError> {
+    /// Whether a commit that names a step has taken the place of that step's own, and as what.
+    pub(super) fn replacement(&self, steps: &[StepRecord], claim: &Claim) -> Result<Replacement, AuditError> {
+        let mut found = Replacement::None;
         for (_, link) in self.replacements().filter(|(_, link)| link.new == claim.commit) {
-            if let Some(step) = steps.iter().find(|step| step.id == link.step)
-                && self.unlike(step, link)?.is_none()
-            {
-                return Ok(true);
+            let Some(step) = steps.iter().find(|step| step.id == link.step) else { continue };
+            match self.unlike(step, link)? {
+                None => return Ok(Replacement::Same),
+                Some(why) => found = Replacement::Changed(step.id, why),
             }
         }
-        Ok(false)
+        Ok(found)
     }
 
     /// Every replacement that is recorded, and by which run.
