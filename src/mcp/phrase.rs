@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::answer::{Answer, AnswerKind};
 
 /// What is said in the terminal, and what is meant by it here.
-const FLAGS: [(&str, &str); 4] = [
+const FLAGS: [(&str, &str); 5] = [
+    ("stamp it again only", "stamp it again, with `action: \"sign\"`, only"),
     ("`--input NAME=VALUE`", "`parameters`"),
     ("`--overwrite`", "`overwrite: true`"),
     ("`--dry-run`", "`dry_run: true`"),
@@ -35,7 +36,7 @@ pub(super) fn for_agents(mut answer: Answer) -> Answer {
 /// What to do where nobody knows better.
 fn otherwise(code: Option<&str>) -> Option<&'static str> {
     matches!(code, Some("INVALID_ARGUMENT" | "INVALID_PARAMETER"))
-        .then_some("`help` with `topic: \"execute\"` lists what each action takes")
+        .then_some("`help` says what each tool takes; its topics are named after them")
 }
 
 /// A hint with the command lines in it as calls.
