@@ -5,6 +5,7 @@
 # before: @BEFORE@
 piton_hook=@HOOK@
 piton_reads_input=@READS_INPUT@
+piton_within_runs=@WITHIN_RUNS@
 piton_fail_closed=@FAIL_CLOSED@
 piton_program=@PROGRAM@
 # end of settings
@@ -27,6 +28,13 @@ fi
 if [ ! -f "$piton_program" ] || [ ! -x "$piton_program" ]; then
   piton_program=
   if command -v piton >/dev/null 2>&1; then piton_program=piton; fi
+fi
+# Outside of a run these two have nothing to do, and every commit waits for them.
+if [ "$piton_within_runs" = yes ] && [ -n "$piton_program" ]; then
+  piton_own=${GIT_DIR:-.git}
+  if [ -d "$piton_own" ] && [ ! -s "$piton_own/piton/@LOCK@" ] && [ ! -e "$piton_own/piton/@WAITING@" ]; then
+    exit 0
+  fi
 fi
 if [ -n "$piton_program" ]; then
   if [ -n "${piton_input+read}" ]; then

@@ -50,6 +50,11 @@ impl Hook {
     pub fn reads_input(self) -> bool {
         matches!(self, Self::PostRewrite | Self::PrePush | Self::PreReceive)
     }
+
+    /// Whether it has nothing to do where no run is at work and none waits.
+    pub fn is_about_runs(self) -> bool {
+        matches!(self, Self::PrepareCommitMessage | Self::PostCommit)
+    }
 }
 
 impl Serialize for Hook {

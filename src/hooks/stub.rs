@@ -11,6 +11,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::Hook;
 use crate::item::signature::hex;
+use crate::journal::lock;
+use crate::run::marker;
 
 /// The newest stub; a change of `hooks/stub.sh` is a new version.
 const VERSION: &str = "1";
@@ -96,6 +98,9 @@ pub(super) fn render(hook: Hook, settings: &Settings) -> Vec<u8> {
         .replace("@VERSION@", VERSION)
         .replace("@HOOK@", hook.name())
         .replace("@READS_INPUT@", yes(hook.reads_input()))
+        .replace("@WITHIN_RUNS@", yes(hook.is_about_runs()))
+        .replace("@LOCK@", lock::FILE)
+        .replace("@WAITING@", marker::FILE)
         .replace("@FAIL_CLOSED@", yes(settings.failure == Failure::Closed))
         .replace("@BEFORE@", settings.before.as_deref().unwrap_or("nothing"));
     let (head, tail) = text.split_once("@PROGRAM@").unwrap_or((&text, ""));
@@ -190,7 +195,9 @@ mod tests {
     #[test]
     fn nothing_is_left_to_fill_in() {
         let text = String::from_utf8(render(Hook::PreReceive, &settings(b"/piton"))).unwrap();
-        assert!(!text.contains("@VERSION@") && !text.contains("@CHECKSUM@") && !text.contains("@BEFORE@"), "{text}");
-        assert!(text.contains("\npiton_hook=pre-receive\npiton_reads_input=yes\npiton_fail_closed=yes\n"), "{text}");
+        let left = text.replace("$@", "");
+        assert!(!left.contains('@'), "{text}");
+        let settings = "\npiton_hook=pre-receive\npiton_reads_input=yes\npiton_within_runs=no\npiton_fail_closed=yes\n";
+        assert!(text.contains(settings), "{text}");
     }
 }

@@ -23,7 +23,8 @@ use super::id::RunId;
 use crate::exec::process;
 use crate::failpoint::failpoint;
 
-const FILE: &str = "lock";
+/// Its name; empty while nobody holds it, which hooks rely on.
+pub const FILE: &str = "lock";
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// More than a holder ever takes.

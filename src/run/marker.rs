@@ -14,7 +14,8 @@ use crate::item::source::{Unread, read_bytes};
 use crate::journal::event::Wait;
 use crate::journal::{JournalError, RunId, StepId};
 
-const FILE: &str = "run";
+/// Its name; there only while a run is not finished, which hooks rely on.
+pub const FILE: &str = "run";
 /// More than a note ever holds.
 const MOST: u64 = 1024;
 

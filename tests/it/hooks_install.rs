@@ -67,9 +67,10 @@ impl Yard {
         program(&self.program(), script);
     }
 
-    /// Makes it one that only writes down how it is called.
+    /// Makes it one that only writes down how it is called, while a run is at work: then every hook asks it.
     pub(crate) fn witness(&self) {
         self.pretend(WITNESS);
+        be_at_work(&self.project.root());
     }
 
     /// What the witness wrote down; it forgets that.
@@ -183,4 +184,11 @@ pub(crate) fn picture(folder: &Path) -> Vec<(String, u32, Vec<u8>)> {
 
 fn link(target: &str, file: &Path) {
     symlink(target, file).expect("a link");
+}
+
+/// Makes a worktree look as if a run were at work in it.
+pub(crate) fn be_at_work(folder: &Path) {
+    let own = folder.join(".git/piton");
+    fs::create_dir_all(&own).expect("a folder");
+    fs::write(own.join("lock"), "somebody").expect("a lock");
 }

@@ -237,6 +237,7 @@ fn names_that_are_hard_to_quote_work() {
         fs::remove_file(&program).unwrap();
         super::program(&program, &format!("#!/bin/sh\necho \"piton $3\" >> '{}'\n", calls.display()));
         sandbox.pretend("#!/bin/sh\nexit 1\n");
+        super::be_at_work(&folder);
         let mut commit = sandbox.project.hermetic("git", &folder);
         let ran = sandbox
             .project

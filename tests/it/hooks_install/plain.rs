@@ -40,6 +40,26 @@ fn hooks_are_installed_where_none_is() {
 }
 
 #[test]
+fn outside_of_a_run_two_hooks_do_not_start_piton() {
+    let yard = Yard::new();
+    yard.piton(&["hooks", "install"]);
+    yard.witness();
+    let own = yard.project.root().join(".git/piton");
+    // Nobody holds the lock, and no run waits.
+    fs::write(own.join("lock"), "").unwrap();
+    assert_eq!(yard.commit().code(), Some(0));
+    let quiet = "piton [hooks] [run] [pre-commit] [--]\npiton [hooks] [run] [commit-msg] [--] [.git/COMMIT_EDITMSG]\n";
+    assert_eq!(yard.calls(), quiet);
+    fs::write(own.join("run"), "a run that waits\n").unwrap();
+    assert_eq!(yard.commit().code(), Some(0));
+    assert_eq!(yard.calls().lines().count(), 4);
+    // Where piton never was there is nothing to ask about.
+    fs::remove_dir_all(own).unwrap();
+    assert_eq!(yard.commit().code(), Some(0));
+    assert_eq!(yard.calls(), quiet);
+}
+
+#[test]
 fn installing_again_changes_nothing() {
     let yard = Yard::new();
     yard.hook("pre-commit", OWN);
