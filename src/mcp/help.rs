@@ -1,14 +1,14 @@
-//! `help`: the pages that the terminal shows as well, and what they come to as calls.
+//! `help`: the pages that the terminal shows as well, with calls in the place of command lines.
 //!
 //! What an agent calls is in `help/`, by topic. Each block in there that is marked `call:TOOL` is an example.
 
 use std::sync::LazyLock;
 
+use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
+use super::answer::{Answer, AnswerKind};
 use super::arguments::Arguments;
-use super::call::Answered;
 use super::failure::Failure;
 use crate::item::topic::{TOPICS, Topic};
 use crate::item::wording::{nearest, shown};
@@ -28,36 +28,49 @@ const CALLS: [(&str, &str); 8] = [
     ("checkpoint", include_str!("help/checkpoint.md")),
 ];
 
-/// Every page as it is handed out, made once.
-static PAGES: LazyLock<Vec<Value>> = LazyLock::new(|| TOPICS.iter().map(page).collect());
+/// Every page by its topic, as it is handed out, made once.
+static PAGES: LazyLock<Vec<(&str, CallToolResult)>> = LazyLock::new(|| {
+    let result = |value| CallToolResult::from(Answer { value, kind: AnswerKind::Result });
+    TOPICS.iter().map(|topic| (topic.name, result(page(topic)))).collect()
+});
 
 /// Hands out a page.
-pub(crate) fn answer(arguments: &Arguments) -> Answered {
-    let name = arguments.text("topic")?.unwrap_or("overview");
-    // The old name of the page about tools.
-    let name = if name == "tools" { "tool" } else { name };
-    let topics: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
-    let Some(place) = topics.iter().position(|topic| *topic == name) else {
-        let known = format!("the topics are {}", topics.join(", "));
-        let suggestion = match nearest(name, topics.iter().copied()) {
-            Some(similar) => format!("did you mean `{similar}`? {known}"),
-            None => known,
-        };
-        let failure = Failure::new("Topic not found", "UNKNOWN_TOPIC", format!("there is no topic `{}`", shown(name)));
-        return Err(failure.with_suggestion(suggestion).with("topics", topics));
+pub(crate) fn answer(arguments: &Arguments) -> Result<CallToolResult, Failure> {
+    let name = match arguments.text("topic")? {
+        None => "overview",
+        // The old name of the page about tools.
+        Some("tools") => "tool",
+        Some(name) => name,
     };
-    Answer::result(&PAGES.get(place))
+    if let Some((_, page)) = PAGES.iter().find(|(topic, _)| *topic == name) {
+        return Ok(page.clone());
+    }
+    let topics = TOPICS.map(|topic| topic.name);
+    let known = format!("the topics are {}", topics.join(", "));
+    let suggestion = match nearest(name, topics) {
+        Some(similar) => format!("did you mean `{similar}`? {known}"),
+        None => known,
+    };
+    let failure = Failure::new("Topic not found", "UNKNOWN_TOPIC", format!("there is no topic `{}`", shown(name)));
+    Err(failure.with_suggestion(suggestion).with("topics", topics))
 }
 
 fn page(topic: &Topic) -> Value {
     let calls = CALLS.iter().find(|(name, _)| *name == topic.name).map(|(_, calls)| *calls);
     json!({
-        "help": calls.map_or_else(|| topic.text.to_owned(), |calls| format!("{}\n{calls}", topic.text)),
+        "help": calls.map_or_else(|| topic.text.to_owned(), |calls| format!("{}\n{calls}", without_commands(topic.text))),
         "topic": topic.name,
         // Some things only a terminal has.
         "examples": calls.map_or_else(|| topic.examples().into_iter().map(Value::from).collect(), examples),
         "topics": TOPICS.map(|topic| topic.name),
     })
+}
+
+/// A page without its blocks of command lines: whoever reads it has calls instead.
+fn without_commands(page: &str) -> String {
+    let mut blocks = page.split("```console\n");
+    let before = blocks.next().unwrap_or_default().to_owned();
+    blocks.fold(before, |kept, block| kept + block.split_once("```\n").map_or("", |(_, after)| after.trim_start()))
 }
 
 /// The calls that a page shows.
@@ -84,6 +97,13 @@ mod tests {
             assert_eq!(examples.len(), page.matches("```json").count(), "{topic}");
             assert!(examples.iter().all(|call| tools.iter().any(|tool| call["tool"] == **tool)), "{topic}");
         }
+    }
+
+    #[test]
+    fn blocks_of_command_lines_are_left_out() {
+        let page = "# One\n\nText.\n\n```console\n$ piton run\n```\n\nMore.\n\n```console\n$ piton log\n```\n";
+        assert_eq!(without_commands(page), "# One\n\nText.\n\nMore.\n\n");
+        assert_eq!(without_commands("no block\n"), "no block\n");
     }
 
     #[test]

@@ -161,8 +161,11 @@ impl ServerHandler for Server {
         };
         let project = given.as_ref().and_then(|given| given.get("project_path")?.as_str().map(str::to_owned));
         let answered = match &*request.name {
-            // Handed out at once: a thread would take longer than the page.
-            "help" => Arguments::new(given, &help::ARGUMENTS).and_then(|arguments| help::answer(&arguments)),
+            // Handed out at once: a thread would take longer than the page, and so would anything that is done for other answers.
+            "help" => match Arguments::new(given, &help::ARGUMENTS).and_then(|arguments| help::answer(&arguments)) {
+                Ok(page) => return Ok(page.into()),
+                Err(failure) => Err(failure),
+            },
             "search" => match Arguments::new(given, &search::ARGUMENTS) {
                 Ok(arguments) => caller.work(move |_| search::answer(&desk, &arguments)).await,
                 Err(failure) => Err(failure),
