@@ -2,7 +2,7 @@
 //!
 //! [`Client`] knows where each client keeps its settings and how it writes a server down; [`Installation`] is what
 //! belongs there, beside what is there already. Nothing but the entry `piton` is ever changed: other servers, keys
-//! that piton does not know, and comments stay. [`file`] replaces a settings file whole or not at all.
+//! that piton does not know, and comments stay. [`mod@file`] replaces a settings file whole or not at all.
 
 mod client;
 mod file;
