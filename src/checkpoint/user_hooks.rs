@@ -1,5 +1,7 @@
 //! The user's say in a commit: hooks, signatures, and the search for secrets.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -57,8 +59,15 @@ impl Checkpointer {
         self.hook_token = Some((step, token));
     }
 
-    fn token(&self) -> Option<&str> {
-        self.hook_token.as_ref().map(|(_, token)| token.as_str())
+    fn hook_call<'a>(
+        &'a self,
+        arguments: &'a [&'a OsStr],
+        index: &'a Path,
+        run: &'a str,
+        identity: &'a Identity,
+    ) -> HookCall<'a> {
+        let token = self.hook_token.as_ref().map(|(_, token)| token.as_str());
+        HookCall { arguments, index, run, token, author: &identity.author, limit: HOOK_LIMIT }
     }
 
     /// Whether the user has a `pre-commit` hook.
@@ -94,14 +103,7 @@ impl Checkpointer {
         }
         let index = self.write_private_index(plan)?;
         let identity = Identity::find(&self.repository, &self.options.environment, now)?;
-        let call = HookCall {
-            arguments: &[],
-            index: &index,
-            run,
-            token: self.token(),
-            author: &identity.author,
-            limit: HOOK_LIMIT,
-        };
+        let call = self.hook_call(&[], &index, run, &identity);
         let outcome = run_hook(&self.git_program(), &self.repository.git, Hook::PreCommit, &call)?;
         Ok(if outcome == HookOutcome::Absent { HookRun::None } else { HookRun::Ran })
     }
@@ -130,14 +132,7 @@ impl Checkpointer {
                 Hook::PrepareCommitMessage => vec![file.as_os_str(), "message".as_ref()],
                 _ => vec![file.as_os_str()],
             };
-            let call = HookCall {
-                arguments: &arguments,
-                index: &index,
-                run,
-                token: self.token(),
-                author: &identity.author,
-                limit: HOOK_LIMIT,
-            };
+            let call = self.hook_call(&arguments, &index, run, &identity);
             run_hook(&self.git_program(), &self.repository.git, *hook, &call)?;
         }
         let edited = read_if_there(&file)?.unwrap_or_default();
@@ -157,14 +152,7 @@ impl Checkpointer {
         }
         let Ok(identity) = Identity::find(&self.repository, &self.options.environment, now) else { return };
         let index = self.repository.index_file();
-        let call = HookCall {
-            arguments: &[],
-            index: &index,
-            run,
-            token: self.token(),
-            author: &identity.author,
-            limit: HOOK_LIMIT,
-        };
+        let call = self.hook_call(&[], &index, run, &identity);
         // The commit is there; a hook that fails now can only be ignored, as git does.
         let _ = run_hook(&self.git_program(), &self.repository.git, Hook::PostCommit, &call);
     }
