@@ -58,7 +58,7 @@ fn main() {
     for subject in &mut subjects {
         let figures = &mut subject.figures;
         println!(
-            "| {} | {:.1} | {:.0} | {:.0} | {:.0} | {:.1} |",
+            "| {} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} |",
             subject.name,
             quantile(&mut figures.start, 50),
             quantile(&mut figures.calls, 50),
