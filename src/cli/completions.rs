@@ -8,7 +8,7 @@ use std::path::Path;
 
 use std::ffi::OsString;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 
@@ -85,8 +85,7 @@ pub(super) fn answer(shell: &str, words: Vec<OsString>, environment: &Environmen
     let mut ui = Ui::new(Format::Human, Verbosity::Quiet, ColorSetting::Never, environment);
     let shells = Shells::builtins();
     let Some(shell) = shells.completer(shell) else { return ExitStatus::Invalid };
-    let mut command = with_candidates(Arguments::command(), &[]);
-    command.build();
+    let mut command = with_candidates(Arguments::described(), &[]);
     // The shell's own words follow a `--`.
     let line = words.into_iter().skip_while(|word| word != "--").skip(1).collect();
     let mut candidates = Vec::new();
@@ -160,8 +159,7 @@ fn settings() -> Vec<CompletionCandidate> {
 }
 
 fn topics() -> Vec<CompletionCandidate> {
-    let mut root = Arguments::command();
-    root.build();
+    let root = Arguments::described();
     let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
     let commands = commands.map(|command| (command.get_name().to_owned(), command.get_about().cloned()));
     let topics = TOPICS.iter().map(|topic| (topic.name.to_owned(), Some(topic.summary.into())));

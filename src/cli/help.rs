@@ -9,8 +9,8 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use anstyle::Style;
+use clap::Command;
 use clap::error::ErrorKind;
-use clap::{Command, CommandFactory, Parser as _};
 
 use super::{Arguments, Format, Ui};
 use crate::error::{Error, ExitStatus};
@@ -34,8 +34,7 @@ pub(super) struct HelpArguments {
 }
 
 pub(super) fn run(arguments: &HelpArguments, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let mut root = Arguments::command();
-    root.build();
+    let mut root = Arguments::described();
     let name = match arguments.words.as_slice() {
         [] => "overview".to_owned(),
         words => words.join(" "),
@@ -74,7 +73,7 @@ pub(super) fn asked_below(words: &[OsString], err: clap::Error) -> Result<Argume
     let Some((before, rest)) = at.and_then(|at| words.split_at_checked(at)) else { return Err(err) };
     let program = before.iter().take(1);
     let moved = program.chain(rest.first()).chain(before.iter().skip(1)).chain(rest.iter().skip(1));
-    Arguments::try_parse_from(moved).map_err(|_| err)
+    Arguments::parse_words(moved).map_err(|_| err)
 }
 
 /// The command of some words.
@@ -87,8 +86,7 @@ fn find<'c>(root: &'c mut Command, words: &[String]) -> Option<&'c mut Command> 
 
 /// Says what there is help on, at the place where the words go astray.
 fn unknown(words: &[String]) -> Error {
-    let mut root = Arguments::command();
-    root.build();
+    let mut root = Arguments::described();
     let known_words =
         (0..words.len()).rev().find(|count| find(&mut root, words.get(..*count).unwrap_or_default()).is_some());
     let (before, rest) = words.split_at(known_words.unwrap_or_default());

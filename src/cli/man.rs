@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 use serde_json::json;
 
@@ -25,8 +25,7 @@ pub(super) struct ManArguments {
 }
 
 pub(super) fn run(arguments: &ManArguments, cwd: &Path, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let mut root = Arguments::command();
-    root.build();
+    let root = Arguments::described();
     let Some(dir) = &arguments.dir else {
         let page = page(&root, "piton")?;
         if ui.format() == Format::Json {

@@ -52,7 +52,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use ui::{Format, Ui, Verbosity, clean};
 
@@ -112,7 +113,9 @@ struct GlobalArguments {
     color: Option<ColorSetting>,
 }
 
+// A command line uses one of them: describing all would take longer than many of them run.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum Command {
     Init(init::InitArguments),
     Run(run::RunArguments),
@@ -222,6 +225,28 @@ impl Command {
     }
 }
 
+impl Arguments {
+    /// Understands a command line.
+    fn parse_words(words: impl IntoIterator<Item = impl Into<OsString> + Clone> + Clone) -> Result<Self, clap::Error> {
+        match Self::try_parse_from(words.clone()) {
+            // Help and advice may be about any command.
+            Err(err) if err.kind() != ErrorKind::DisplayVersion => {
+                let mut root = Self::described();
+                let matches = root.try_get_matches_from_mut(words)?;
+                Self::from_arg_matches(&matches).map_err(|err| err.format(&mut root))
+            }
+            parsed => parsed,
+        }
+    }
+
+    /// All commands with everything that can be said about them.
+    fn described() -> clap::Command {
+        let mut root = Self::command();
+        root.build();
+        root
+    }
+}
+
 /// Runs the program.
 pub fn main() -> ExitCode {
     let words = context::arguments();
@@ -240,7 +265,7 @@ pub fn main() -> ExitCode {
     if let Some(shell) = environment.find(completions::VARIABLE) {
         return completions::answer(&shell.to_string_lossy(), words, &environment).into();
     }
-    let parsed = Arguments::try_parse_from(&words);
+    let parsed = Arguments::parse_words(&words);
     let arguments = match parsed.or_else(|err| help::asked_below(&words, err)) {
         Ok(arguments) => arguments,
         Err(err) => return report_usage(&err, &words, &environment).into(),
@@ -379,7 +404,7 @@ fn about_piton(
 /// Runs a command line of our own inside this process.
 fn run_words(words: &[&str], ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let words = ["piton"].iter().chain(words);
-    match Arguments::try_parse_from(words) {
+    match Arguments::parse_words(words) {
         Ok(arguments) => dispatch(&arguments.command, ctx, ui),
         Err(err) => Err(Error::Output(std::io::Error::other(err.to_string()))),
     }

@@ -11,8 +11,7 @@ fn each_command(visit: &mut dyn FnMut(&str, &Command)) {
             walk(&format!("{words} {}", below.get_name()), below, visit);
         }
     }
-    let mut root = Arguments::command();
-    root.build();
+    let root = Arguments::described();
     walk("piton", &root, visit);
 }
 
@@ -27,7 +26,7 @@ fn fault_of(line: &str) -> Option<String> {
     if words.first().is_none_or(|word| word != "piton") {
         return None;
     }
-    Arguments::try_parse_from(words).err().filter(clap::Error::use_stderr).map(|err| format!("{line}\n{err}"))
+    Arguments::parse_words(words).err().filter(clap::Error::use_stderr).map(|err| format!("{line}\n{err}"))
 }
 
 #[test]
@@ -66,8 +65,7 @@ fn every_command_line_of_the_readme_and_the_guide_can_be_parsed() {
 
 #[test]
 fn names_in_backticks_after_piton_help_are_topics_or_commands() {
-    let mut root = Arguments::command();
-    root.build();
+    let mut root = Arguments::described();
     for topic in TOPICS {
         for named in topic.text.split("`piton help ").skip(1).filter_map(|rest| rest.split('`').next()) {
             let words: Vec<String> = named.split(' ').map(str::to_owned).collect();
