@@ -1,30 +1,32 @@
-//! An index as one block of bytes: documents, words and where they stand, and the files behind them.
+//! An index as bytes: documents, words and where they stand, and the files behind them.
 //!
 //! The same [`Image`] is searched in memory and kept on disk, so that there is one ranking, whether it
-//! was just made or read back. Reading takes no more than a checksum: texts stay where they are until
-//! a result shows them. Any change of what is written here, or of how words are weighed, needs a new
-//! [`FORMAT`].
+//! was just made or taken up again. Taking it up reads its contents: the words, and of each document what
+//! ranking asks of all of them. Everything else is in [`Rows`], read when it is needed. Any change
+//! of what is written here, or of how words are weighed, needs a new [`FORMAT`].
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fs::File;
 
 use super::bytes::{Reader, Writer};
 use super::document::{Document, Strength};
 use super::likeness::letters;
 use super::record::{FolderRecord, layer_code, layer_of};
+use super::rows::{Row, Rows, checksum, read_range};
 use super::terms::Terms;
 use crate::item::store::{ItemKind, Layer};
 
 /// Says that a file is an index of this making.
 const MAGIC: &[u8; 8] = b"pitonidx";
 /// The number of the format and of the weights in it.
-pub(super) const FORMAT: u32 = 2;
-/// Where the checksum stands, and where what it covers begins.
-const CHECKSUM: u64 = 8;
-const COVERED: u64 = 16;
+pub(super) const FORMAT: u32 = 3;
+/// The magic, then where the contents begin, their length and their checksum.
+const HEADER: usize = 8 + 8 + 8 + 8;
 /// How many documents one thread makes an image of.
 const FEW: usize = 64;
 /// The bytes of one mention of a word.
-const MENTION: u64 = 4 + 2;
+const MENTION: u32 = 4 + 2;
 
 /// What an image is made of, besides its documents.
 #[derive(Clone, Debug, Default)]
@@ -42,13 +44,15 @@ pub(super) struct Facts {
 /// An index.
 #[derive(Clone, Debug)]
 pub(super) struct Image {
-    bytes: Vec<u8>,
+    rows: Rows,
+    contents: Vec<u8>,
     pub(super) facts: Facts,
-    folders: Section,
-    documents: Section,
+    looks: Section,
+    records: Section,
+    heads: Section,
+    details: Section,
     terms: Section,
     texts: u64,
-    mentions: u64,
 }
 
 /// A table and the number of its rows.
@@ -58,25 +62,25 @@ struct Section {
     count: u64,
 }
 
-/// A document as it stands in an image: what ranking asks of every one, and the place of the rest.
+/// A document as it stands in an image: what ranking and filters ask of every one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'i> {
+    number: u32,
     pub(super) layer: Layer,
     pub(super) kind: ItemKind,
     pub(super) date: Option<i64>,
     pub(super) file_date: Option<i64>,
     pub(super) name: &'i str,
     pub(super) category: &'i str,
-    details: Reader<'i>,
-}
-
-/// What a result shows, or a filter asks for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Details<'i> {
-    pub(super) description: &'i str,
-    pub(super) path: &'i str,
     pub(super) tool_type: Option<&'i str>,
     tags: Reader<'i>,
+}
+
+/// What only a result shows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Details {
+    pub(super) description: String,
+    pub(super) path: String,
 }
 
 /// A word of an image.
@@ -84,44 +88,55 @@ pub(super) struct Details<'i> {
 pub(super) struct Term<'i> {
     word: &'i [u8],
     pub(super) letters: u32,
-    mentions: (u32, u32),
+    mentions: Row,
 }
 
 impl Image {
     /// Makes an image.
     pub(super) fn build(facts: Facts, documents: &[Document], folders: &[FolderRecord]) -> Self {
         let mut out = Writer(MAGIC.to_vec());
-        // The checksum and the place of the contents follow when they are known.
-        out.number(0);
-        out.number(0);
-        let folders = table(&mut out, folders, FolderRecord::write);
-        let documents_at = table(&mut out, documents, write_document);
-        let (terms, texts, mentions) = write_terms(&mut out, documents);
-        let contents = out.position();
-        out.bytes(&facts.key);
-        out.signed(facts.moment);
-        out.number(facts.broken);
-        out.byte(u8::from(facts.is_provable));
-        for section in [folders, documents_at, terms] {
-            out.number(section.at);
-            out.number(section.count);
+        // The rest of the header follows when it is known.
+        out.0.resize(HEADER, 0);
+        let mut contents = Writer::default();
+        let looks = table(&mut out, &mut contents, folders, FolderRecord::write_looks);
+        let records = table(&mut out, &mut contents, folders, FolderRecord::write_records);
+        let details = table(&mut out, &mut contents, documents, write_details);
+        let heads = write_heads(&mut contents, documents);
+        let (terms, texts) = write_terms(&mut out, &mut contents, documents);
+        let end = contents.position();
+        contents.bytes(&facts.key);
+        contents.signed(facts.moment);
+        contents.number(facts.broken);
+        contents.byte(u8::from(facts.is_provable));
+        for section in [looks, records, heads, details, terms] {
+            contents.number(section.at);
+            contents.number(section.count);
         }
-        out.number(texts);
-        out.number(mentions);
-        let mut bytes = out.0;
-        put(&mut bytes, COVERED, contents);
-        let checksum = u64::from(checksum(&bytes));
-        put(&mut bytes, CHECKSUM, checksum);
-        Self { bytes, facts, folders, documents: documents_at, terms, texts, mentions }
+        contents.number(texts);
+        contents.number(end);
+        let contents = contents.0;
+        let header = [out.position(), contents.len() as u64, u64::from(checksum(&contents))];
+        let bytes: Vec<u8> = header.into_iter().flat_map(u64::to_le_bytes).collect();
+        if let Some(place) = out.0.get_mut(MAGIC.len()..HEADER) {
+            place.copy_from_slice(&bytes);
+        }
+        Self { rows: Rows::held(out.0), contents, facts, looks, records, heads, details, terms, texts }
     }
 
-    /// Takes up bytes that were kept; none if they are not an image, or not all of it.
-    pub(super) fn read(bytes: Vec<u8>) -> Option<Self> {
-        if !bytes.starts_with(MAGIC) || Reader::at(&bytes, CHECKSUM).number()? != u64::from(checksum(&bytes)) {
+    /// Takes up a file of some length that was kept; nothing if it is not an image, or not all of it.
+    pub(super) fn read(file: File, length: u64) -> Option<Self> {
+        let header = read_range(&file, 0, HEADER as u64)?;
+        let mut reader = Reader::at(header.strip_prefix(MAGIC)?, 0);
+        let (at, size, sum) = (reader.number()?, reader.number()?, reader.number()?);
+        if at.checked_add(size)? != length {
             return None;
         }
-        let contents = Reader::at(&bytes, COVERED).number()?;
-        let mut reader = Reader::at(&bytes, contents);
+        let contents = read_range(&file, at, size)?;
+        if u64::from(checksum(&contents)) != sum {
+            return None;
+        }
+        let end = Reader::at(&contents, size.checked_sub(8)?).number()?;
+        let mut reader = Reader::at(&contents, end);
         let facts = Facts {
             key: reader.bytes()?.to_vec(),
             moment: reader.signed()?,
@@ -129,130 +144,137 @@ impl Image {
             is_provable: reader.byte()? == 1,
         };
         let mut section = || Some(Section { at: reader.number()?, count: reader.number()? });
-        let (folders, documents, terms) = (section()?, section()?, section()?);
-        let (texts, mentions) = (reader.number()?, reader.number()?);
-        Some(Self { bytes, facts, folders, documents, terms, texts, mentions })
+        let (looks, records, heads, details, terms) = (section()?, section()?, section()?, section()?, section()?);
+        let texts = reader.number()?;
+        Some(Self { rows: Rows::kept(file), contents, facts, looks, records, heads, details, terms, texts })
     }
 
-    /// The bytes to be kept.
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+    /// The bytes to be kept, one part after the other.
+    pub(super) fn parts(&self) -> [&[u8]; 2] {
+        [self.rows.as_bytes(), &self.contents]
+    }
+
+    /// Whether something was read that is not as it was written: nothing that was asked since can be trusted.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.rows.are_damaged()
     }
 
     /// How many documents there are.
     pub(super) fn len(&self) -> usize {
-        usize::try_from(self.documents.count).unwrap_or(usize::MAX)
+        usize::try_from(self.heads.count).unwrap_or(usize::MAX)
     }
 
     /// A document by its number.
     pub(super) fn document(&self, number: u32) -> Option<View<'_>> {
-        View::read(&mut self.row(self.documents, u64::from(number))?)
+        if u64::from(number) >= self.heads.count {
+            return None;
+        }
+        let at = Reader::at(&self.contents, self.heads.at + u64::from(number) * 8).number()?;
+        View::read(number, &mut Reader::at(&self.contents, at))
     }
 
-    /// How many folders were listed.
+    /// The rest of a document.
+    pub(super) fn details(&self, view: &View<'_>) -> Details {
+        let bytes = self.row(self.details, u64::from(view.number));
+        let mut reader = Reader::at(&bytes, 0);
+        let mut text = || reader.text().unwrap_or_default().to_owned();
+        Details { description: text(), path: text() }
+    }
+
+    /// How many shares of folders were listed.
     pub(super) fn folder_count(&self) -> u64 {
-        self.folders.count
+        self.looks.count
     }
 
-    /// Where what is known about a folder begins.
-    pub(super) fn folder(&self, number: u64) -> Option<Reader<'_>> {
-        self.row(self.folders, number)
+    /// What a share of a folder looked like, see [`FolderRecord::write_looks`].
+    pub(super) fn look(&self, number: u64) -> Cow<'_, [u8]> {
+        self.row(self.looks, number)
+    }
+
+    /// Every folder, as it was before the image was made; nothing if not all can be read.
+    pub(super) fn to_folders(&self) -> Option<Vec<FolderRecord>> {
+        let folder = |number| {
+            let (looks, records) = (self.row(self.looks, number), self.row(self.records, number));
+            FolderRecord::read(&mut Reader::at(&looks, 0), &mut Reader::at(&records, 0))
+        };
+        (0..self.looks.count).map(folder).collect()
     }
 
     /// Every word, sorted.
     pub(super) fn terms(&self) -> impl Iterator<Item = Term<'_>> {
-        let texts = Reader::at(&self.bytes, self.texts);
-        let mut rows = Reader::at(&self.bytes, self.terms.at);
+        let texts = Reader::at(&self.contents, self.texts);
+        let mut rows = Reader::at(&self.contents, self.terms.at);
         (0..self.terms.count).map_while(move |_| {
             let word = texts.range(rows.count()?, rows.count()?)?;
-            Some(Term { word, letters: rows.count()?, mentions: (rows.count()?, rows.count()?) })
+            Some(Term { word, letters: rows.count()?, mentions: Row::from_table(&mut rows)? })
         })
     }
 
-    /// The documents that hold a word, each with the strength of the word in it.
-    pub(super) fn mentions(&self, term: &Term<'_>) -> impl Iterator<Item = (u32, Strength)> {
-        let (first, count) = term.mentions;
-        let mut reader = Reader::at(&self.bytes, self.mentions + u64::from(first) * MENTION);
-        (0..count).map_while(move |_| Some((reader.count()?, reader.short()?)))
+    /// Asks about each document that holds a word, with the strength of the word in it.
+    pub(super) fn each_mention(&self, term: &Term<'_>, mut found: impl FnMut(u32, Strength)) {
+        let bytes = self.rows.read(term.mentions);
+        let mut reader = Reader::at(&bytes, 0);
+        for _ in 0..term.mentions.count(MENTION) {
+            if let (Some(number), Some(strength)) = (reader.count(), reader.short()) {
+                found(number, strength);
+            }
+        }
     }
 
-    /// Every document with its words, as it was before the image was made.
-    pub(super) fn to_documents(&self) -> Vec<Document> {
-        let count = u32::try_from(self.documents.count).unwrap_or(u32::MAX);
+    /// Every document with its words, as it was before the image was made; nothing if not all can be read.
+    pub(super) fn to_documents(&self) -> Option<Vec<Document>> {
+        let count = u32::try_from(self.heads.count).unwrap_or(u32::MAX);
         let mut documents: Vec<Document> =
-            (0..count).filter_map(|number| self.document(number)?.to_document()).collect();
+            (0..count).map(|number| Some(self.to_document(&self.document(number)?))).collect::<Option<_>>()?;
         for term in self.terms() {
-            let Some(word) = term.word() else { continue };
-            for (number, strength) in self.mentions(&term) {
+            let word = term.word()?;
+            self.each_mention(&term, |number, strength| {
                 if let Some(document) = usize::try_from(number).ok().and_then(|number| documents.get_mut(number)) {
                     document.terms.push(word, strength);
                 }
-            }
+            });
         }
-        documents
+        (!self.is_damaged()).then_some(documents)
     }
 
-    fn row(&self, section: Section, number: u64) -> Option<Reader<'_>> {
-        if number >= section.count {
-            return None;
+    fn to_document(&self, view: &View<'_>) -> Document {
+        let Details { description, path } = self.details(view);
+        Document {
+            layer: view.layer,
+            kind: view.kind,
+            name: view.name.to_owned(),
+            category: view.category.to_owned(),
+            description,
+            path,
+            tool_type: view.tool_type.map(str::to_owned),
+            tags: view.tags().map(str::to_owned).collect(),
+            date: view.date,
+            file_date: view.file_date,
+            terms: Terms::default(),
         }
-        let at = Reader::at(&self.bytes, section.at + number * 8).number()?;
-        Some(Reader::at(&self.bytes, at))
+    }
+
+    fn row(&self, section: Section, number: u64) -> Cow<'_, [u8]> {
+        let mut table = Reader::at(&self.contents, section.at + number.min(section.count) * Row::SIZE);
+        Row::from_table(&mut table).map(|row| self.rows.read(row)).unwrap_or_default()
     }
 }
 
 impl<'i> View<'i> {
-    fn read(reader: &mut Reader<'i>) -> Option<Self> {
+    fn read(number: u32, reader: &mut Reader<'i>) -> Option<Self> {
         let layer = layer_of(reader.byte()?);
         let kind = match reader.byte()? {
             0 => ItemKind::Tool,
             1 => ItemKind::Directive,
             _ => ItemKind::Knowledge,
         };
-        Some(Self {
-            layer,
-            kind,
-            date: reader.maybe()?,
-            file_date: reader.maybe()?,
-            name: reader.text()?,
-            category: reader.text()?,
-            details: *reader,
-        })
-    }
-
-    /// The rest of it.
-    pub(super) fn details(&self) -> Option<Details<'i>> {
-        let mut reader = self.details;
-        let (description, path) = (reader.text()?, reader.text()?);
+        let (date, file_date) = (reader.maybe()?, reader.maybe()?);
+        let (name, category) = (reader.text()?, reader.text()?);
         let has_type = reader.byte()? == 1;
         let tool_type = Some(reader.text()?).filter(|_| has_type);
-        Some(Details { description, path, tool_type, tags: reader })
+        Some(Self { number, layer, kind, date, file_date, name, category, tool_type, tags: *reader })
     }
 
-    /// Its file, as it is shown.
-    pub(super) fn path(&self) -> &'i str {
-        self.details().map(|details| details.path).unwrap_or_default()
-    }
-
-    fn to_document(self) -> Option<Document> {
-        let details = self.details()?;
-        Some(Document {
-            layer: self.layer,
-            kind: self.kind,
-            name: self.name.to_owned(),
-            category: self.category.to_owned(),
-            description: details.description.to_owned(),
-            path: details.path.to_owned(),
-            tool_type: details.tool_type.map(str::to_owned),
-            tags: details.tags().map(str::to_owned).collect(),
-            date: self.date,
-            file_date: self.file_date,
-            terms: Terms::default(),
-        })
-    }
-}
-
-impl<'i> Details<'i> {
     /// The tags.
     pub(super) fn tags(&self) -> impl Iterator<Item = &'i str> {
         let mut reader = self.tags;
@@ -268,43 +290,53 @@ impl<'i> Term<'i> {
     }
 }
 
-fn write_document(document: &Document, out: &mut Writer) {
-    out.byte(layer_code(document.layer));
-    out.byte(match document.kind {
-        ItemKind::Tool => 0,
-        ItemKind::Directive => 1,
-        ItemKind::Knowledge => 2,
-    });
-    out.maybe(document.date);
-    out.maybe(document.file_date);
-    out.text(&document.name);
-    out.text(&document.category);
-    out.text(&document.description);
-    out.text(&document.path);
-    out.byte(u8::from(document.tool_type.is_some()));
-    out.text(document.tool_type.as_deref().unwrap_or_default());
-    out.count(document.tags.len());
-    for tag in &document.tags {
-        out.text(tag);
+/// Writes the part of each document that is read with the image, and the table of where they begin.
+fn write_heads(contents: &mut Writer, documents: &[Document]) -> Section {
+    let mut places = Vec::with_capacity(documents.len());
+    for document in documents {
+        places.push(contents.position());
+        contents.byte(layer_code(document.layer));
+        contents.byte(match document.kind {
+            ItemKind::Tool => 0,
+            ItemKind::Directive => 1,
+            ItemKind::Knowledge => 2,
+        });
+        contents.maybe(document.date);
+        contents.maybe(document.file_date);
+        contents.text(&document.name);
+        contents.text(&document.category);
+        contents.byte(u8::from(document.tool_type.is_some()));
+        contents.text(document.tool_type.as_deref().unwrap_or_default());
+        contents.count(document.tags.len());
+        for tag in &document.tags {
+            contents.text(tag);
+        }
     }
-}
-
-/// Writes rows and the table of where they begin.
-fn table<T>(out: &mut Writer, rows: &[T], write: impl Fn(&T, &mut Writer)) -> Section {
-    let mut places = Vec::with_capacity(rows.len());
-    for row in rows {
-        places.push(out.position());
-        write(row, out);
-    }
-    let at = out.position();
+    let at = contents.position();
     for place in &places {
-        out.number(*place);
+        contents.number(*place);
     }
     Section { at, count: places.len() as u64 }
 }
 
-/// Writes all words and where they are mentioned.
-fn write_terms(out: &mut Writer, documents: &[Document]) -> (Section, u64, u64) {
+fn write_details(document: &Document, out: &mut Writer) {
+    out.text(&document.description);
+    out.text(&document.path);
+}
+
+/// Writes rows, and the table of where they are into the contents.
+fn table<T>(out: &mut Writer, contents: &mut Writer, rows: &[T], write: impl Fn(&T, &mut Writer)) -> Section {
+    let at = contents.position();
+    for row in rows {
+        let position = out.position();
+        write(row, out);
+        Row::since(position, out).write(contents);
+    }
+    Section { at, count: rows.len() as u64 }
+}
+
+/// Writes where each word is mentioned, and all words into the contents.
+fn write_terms(out: &mut Writer, contents: &mut Writer, documents: &[Document]) -> (Section, u64) {
     // Starting threads takes longer than sorting a few words.
     let (mut all, odd) = match documents.len() {
         ..FEW => (invert(documents, |_| true), Vec::new()),
@@ -312,28 +344,24 @@ fn write_terms(out: &mut Writer, documents: &[Document]) -> (Section, u64, u64) 
     };
     all.extend(odd);
     all.sort_unstable_by_key(|(word, _)| *word);
-    let mentions = out.position();
-    for (document, strength) in all.iter().flat_map(|(_, mentions)| mentions) {
-        out.0.extend(document.to_le_bytes());
-        out.short(*strength);
-    }
-    let texts = out.position();
-    let before = out.0.len();
-    let mut rows = Writer::default();
-    let mut first = 0;
+    let mut texts = Writer::default();
+    let at = contents.position();
     for (word, mentions) in &all {
-        rows.count(out.0.len() - before);
-        rows.count(word.len());
-        rows.0.extend(letters(word).to_le_bytes());
-        rows.count(first);
-        rows.count(mentions.len());
-        out.0.extend(word.as_bytes());
-        first += mentions.len();
+        let position = out.position();
+        for (document, strength) in mentions {
+            out.0.extend(document.to_le_bytes());
+            out.short(*strength);
+        }
+        contents.count(texts.0.len());
+        contents.count(word.len());
+        contents.0.extend(letters(word).to_le_bytes());
+        Row::since(position, out).write(contents);
+        texts.0.extend(word.as_bytes());
     }
-    let count = all.len() as u64;
-    let at = out.position();
-    out.0.extend(rows.0);
-    (Section { at, count }, texts, mentions)
+    let section = Section { at, count: all.len() as u64 };
+    let at = contents.position();
+    contents.0.extend(texts.0);
+    (section, at)
 }
 
 /// Where each of some words is mentioned, in the order of the documents.
@@ -351,17 +379,4 @@ fn invert(documents: &[Document], is_wanted: impl Fn(&str) -> bool) -> Vec<(&str
 /// Halves the words, so that two threads can share them.
 fn is_even(word: &str) -> bool {
     word.bytes().fold(word.len(), |sum, byte| sum.wrapping_add(usize::from(byte))).is_multiple_of(2)
-}
-
-/// Puts a number in a place that was left for it.
-fn put(bytes: &mut [u8], at: u64, number: u64) {
-    let place = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at..at + 8));
-    if let Some(place) = place {
-        place.copy_from_slice(&number.to_le_bytes());
-    }
-}
-
-/// The checksum of everything after it: it finds accidents, nothing else.
-fn checksum(bytes: &[u8]) -> u32 {
-    crc32fast::hash(usize::try_from(COVERED).ok().and_then(|at| bytes.get(at..)).unwrap_or_default())
 }

@@ -8,12 +8,15 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
 use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
+use super::bytes::Reader;
 use super::document::Document;
 use super::image::{Facts, Image};
 use super::reading::{self, Around, Known, Reading};
@@ -112,7 +115,13 @@ impl Index {
 
     /// Looks for items.
     pub fn search(&self, query: &Query) -> Results {
-        ranking::search(&self.image, query)
+        let results = ranking::search(&self.image, query);
+        if !self.image.is_damaged() {
+            return results;
+        }
+        // What was kept is not what was written: the files themselves are asked.
+        let nothing = Image::build(Facts::default(), &[], &[]);
+        ranking::search(&rebuild(&self.roots, &nothing, Vec::new(), i64::MIN).image, query)
     }
 
     /// How many files of the project should hold an item and hold none that can be used.
@@ -166,14 +175,33 @@ fn is_current(image: &Image) -> bool {
     if !image.facts.is_provable {
         return false;
     }
-    let numbers = 0..image.folder_count();
-    let is_current = |number: u64| folder_is_current(image, number).unwrap_or(false);
-    if image.len() < FEW { numbers.into_iter().all(is_current) } else { numbers.into_par_iter().all(is_current) }
+    let next = AtomicU64::new(0);
+    let is_current = AtomicBool::new(true);
+    let look = || {
+        while is_current.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= image.folder_count() {
+                break;
+            }
+            if !folder_is_current(image, number).unwrap_or(false) {
+                is_current.store(false, Ordering::Relaxed);
+            }
+        }
+    };
+    // This thread works as well, which a pool of threads would not let it do.
+    let others = if image.len() < FEW { 0 } else { thread::available_parallelism().map_or(1, usize::from) - 1 };
+    thread::scope(|scope| {
+        for _ in 0..others {
+            scope.spawn(look);
+        }
+        look();
+    });
+    is_current.into_inner()
 }
 
 fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
-    let mut reader = image.folder(number)?;
-    reader.byte()?;
+    let row = image.look(number);
+    let mut reader = Reader::at(&row, 0);
     let path = reader.path()?;
     let then = reader.sight()?;
     let moment = image.facts.moment;
@@ -186,7 +214,7 @@ fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
     }
     let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     for _ in 0..count {
-        for _ in 0..EntryRecord::skip_to_dependencies(&mut reader)? {
+        for _ in 0..reader.count()? {
             let (path, then) = (reader.path()?, reader.sight()?);
             if is_absent_by_folder(path, &then) {
                 continue;
@@ -216,12 +244,10 @@ struct Renewed {
 
 /// Looks at everything and reads what may have changed.
 fn rebuild(roots: &Roots, old: &Image, key: Vec<u8>, moment: i64) -> Renewed {
-    let is_usable = old.facts.key == key;
-    let old_documents = if is_usable { old.to_documents() } else { Vec::new() };
-    let old_folders: Vec<FolderRecord> = (0..old.folder_count())
-        .filter(|_| is_usable)
-        .filter_map(|number| FolderRecord::read(&mut old.folder(number)?))
-        .collect();
+    let usable = Some(old).filter(|old| old.facts.key == key);
+    let usable = usable.and_then(|old| Some((old.to_documents()?, old.to_folders()?)));
+    let is_usable = usable.is_some();
+    let (old_documents, old_folders) = usable.unwrap_or_default();
     let known = known(&old_folders, &old_documents, old.facts.moment);
     let mut facts = Facts { key, moment, broken: 0, is_provable: true };
     let mut extractors = Vec::new();

@@ -12,6 +12,7 @@ mod likeness;
 mod ranking;
 mod reading;
 mod record;
+mod rows;
 mod shelf;
 mod terms;
 mod words;

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use jiff::Timestamp;
 
 use super::document::STEPS;
-use super::image::{Image, View};
+use super::image::{Details, Image, View};
 use super::likeness::{SAME, Wanted};
 use super::words::{span, words};
 use super::{DEFAULT_LIMIT, Hit, Order, Query, Results, Scope};
@@ -44,23 +44,23 @@ pub(super) fn search(image: &Image, query: &Query) -> Results {
     let order = if text.is_empty() && query.order == Order::Score { Order::Name } else { query.order };
     // A common word has thousands of hits, of which ten are shown.
     if limit < total {
-        found.select_nth_unstable_by(limit, |a, b| compare(order, a, b));
+        found.select_nth_unstable_by(limit, |a, b| compare(image, order, a, b));
         found.truncate(limit);
     }
-    found.sort_unstable_by(|a, b| compare(order, a, b));
-    let results = found.into_iter().filter_map(|(score, view)| hit(&view, score)).collect();
+    found.sort_unstable_by(|a, b| compare(image, order, a, b));
+    let results = found.into_iter().map(|(score, view)| hit(image, &view, score)).collect();
     Results { results, total, query: query.text.clone(), source: query.scope }
 }
 
 /// Which of two comes first; nobody is equal to another, since no file is two items.
-fn compare(order: Order, (score_a, a): &(f64, View<'_>), (score_b, b): &(f64, View<'_>)) -> Ordering {
+fn compare(image: &Image, order: Order, (score_a, a): &(f64, View<'_>), (score_b, b): &(f64, View<'_>)) -> Ordering {
     let kind = |view: &View<'_>| (view.kind, view.layer);
     let by_name = || {
         a.name
             .cmp(b.name)
             .then_with(|| kind(a).cmp(&kind(b)))
             .then_with(|| a.category.cmp(b.category))
-            .then_with(|| a.path().cmp(b.path()))
+            .then_with(|| image.details(a).path.cmp(&image.details(b).path))
     };
     match order {
         Order::Score => score_b.total_cmp(score_a).then_with(by_name),
@@ -116,14 +116,14 @@ fn likeness(image: &Image, word: &Wanted, count: usize) -> Vec<u32> {
         if alike == 0 {
             continue;
         }
-        for (number, strength) in image.mentions(&term) {
+        image.each_mention(&term, |number, strength| {
             let value = alike * u32::from(strength);
             if let Some(best) = usize::try_from(number).ok().and_then(|number| best.get_mut(number))
                 && value > *best
             {
                 *best = value;
             }
-        }
+        });
     }
     best
 }
@@ -141,17 +141,13 @@ fn passes(view: &View<'_>, query: &Query) -> bool {
         Scope::All => true,
         Scope::Only(layer) => view.layer == layer,
     };
-    let tool_type = || {
-        let is = |wanted| view.details().is_some_and(|details| details.tool_type == Some(wanted));
-        query.tool_type.as_deref().is_none_or(is)
-    };
+    let tool_type = || query.tool_type.as_deref().is_none_or(|wanted| view.tool_type == Some(wanted));
     let category = || {
         query.category.as_deref().map(|wanted| wanted.trim_end_matches('/')).is_none_or(|wanted| {
             view.category.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     };
-    let has_tag = |tag: &String| view.details().is_some_and(|details| details.tags().any(|own| own == tag));
-    let tags = || query.tags.iter().all(has_tag);
+    let tags = || query.tags.iter().all(|tag| view.tags().any(|own| own == tag));
     layer && query.kind.is_none_or(|kind| kind == view.kind) && tool_type() && category() && tags()
 }
 
@@ -165,17 +161,17 @@ fn date(view: &View<'_>) -> Option<i64> {
     view.date.or(view.file_date)
 }
 
-fn hit(view: &View<'_>, score: f64) -> Option<Hit> {
-    let details = view.details()?;
-    Some(Hit {
+fn hit(image: &Image, view: &View<'_>, score: f64) -> Hit {
+    let Details { description, path } = image.details(view);
+    Hit {
         name: view.name.to_owned(),
-        description: details.description.to_owned(),
+        description,
         source: view.layer,
-        path: details.path.to_owned(),
+        path,
         score,
-        tool_type: details.tool_type.map(str::to_owned),
+        tool_type: view.tool_type.map(str::to_owned),
         item_type: view.kind,
         category: view.category.to_owned(),
         date: date(view).and_then(|seconds| Timestamp::from_second(seconds).ok()),
-    })
+    }
 }

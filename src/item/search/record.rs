@@ -66,56 +66,53 @@ impl EntryState {
 }
 
 impl FolderRecord {
-    pub(super) fn write(&self, out: &mut Writer) {
-        out.byte(layer_code(self.layer));
+    /// Writes what has to look the same: the folder, and the files that each entry depends on.
+    pub(super) fn write_looks(&self, out: &mut Writer) {
         out.path(&self.path);
         out.sight(&self.sight);
         out.count(self.entries.len());
         for entry in &self.entries {
-            entry.write(out);
+            out.count(entry.depends_on.len());
+            for (path, sight) in &entry.depends_on {
+                out.path(path);
+                out.sight(sight);
+            }
         }
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let layer = layer_of(reader.byte()?);
-        let path = reader.owned_path()?;
-        let sight = reader.sight()?;
-        let count = reader.count()?;
-        let entries = (0..count).map(|_| EntryRecord::read(reader)).collect::<Option<_>>()?;
+    /// Writes what is known about each entry.
+    pub(super) fn write_records(&self, out: &mut Writer) {
+        out.byte(layer_code(self.layer));
+        for entry in &self.entries {
+            out.maybe(entry.document.map(i64::from));
+            out.byte(entry.state.code());
+            out.0.extend(entry.hash);
+            out.path(entry.starts.as_deref().unwrap_or_else(|| "".as_ref()));
+        }
+    }
+
+    /// Reads both.
+    pub(super) fn read(looks: &mut Reader<'_>, records: &mut Reader<'_>) -> Option<Self> {
+        let layer = layer_of(records.byte()?);
+        let path = looks.owned_path()?;
+        let sight = looks.sight()?;
+        let count = looks.count()?;
+        let entries = (0..count).map(|_| EntryRecord::read(looks, records)).collect::<Option<_>>()?;
         Some(Self { layer, path, sight, entries })
     }
 }
 
 impl EntryRecord {
-    fn write(&self, out: &mut Writer) {
-        out.maybe(self.document.map(i64::from));
-        out.byte(self.state.code());
-        out.0.extend(self.hash);
-        out.path(self.starts.as_deref().unwrap_or_else(|| "".as_ref()));
-        out.count(self.depends_on.len());
-        for (path, sight) in &self.depends_on {
-            out.path(path);
-            out.sight(sight);
-        }
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let document = reader.maybe()?.and_then(|number| u32::try_from(number).ok());
-        let state = EntryState::of_code(reader.byte()?);
-        let hash = reader.hash()?;
-        let starts = Some(reader.owned_path()?).filter(|path| !path.as_os_str().is_empty());
-        let count = reader.count()?;
-        let depends_on = (0..count).map(|_| Some((reader.owned_path()?, reader.sight()?))).collect::<Option<_>>()?;
-        Some(Self { document, state, hash, starts, depends_on })
-    }
-
-    /// Passes over what is known about a file, up to what it depends on; says how much that is.
-    pub(super) fn skip_to_dependencies(reader: &mut Reader<'_>) -> Option<u32> {
-        reader.maybe()?;
-        reader.byte()?;
-        reader.hash()?;
-        reader.bytes()?;
-        reader.count()
+    fn read(looks: &mut Reader<'_>, records: &mut Reader<'_>) -> Option<Self> {
+        let count = looks.count()?;
+        let depends_on = (0..count).map(|_| Some((looks.owned_path()?, looks.sight()?))).collect::<Option<_>>()?;
+        Some(Self {
+            document: records.maybe()?.and_then(|number| u32::try_from(number).ok()),
+            state: EntryState::of_code(records.byte()?),
+            hash: records.hash()?,
+            starts: Some(records.owned_path()?).filter(|path| !path.as_os_str().is_empty()),
+            depends_on,
+        })
     }
 }
 

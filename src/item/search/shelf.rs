@@ -18,7 +18,7 @@ use super::bytes::{Reader, Writer};
 use super::image::{FORMAT, Image};
 use crate::item::footprint::{Links, Sight};
 use crate::item::signature::hex;
-use crate::item::source::read_bytes;
+use crate::item::source::open_regular;
 use crate::item::store::Roots;
 
 /// More than this is not kept, and not taken up.
@@ -59,7 +59,7 @@ impl Shelf {
         if !self.file.parent().is_some_and(is_own) || !is_own(&self.file) {
             return None;
         }
-        let image = Image::read(read_bytes(&self.file, MAX_KEPT).ok()?)?;
+        let image = open(&self.file)?;
         // For whoever clears up. Without it the index is only made anew some day.
         let at = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
         let used = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
@@ -76,10 +76,13 @@ impl Shelf {
 
     /// Puts an index in the place of the old one, whole or not at all.
     pub(super) fn keep(&self, mut draft: NamedTempFile, image: &Image) -> io::Result<()> {
-        if image.as_bytes().len() as u64 > MAX_KEPT {
+        let parts = image.parts();
+        if parts.iter().map(|part| part.len() as u64).sum::<u64>() > MAX_KEPT {
             return Err(io::Error::other("it is too large"));
         }
-        io::Write::write_all(&mut draft, image.as_bytes())?;
+        for part in parts {
+            io::Write::write_all(&mut draft, part)?;
+        }
         draft.persist(&self.file)?;
         Ok(())
     }
@@ -131,11 +134,16 @@ fn is_unused(file: &Path, before: SystemTime) -> bool {
         return false;
     }
     let is_orphan = || {
-        let image = read_bytes(file, MAX_KEPT).ok().and_then(Image::read);
-        let project = image.as_ref().and_then(project);
+        let project = open(file).as_ref().and_then(project);
         project.is_some_and(|project| matches!(project.try_exists(), Ok(false)))
     };
     found.modified().is_ok_and(|time| time < before) || is_orphan()
+}
+
+/// Takes up a file that was kept.
+fn open(path: &Path) -> Option<Image> {
+    let (file, length) = open_regular(path).ok()?;
+    if length > MAX_KEPT { None } else { Image::read(file, length) }
 }
 
 fn folder(cache: &Path) -> PathBuf {

@@ -1,0 +1,115 @@
+//! Rows of bytes, held in memory or read one by one from an open file.
+//!
+//! A search needs few of the rows of an index that was kept, so that only those are read. Each has a
+//! checksum. One that is not as it was written is empty, and [`Rows::are_damaged`] from then on: whoever
+//! asked must not use what came of it.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::bytes::{Reader, Writer};
+
+/// Where rows are.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    place: Place,
+    are_damaged: Arc<AtomicBool>,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Held(Vec<u8>),
+    // A file that takes its place has another inode: this one stays as it is while it is open.
+    Kept(Arc<File>),
+}
+
+/// Where a row stands, and what its bytes add up to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    at: u64,
+    length: u32,
+    checksum: u32,
+}
+
+impl Rows {
+    pub(super) fn held(bytes: Vec<u8>) -> Self {
+        Self { place: Place::Held(bytes), are_damaged: Arc::default() }
+    }
+
+    pub(super) fn kept(file: File) -> Self {
+        Self { place: Place::Kept(Arc::new(file)), are_damaged: Arc::default() }
+    }
+
+    /// The bytes of a row; none if they are not those that were written.
+    pub(super) fn read(&self, row: Row) -> Cow<'_, [u8]> {
+        let found = match &self.place {
+            Place::Held(bytes) => range(bytes, row.at, row.length).map(Cow::Borrowed),
+            Place::Kept(file) => read_range(file, row.at, u64::from(row.length))
+                .filter(|bytes| checksum(bytes) == row.checksum)
+                .map(Cow::Owned),
+        };
+        found.unwrap_or_else(|| {
+            self.are_damaged.store(true, Ordering::Relaxed);
+            Cow::Borrowed(&[])
+        })
+    }
+
+    /// Whether a row was asked for that could not be given.
+    pub(super) fn are_damaged(&self) -> bool {
+        self.are_damaged.load(Ordering::Relaxed)
+    }
+
+    /// All bytes, where they are in memory.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        match &self.place {
+            Place::Held(bytes) => bytes,
+            Place::Kept(_) => &[],
+        }
+    }
+}
+
+impl Row {
+    /// How many bytes it is in a table.
+    pub(super) const SIZE: u64 = 8 + 4 + 4;
+
+    /// The row of what was written from a position on.
+    pub(super) fn since(position: u64, out: &Writer) -> Self {
+        let bytes = usize::try_from(position).ok().and_then(|at| out.0.get(at..)).unwrap_or_default();
+        Self { at: position, length: u32::try_from(bytes.len()).unwrap_or(u32::MAX), checksum: checksum(bytes) }
+    }
+
+    /// How many things of a size it holds.
+    pub(super) fn count(self, size: u32) -> u32 {
+        self.length / size
+    }
+
+    pub(super) fn write(self, out: &mut Writer) {
+        out.number(self.at);
+        out.0.extend(self.length.to_le_bytes());
+        out.0.extend(self.checksum.to_le_bytes());
+    }
+
+    pub(super) fn from_table(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { at: reader.number()?, length: reader.count()?, checksum: reader.count()? })
+    }
+}
+
+/// Reads a part of a file, all of it or nothing.
+pub(super) fn read_range(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    file.read_exact_at(&mut bytes, at).ok()?;
+    Some(bytes)
+}
+
+/// The checksum of some bytes: it finds accidents, nothing else.
+pub(super) fn checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+fn range(bytes: &[u8], at: u64, length: u32) -> Option<&[u8]> {
+    let (at, length) = (usize::try_from(at).ok()?, usize::try_from(length).ok()?);
+    bytes.get(at..)?.get(..length)
+}
