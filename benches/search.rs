@@ -1,4 +1,5 @@
-//! Searching many items: with nothing kept, with everything kept, beside `grep`.
+//! Searching many items: with nothing kept, with everything kept, beside `grep` and beside a program that does
+//! nothing but look at the same files.
 //!
 //! `cargo bench --bench search` prints medians and bests, of whole processes in turns and of calls in one
 //! process; beside the time on the wall that of all processors, which other work on the machine changes
@@ -9,15 +10,18 @@
 #[path = "../tests/it/forest.rs"]
 mod forest;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
 use piton::item::search::{Cache, Index, Query};
 use piton::item::store::Roots;
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 // As the program has it.
 #[global_allocator]
@@ -29,8 +33,16 @@ const ROUNDS: usize = 15;
 const CALLS: usize = 100;
 /// One word that few items have, as people ask.
 const WORDS: &str = "forecast 4210";
+/// With this and a list of files, the program only looks at them.
+const LOOK: &str = "--look";
 
 fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    if let [_, flag, list] = words.as_slice()
+        && flag == LOOK
+    {
+        return look(Path::new(list));
+    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (many, few) = (folder.path().join("many"), folder.path().join("few"));
     forest::plant(&many, ITEMS);
@@ -70,7 +82,10 @@ fn processes(folder: &Path, root: &Path) {
     let piton = Path::new(env!("CARGO_BIN_EXE_piton"));
     let cache = folder.join("cache");
     let items = root.join(".ai");
-    let (mut cold, mut warm, mut grep, mut start) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut cold, mut warm, mut grep, mut bare, mut start) = (vec![], vec![], vec![], vec![], vec![]);
+    let list = folder.join("list");
+    fs::write(&list, files_of(&items)).expect("a list");
+    let own = std::env::current_exe().expect("this program");
     let search: Vec<&str> = ["search", "--format", "json"].into_iter().chain(WORDS.split(' ')).collect();
     for _ in 0..ROUNDS {
         fs::remove_dir_all(&cache).ok();
@@ -78,12 +93,53 @@ fn processes(folder: &Path, root: &Path) {
         warm.push(run(piton, &search, root, &cache));
         warm.push(run(piton, &search, root, &cache));
         grep.push(run(Path::new("grep"), &["-rilE", "forecast|4210", &items.to_string_lossy()], root, &cache));
+        bare.push(run(&own, &[LOOK, &list.to_string_lossy()], root, &cache));
         start.push(run(piton, &["--version"], root, &cache));
     }
     report(&format!("`piton search`, {ITEMS} items, nothing kept"), &cold);
     report(&format!("`piton search`, {ITEMS} items, kept"), &warm);
     report("`grep -rilE` over the same files", &grep);
+    report("a program that only looks at the same files, two threads", &bare);
     report("`piton --version`", &start);
+}
+
+/// The files that are items, each with the folder of its group before it; scripts behind manifests are none.
+fn files_of(items: &Path) -> String {
+    let walk = walkdir::WalkDir::new(items).sort_by_file_name().into_iter().filter_map(Result::ok);
+    let mut list = String::new();
+    for entry in walk.filter(|entry| entry.file_type().is_file()) {
+        let inside = entry.path().strip_prefix(items).expect("below").to_string_lossy().into_owned();
+        let parts: Vec<&str> = inside.splitn(3, '/').collect();
+        if let [kind, group, name] = parts.as_slice()
+            && !["main.py", "run.sh"].iter().any(|script| name.ends_with(script))
+        {
+            // Writing to a string cannot fail.
+            let _ = writeln!(list, "{}\t{name}", items.join(kind).join(group).display());
+        }
+    }
+    list
+}
+
+/// Looks at each file of a list once, as cheaply as the system allows.
+fn look(list: &Path) {
+    let list = fs::read_to_string(list).expect("a list");
+    let files: Vec<(&str, &str)> = list.lines().filter_map(|line| line.split_once('\t')).collect();
+    let folders: Vec<&[(&str, &str)]> = files.chunk_by(|a, b| a.0 == b.0).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(files) = folders.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let folder = rustix::fs::open(files.first().map_or("", |(folder, _)| folder), flags, Mode::empty());
+            let folder = folder.expect("a folder");
+            for (_, name) in *files {
+                rustix::fs::statat(&folder, *name, AtFlags::SYMLINK_NOFOLLOW).expect("a file");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        work();
+    });
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures whole processes")]

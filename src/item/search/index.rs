@@ -71,7 +71,7 @@ impl Index {
     /// Makes the index right again after any change on disk.
     pub fn refresh(&mut self) -> Freshness {
         let key = key(self.shelf.as_ref().ok(), &self.roots);
-        if self.image.facts.key == key && is_current(&self.image) {
+        if self.is_right(&key) {
             "nothing changed since the last search".clone_into(&mut self.note);
             return Freshness::Unchanged;
         }
@@ -88,11 +88,15 @@ impl Index {
     #[cfg(test)]
     pub(super) fn refresh_at(&mut self, moment: i64) -> Freshness {
         let key = key(self.shelf.as_ref().ok(), &self.roots);
-        if self.image.facts.key == key && is_current(&self.image) {
+        if self.is_right(&key) {
             return Freshness::Unchanged;
         }
         let draft = self.shelf.as_ref().ok().map(Shelf::start_draft);
         self.renew(key, moment, draft)
+    }
+
+    fn is_right(&self, key: &[u8]) -> bool {
+        self.image.facts.key == key && !self.image.is_damaged() && is_current(&self.image)
     }
 
     fn renew(&mut self, key: Vec<u8>, moment: i64, draft: Option<std::io::Result<NamedTempFile>>) -> Freshness {
@@ -119,7 +123,10 @@ impl Index {
         if !self.image.is_damaged() {
             return results;
         }
-        // What was kept is not what was written: the files themselves are asked.
+        // What was kept is not what was written: the files themselves are asked, and the next search keeps them anew.
+        if let Ok(shelf) = &self.shelf {
+            shelf.clear();
+        }
         let nothing = Image::build(Facts::default(), &[], &[]);
         ranking::search(&rebuild(&self.roots, &nothing, Vec::new(), i64::MIN).image, query)
     }

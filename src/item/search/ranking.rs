@@ -56,8 +56,9 @@ pub(super) fn search(image: &Image, query: &Query) -> Results {
 fn compare(image: &Image, order: Order, (score_a, a): &(f64, View<'_>), (score_b, b): &(f64, View<'_>)) -> Ordering {
     let kind = |view: &View<'_>| (view.kind, view.layer);
     let by_name = || {
-        a.name
-            .cmp(b.name)
+        small_letters(a.name)
+            .cmp(small_letters(b.name))
+            .then_with(|| a.name.cmp(b.name))
             .then_with(|| kind(a).cmp(&kind(b)))
             .then_with(|| a.category.cmp(b.category))
             .then_with(|| image.details(a).path.cmp(&image.details(b).path))
@@ -67,6 +68,11 @@ fn compare(image: &Image, order: Order, (score_a, a): &(f64, View<'_>), (score_b
         Order::Date => date(b).cmp(&date(a)).then_with(by_name),
         Order::Name => by_name(),
     }
+}
+
+/// An id as an alphabet orders it.
+fn small_letters(name: &str) -> impl Iterator<Item = u8> {
+    name.bytes().map(|letter| letter.to_ascii_lowercase())
 }
 
 /// The documents that have anything of a query, with their scores.

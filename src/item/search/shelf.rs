@@ -67,6 +67,12 @@ impl Shelf {
         Some(image)
     }
 
+    /// Forgets what was kept.
+    pub(super) fn clear(&self) {
+        // Another process may have done so, or have kept a better one: either costs time only.
+        let _ = fs::remove_file(&self.file);
+    }
+
     /// Begins a new index beside the old one.
     pub(super) fn start_draft(&self) -> io::Result<NamedTempFile> {
         let folder = self.file.parent().unwrap_or(&self.file);

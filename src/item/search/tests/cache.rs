@@ -158,6 +158,45 @@ fn what_cannot_be_used_is_made_again() {
 }
 
 #[test]
+fn a_byte_that_went_bad_anywhere_changes_no_answer() {
+    let world = World::new();
+    world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "first", "deploy"));
+    world.write("home/.ai/knowledge/k.md", &note("beta", "server migration"));
+    let mut index = world.kept();
+    index.refresh_at(LATER);
+    let file = world.files().pop().unwrap();
+    let good = fs::read(&file).unwrap();
+    // A prime, so that bytes of every kind are met.
+    for at in (0..good.len()).step_by(17) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x41;
+        fs::write(&file, &bad).unwrap();
+        let (kept, fresh) = world.answers(&world.kept());
+        assert_eq!(kept, fresh, "byte {at} of {}", good.len());
+        // What was seen to be bad is not taken up a second time.
+        let again = fs::read(&file).unwrap_or_default();
+        assert!(again != bad || world.kept().note().starts_with("nothing changed"), "byte {at}");
+    }
+}
+
+#[test]
+fn an_index_that_goes_bad_while_it_is_used_is_made_again() {
+    let world = World::new();
+    world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "first", ""));
+    world.kept().refresh_at(LATER);
+    let mut index = world.kept();
+    assert_eq!(index.note(), "nothing changed since the last search");
+    let file = world.files().pop().unwrap();
+    // In its place, which piton never does itself.
+    fs::write(&file, "").unwrap();
+    world.assert_right(&index);
+    assert!(!file.exists());
+    assert_eq!(index.refresh_at(LATER), Freshness::Renewed);
+    world.assert_right(&index);
+    assert_eq!(index.refresh_at(LATER), Freshness::Unchanged);
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_costs_time_only() {
     let world = World::new();
     world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "first", ""));

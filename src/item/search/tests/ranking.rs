@@ -124,10 +124,10 @@ fn names_come_first_whatever_they_are_written_like() {
         best("deploy", 7),
         [
             "Deploy-Preview",
-            "deployDocs",
             "deploy_app",
             "deploy_lambda",
             "deploy_windows",
+            "deployDocs",
             "deploy_to_production",
             "deployToStaging"
         ]
