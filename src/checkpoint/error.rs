@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::coverage::Uncovered;
 use super::object::ObjectId;
 use super::path::{RepoPath, listed};
 use super::secret::SecretHit;
@@ -32,8 +33,13 @@ pub enum CheckpointError {
     #[error("the index holds conflicts: {}", listed(.0))]
     Unmerged(Vec<RepoPath>),
     /// A file would be replaced or moved that no snapshot holds.
-    #[error("git ignores `{}`: no checkpoint could bring it back", .0.display())]
-    Ignored(PathBuf),
+    #[error("{}: no checkpoint could bring it back", .why.about(.path))]
+    Uncovered {
+        /// The file.
+        path: PathBuf,
+        /// Why none does.
+        why: Uncovered,
+    },
     /// The repository uses something that is not served yet.
     #[error("the repository uses {feature}, which piton cannot serve yet")]
     Unsupported {
@@ -266,7 +272,7 @@ impl CheckpointError {
             Self::ForeignOwner(_) => "FOREIGN_OWNER",
             Self::InProgress(_) => "OPERATION_IN_PROGRESS",
             Self::Unmerged(_) => "UNMERGED_INDEX",
-            Self::Ignored(_) => "IGNORED_BY_GIT",
+            Self::Uncovered { why, .. } => why.code(),
             Self::Unsupported { .. } => "UNSUPPORTED_REPOSITORY",
             Self::NoIdentity => "NO_IDENTITY",
             Self::InvalidDate { .. } => "INVALID_DATE",
@@ -308,9 +314,7 @@ impl CheckpointError {
                 path.display()
             ),
             Self::InProgress(operation) => operation.way_out().to_owned(),
-            Self::Ignored(_) => {
-                "take it out of `.gitignore`, or go without checkpoints: `--checkpoint disabled`".to_owned()
-            }
+            Self::Uncovered { why, .. } => why.hint(),
             Self::Unmerged(_) => "resolve them and `git add` the files; `git status` lists them".to_owned(),
             Self::Unsupported { found, .. } => {
                 format!("it was found in {found}; `--checkpoint disabled` goes on without checkpoints")
@@ -387,7 +391,7 @@ impl CheckpointError {
                 | Self::ForeignOwner(_)
                 | Self::InProgress(_)
                 | Self::Unmerged(_)
-                | Self::Ignored(_)
+                | Self::Uncovered { .. }
                 | Self::Unsupported { .. }
                 | Self::NoIdentity
                 | Self::InvalidDate { .. }

@@ -12,6 +12,7 @@ mod capture;
 pub mod checkpointer;
 pub mod commit;
 mod condition;
+pub mod coverage;
 pub mod delta;
 pub mod diff;
 pub mod error;

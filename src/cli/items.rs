@@ -149,7 +149,7 @@ fn carry(
             (Format::Human, Event::CheckpointSkipped { reason, .. }) if verb == Verb::Create => {
                 ui.detail(&format!("no checkpoint: {reason}"));
             }
-            // What git ignores was written all the same; that is said at the end.
+            // What no checkpoint holds was written all the same; that is said at the end.
             (Format::Human, Event::NoChanges { .. }) => {}
             (Format::Human, event) => render::event(&mut ui, event),
             _ => {}
@@ -176,7 +176,8 @@ pub(super) fn end(outcome: &ItemOutcome, ui: &mut Ui) -> ExitStatus {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        ui.warning(&format!("git ignores `{first}`{more}: `piton undo` cannot take this back"));
+        let about = first.why.about(&first.path);
+        ui.warning(&format!("{about}: `piton undo` cannot take this{more} back"));
     }
     status
 }

@@ -29,7 +29,7 @@ use super::python::venv::{self, Wanted};
 use super::subprocess::resolve;
 use super::supervisor::{Channel, Ended, MARK, Stream, Supervisor, SupervisorError, Work};
 use crate::item::signature::hex;
-use crate::item::source::read_bytes;
+use crate::item::source::{files_below, read_bytes};
 
 /// The largest script that is run.
 const MAX_SCRIPT: u64 = 64 * 1024 * 1024;
@@ -128,9 +128,21 @@ pub fn runs_parser(invocation: &Invocation, machine: &Machine) -> bool {
 /// The files that run in the name of a tool and are no part of it: modules of the library, and a parser in one of these folders.
 pub fn borrowed_files(invocation: &Invocation, folders: [Option<&Path>; 3]) -> Vec<PathBuf> {
     let Action::Process(process) = &invocation.action;
-    let modules = process.python.iter().flat_map(|python| python.lib_imports.values().cloned());
+    let modules =
+        process.python.iter().flat_map(|python| python.lib_imports.values()).flat_map(|file| module_files(file));
     let parser = invocation.outputs.parser.as_deref().and_then(|name| super::parser::file_of(name, folders));
     modules.chain(parser).collect()
+}
+
+/// The files of a module: a package has all of its folder, but for bytecode that is not read.
+fn module_files(module: &Path) -> Vec<PathBuf> {
+    let folder = match module.parent() {
+        Some(folder) if module.ends_with("__init__.py") => folder,
+        _ if module.is_dir() => module,
+        _ => return vec![module.to_path_buf()],
+    };
+    let is_read = |path: &Path| !path.iter().any(|part| part == "__pycache__");
+    files_below(folder).into_iter().map(|(path, _)| path).filter(|path| is_read(path)).collect()
 }
 
 /// Makes everything ready that the process needs: its program, its environment, its packages.

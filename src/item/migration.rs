@@ -6,27 +6,30 @@
 //! bytes but for an old stamp, which would not hold any more. What cannot be done exactly is not done, and
 //! named. Nothing is written here.
 
+mod choice;
 mod document;
 mod error;
 mod leftover;
 mod modules;
+mod names;
 mod place;
 mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
 use serde::Serialize;
 
 use super::finding::{Findings, Strength};
 use super::id::ItemId;
 use super::signature::Integrity;
 use super::source::{MAX_TEXT, SourceFile};
-use super::store::{Item, ItemKind, ItemStore, Layer, LookupError};
+use super::store::{Item, ItemStore};
 
+use choice::{Chosen, choose, find};
 pub use error::MigrationError;
 use modules::{Modules, Needs};
+use names::Namers;
 
 /// Where legacy scripts lie.
 const SCRIPTS: &str = ".ai/scripts";
@@ -117,60 +120,121 @@ enum Caution {
     Swept,
 }
 
+/// Why nothing would bring a file of the project back, as it is or with this many bytes; none if something would.
+pub type Outside<'o> = dyn Fn(&Path, usize) -> Option<MigrationError> + 'o;
+
 /// Plans how the legacy script `wanted` (its id, `category/id` or file) becomes a tool folder.
 pub fn plan(store: &ItemStore, wanted: &str) -> Result<Migration, MigrationError> {
     let item = find(store, wanted)?;
-    let modules = Modules::read(store);
+    let (modules, namers) = (Modules::read(store), Namers::read(store));
     let (mut migration, needs) = one(store, &modules, item, Caution::Named)?;
-    let (library, _) = library(store, &modules, &needs.library, std::slice::from_ref(&migration))?;
+    let gone = gone(std::slice::from_ref(&migration));
+    let (library, _) = library(store, &modules, &namers, &needs.library, &gone)?;
+    leftover::references(store, &namers, &gone, std::slice::from_mut(&mut migration));
     migration.changes.splice(..0, library);
     Ok(migration)
 }
 
 /// Plans how many become tools. What was asked for by its name and cannot become one is an error, anything else is
 /// skipped.
-pub fn survey(store: &ItemStore, wanted: &Wanted) -> Result<Survey, MigrationError> {
-    let modules = Modules::read(store);
+pub fn survey(store: &ItemStore, wanted: &Wanted, outside: &Outside<'_>) -> Result<Survey, MigrationError> {
+    let (modules, namers) = (Modules::read(store), Namers::read(store));
     let (chosen, folders) = choose(store, wanted)?;
-    let mut survey = Survey::default();
-    let mut shared = BTreeSet::new();
-    let mut refused = Vec::new();
-    // What others import comes last: by then it may have gone along with them.
-    let (imported, first): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|(file, _)| modules.is_imported(file));
-    for (file, (item, caution)) in first.into_iter().chain(imported) {
-        let shown = store.roots().display(&file);
-        let is_gone = |change: &Change| change.from.as_ref() == Some(&shown);
-        if survey.migrations.iter().flat_map(|migration| &migration.changes).any(is_gone) {
-            continue;
+    let mut barred = BTreeMap::new();
+    // What is named stays, and may find others from where it lies, which stay as well then.
+    let mut attempt = loop {
+        let attempt = attempt(store, &modules, &chosen, &barred, outside)?;
+        let named = attempt.named(&namers);
+        if named.is_empty() {
+            break attempt;
         }
-        let planned = one(store, &modules, item, caution).and_then(|planned| apart(planned, &survey.migrations));
-        match planned {
-            Ok((migration, needs)) => {
-                shared.extend(needs.library);
-                survey.migrations.push(migration);
-            }
-            Err(err) if caution == Caution::Named => return Err(err),
-            Err(err) => refused.push((shown, err)),
-        }
-    }
-    survey.migrations.sort_by(|one, other| one.from.cmp(&other.from));
-    (survey.library, survey.unchanged) = library(store, &modules, &shared, &survey.migrations)?;
+        barred.extend(named);
+    };
+    attempt.refused.extend(barred);
+    attempt.planned.sort_by(|one, other| one.migration.from.cmp(&other.migration.from));
+    let migrations: Vec<Migration> = attempt.planned.into_iter().map(|planned| planned.migration).collect();
+    let gone = gone(&migrations);
+    let (library, unchanged) = library(store, &modules, &namers, &attempt.shared, &gone)?;
     // What another one starts with went along with it.
-    let gone: BTreeSet<&PathBuf> = survey
-        .migrations
-        .iter()
-        .flat_map(|migration| &migration.changes)
-        .filter_map(|change| change.from.as_ref())
-        .collect();
-    refused.retain(|(path, _)| !gone.contains(path));
-    survey.skipped = refused
+    attempt.refused.retain(|path, _| !gone.contains(path));
+    let skipped = attempt
+        .refused
         .into_iter()
         .map(|(path, err)| Skipped { path, code: Some(err.code()), suggestion: err.hint(), reason: err.to_string() })
         .collect();
-    leftover::report(store, &folders, &mut survey);
+    let mut survey = Survey { migrations, library, unchanged, skipped };
+    leftover::report(store, &modules, &namers, &folders, &mut survey);
     survey.skipped.sort_by(|one, other| one.path.cmp(&other.path));
-    leftover::references(store, &mut survey.migrations);
+    leftover::references(store, &namers, &gone, &mut survey.migrations);
     Ok(survey)
+}
+
+/// What would become of all that was chosen.
+#[derive(Default)]
+struct Attempt {
+    planned: Vec<Planned>,
+    /// The modules of the library that are needed.
+    shared: BTreeSet<String>,
+    /// What cannot become a tool, by its file.
+    refused: BTreeMap<PathBuf, MigrationError>,
+}
+
+struct Planned {
+    /// The file that was chosen, relative to the project.
+    file: PathBuf,
+    caution: Caution,
+    migration: Migration,
+}
+
+impl Attempt {
+    /// What must not move because something names it; whoever asks for a script by its name is only told.
+    fn named(&self, namers: &Namers) -> Vec<(PathBuf, MigrationError)> {
+        let gone: BTreeSet<PathBuf> =
+            self.planned.iter().flat_map(|planned| planned.migration.moved()).cloned().collect();
+        let swept = self.planned.iter().filter(|planned| planned.caution == Caution::Swept);
+        swept
+            .filter_map(|planned| {
+                let named = |from: &PathBuf| Some(namers.of(from, &gone).next()?.obstacle(from.clone()));
+                Some((planned.file.clone(), planned.migration.moved().find_map(named)?))
+            })
+            .collect()
+    }
+}
+
+/// Plans all that was chosen but for what is barred.
+fn attempt(
+    store: &ItemStore,
+    modules: &Modules<'_>,
+    chosen: &Chosen<'_>,
+    barred: &BTreeMap<PathBuf, MigrationError>,
+    outside: &Outside<'_>,
+) -> Result<Attempt, MigrationError> {
+    let mut attempt = Attempt::default();
+    // What others import comes last: by then it may have gone along with them.
+    let (imported, first): (Vec<_>, Vec<_>) = chosen.iter().partition(|(file, _)| modules.is_imported(file));
+    for (file, (item, caution)) in first.into_iter().chain(imported) {
+        let file = store.roots().display(file);
+        let is_gone = |planned: &Planned| planned.migration.moved().any(|from| *from == file);
+        if barred.contains_key(&file) || attempt.planned.iter().any(is_gone) {
+            continue;
+        }
+        let planned = one(store, modules, item, *caution).and_then(|(migration, needs)| {
+            apart(&migration, &attempt.planned)?;
+            if *caution == Caution::Swept {
+                covered(store, modules, &migration, &needs, outside)?;
+            }
+            Ok((migration, needs))
+        });
+        match planned {
+            Ok((migration, needs)) => {
+                attempt.shared.extend(needs.library);
+                attempt.planned.push(Planned { file, caution: *caution, migration });
+            }
+            Err(err) if *caution == Caution::Named => return Err(err),
+            Err(err) => drop(attempt.refused.insert(file, err)),
+        }
+    }
+    Ok(attempt)
 }
 
 /// Plans one item, whatever it is written as.
@@ -193,27 +257,52 @@ fn one(
 }
 
 /// A tool folder must not lie in another one.
-fn apart(planned: (Migration, Needs), others: &[Migration]) -> Result<(Migration, Needs), MigrationError> {
-    let to = &planned.0.to;
-    match others.iter().find(|other| to.starts_with(&other.to) || other.to.starts_with(to)) {
-        Some(other) => Err(MigrationError::Occupied(other.to.clone())),
-        None => Ok(planned),
+fn apart(migration: &Migration, others: &[Planned]) -> Result<(), MigrationError> {
+    let to = &migration.to;
+    let touches = |other: &&Planned| to.starts_with(&other.migration.to) || other.migration.to.starts_with(to);
+    match others.iter().find(touches) {
+        Some(other) => Err(MigrationError::Apart { to: to.clone(), other: other.migration.from.clone() }),
+        None => Ok(()),
     }
+}
+
+/// Everything that moves has to be taken back from both places.
+fn covered(
+    store: &ItemStore,
+    modules: &Modules<'_>,
+    migration: &Migration,
+    needs: &Needs,
+    outside: &Outside<'_>,
+) -> Result<(), MigrationError> {
+    let mut files: Vec<(PathBuf, usize)> = migration.moved().map(|from| (from.clone(), 0)).collect();
+    files.extend(migration.changes.iter().map(|change| (change.path.clone(), change.content.len())));
+    for file in needs.library.iter().flat_map(|name| modules.files_of_library(name)) {
+        let change = Change::moved(store, &file, script::library_place(store, &file))?;
+        files.extend(change.from.map(|from| (from, 0)));
+        files.push((change.path, change.content.len()));
+    }
+    files.into_iter().find_map(|(path, size)| outside(&path, size)).map_or(Ok(()), Err)
+}
+
+/// The files that are elsewhere after some migrations.
+fn gone(migrations: &[Migration]) -> BTreeSet<PathBuf> {
+    migrations.iter().flat_map(Migration::moved).cloned().collect()
 }
 
 /// The modules of the library that go along, and those that are there already; what others still need is copied.
 fn library(
     store: &ItemStore,
     modules: &Modules<'_>,
-    names: &BTreeSet<String>,
-    migrations: &[Migration],
+    namers: &Namers,
+    shared: &BTreeSet<String>,
+    gone: &BTreeSet<PathBuf>,
 ) -> Result<(Vec<Change>, Vec<PathBuf>), MigrationError> {
     let root = script::root(store);
-    let moved = migrations.iter().flat_map(|migration| &migration.changes).filter_map(|change| change.from.as_ref());
-    let gone: BTreeSet<PathBuf> = moved.map(|from| root.join(from)).collect();
-    let kept = modules.kept_in_library(&gone, names);
+    let is_named = |file: &PathBuf| namers.of(&store.roots().display(file), gone).next().is_some();
+    let named = shared.iter().filter(|name| modules.files_of_library(name).iter().any(is_named)).cloned().collect();
+    let kept = modules.kept_in_library(&gone.iter().map(|from| root.join(from)).collect(), shared, named);
     let (mut changes, mut unchanged) = (Vec::new(), Vec::new());
-    for name in names {
+    for name in shared {
         for file in modules.files_of_library(name) {
             let path = script::library_place(store, &file);
             let is_there = root.join(&path).symlink_metadata().is_ok();
@@ -229,102 +318,10 @@ fn library(
     Ok((changes, unchanged))
 }
 
-/// What was chosen, by file, and how.
-type Chosen<'s> = BTreeMap<PathBuf, (&'s Item, Caution)>;
-
-/// The items that are wanted, and the folders of which everything is.
-fn choose<'s>(store: &'s ItemStore, wanted: &Wanted) -> Result<(Chosen<'s>, Vec<PathBuf>), MigrationError> {
-    let legacy: Vec<&Item> = legacy(store).filter(|item| item.layer == Layer::Project).collect();
-    let mut chosen = Chosen::new();
-    let mut folders = Vec::new();
-    let mut add = |item: &'s Item, caution: Caution| {
-        let entry = chosen.entry(item.file.clone()).or_insert((item, caution));
-        entry.1 = entry.1.min(caution);
-    };
-    let names = match wanted {
-        Wanted::All => {
-            folders.push(PathBuf::from(SCRIPTS));
-            for item in legacy {
-                add(item, Caution::Swept);
-            }
-            return Ok((chosen, folders));
-        }
-        Wanted::These(names) => names,
-    };
-    for name in names {
-        let path = Path::new(name.trim_start_matches("./").trim_end_matches('/'));
-        let below = |item: &&&Item| store.roots().display(&item.file).starts_with(path);
-        if path.starts_with(SCRIPTS) && script::root(store).join(path).is_dir() && !is_item(store, path) {
-            folders.push(path.to_path_buf());
-            legacy.iter().filter(below).for_each(|item| add(item, Caution::Swept));
-        } else if name.contains(['*', '?', '[', '{']) {
-            let glob = pattern(name)?;
-            let mut hits = legacy.iter().filter(|item| matches(&glob, store, item)).peekable();
-            if hits.peek().is_none() {
-                return Err(MigrationError::NothingMatches(name.clone()));
-            }
-            hits.for_each(|item| add(item, Caution::Swept));
-        } else {
-            add(find(store, name)?, Caution::Named);
-        }
-    }
-    Ok((chosen, folders))
-}
-
-/// Whether a folder is a tool itself.
-fn is_item(store: &ItemStore, path: &Path) -> bool {
-    let folder = script::root(store).join(path);
-    store.items().iter().any(|item| item.as_tool().is_some_and(|tool| tool.folder.as_ref() == Some(&folder)))
-}
-
-fn pattern(text: &str) -> Result<GlobMatcher, MigrationError> {
-    // `ops/*` means what is below `ops/`, in folders of it as well.
-    let glob = GlobBuilder::new(text).literal_separator(false).build();
-    let wrong =
-        |err: globset::Error| MigrationError::Pattern { pattern: text.to_owned(), reason: err.kind().to_string() };
-    Ok(glob.map_err(wrong)?.compile_matcher())
-}
-
-fn matches(glob: &GlobMatcher, store: &ItemStore, item: &Item) -> bool {
-    glob.is_match(item.id.as_str())
-        || !item.category.is_empty() && glob.is_match(format!("{}/{}", item.category, item.id))
-        || glob.is_match(store.roots().display(&item.file))
-}
-
-fn legacy(store: &ItemStore) -> impl Iterator<Item = &Item> {
-    store.items().iter().filter(|item| item.is_legacy() && item.kind() == ItemKind::Tool)
-}
-
-fn find<'s>(store: &'s ItemStore, wanted: &str) -> Result<&'s Item, MigrationError> {
-    let path = Path::new(wanted.trim_start_matches("./").trim_end_matches('/'));
-    let of_file = |item: &&Item| {
-        let folder = item.as_tool().and_then(|tool| tool.folder.as_deref()).map(|folder| store.roots().display(folder));
-        store.roots().display(&item.file) == path || folder.as_deref() == Some(path)
-    };
-    if let Some(item) = legacy(store).filter(|item| item.layer == Layer::Project).find(of_file) {
-        return Ok(item);
-    }
-    let id: ItemId = match wanted.parse() {
-        Ok(id) => id,
-        Err(reason) => return Err(LookupError::Invalid { id: wanted.to_owned(), reason }.into()),
-    };
-    let found: Vec<&Item> = legacy(store).filter(|item| item.answers_to(&id)).collect();
-    let mut ours: Vec<&Item> = found.iter().copied().filter(|item| item.layer == Layer::Project).collect();
-    // `x.yaml` that starts with `x.py` is one tool, not two.
-    if ours.len() > 1 {
-        ours.retain(|item| place::claimant(store, item).is_none());
-    }
-    match (ours.as_slice(), found.first()) {
-        ([item], _) => Ok(item),
-        ([], Some(other)) => Err(MigrationError::NotOfTheProject { id: other.id.clone(), layer: other.layer }),
-        ([], None) => {
-            let item = store.find(ItemKind::Tool, wanted)?;
-            Err(MigrationError::NotLegacy { id: item.id.clone(), file: store.roots().display(&item.file) })
-        }
-        (several, _) => {
-            let files = several.iter().map(|item| store.roots().display(&item.file)).collect();
-            Err(LookupError::Ambiguous { kind: ItemKind::Tool, id, files }.into())
-        }
+impl Migration {
+    /// The files that are elsewhere afterwards.
+    fn moved(&self) -> impl Iterator<Item = &PathBuf> {
+        self.changes.iter().filter(|change| change.action == Action::Move).filter_map(|change| change.from.as_ref())
     }
 }
 

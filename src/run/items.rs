@@ -32,6 +32,8 @@ use crate::item::search::{self, Order, Query, Scope};
 use crate::item::store::{ItemStore, Layer};
 
 pub use command::{Effort, ItemOutcome, ItemRequest, perform, sign_as};
+pub(super) use coverage::Loss;
+pub use coverage::UncoveredFile;
 pub use create::Created;
 pub use delete::Deleted;
 pub use error::ItemStepError;
@@ -142,13 +144,14 @@ pub(super) fn carry_out(
     store: &ItemStore,
     verb: Verb,
     parameters: &Map<String, Value>,
+    loss: Loss,
 ) -> Result<ItemEffect, ItemStepError> {
     let given = Given::new(ctx, verb, parameters)?;
     match verb {
         Verb::Search => look_for(store, &given),
         Verb::Load => load::load(ctx, store, &given),
         Verb::Sign => sign::sign(ctx, store, &given),
-        Verb::Migrate => migrate::migrate(store, &given),
+        Verb::Migrate => migrate::migrate(ctx, store, &given, loss),
         Verb::Create => create::create(ctx, store, &given),
         Verb::Update => update::update(ctx, store, &given),
         Verb::Delete => delete::delete(ctx, store, &given),

@@ -3,6 +3,7 @@
 //! Every test records the repository with a [`Guard`](crate::guard::Guard), lets the real binary act
 //! and asks the guard, which asks the real git. Scripts are run by `bash -euc`.
 
+mod coverage;
 mod h01_rollback;
 mod h02_commit;
 mod h02_later;

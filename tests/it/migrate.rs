@@ -1,5 +1,9 @@
 //! `piton migrate`: legacy scripts become tools, exactly, and back.
 
+#[path = "migrate/coverage.rs"]
+mod coverage;
+#[path = "migrate/names.rs"]
+mod names;
 #[path = "migrate/surroundings.rs"]
 mod surroundings;
 
@@ -201,7 +205,8 @@ fn without_git_it_needs_to_be_told_that_nothing_comes_back() {
     hint: make one with `git init`, or go without checkpoints: `--checkpoint disabled`
     ");
     assert!(project.root().join(".ai/scripts/count_words.py").is_file());
-    cmd_snapshot!(project.piton(["migrate", "--all", "--dry-run"]), @"
+    assert_eq!(project.piton(["migrate", "--all", "--dry-run"]).code(), Some(5));
+    cmd_snapshot!(project.piton(["migrate", "--all", "--dry-run", "--checkpoint", "disabled"]), @"
     success: true
     exit_code: 0
     ----- stdout -----
@@ -514,18 +519,17 @@ fn links_are_not_followed_and_taken_places_are_not_taken() {
     x  .ai/scripts/ops/x.py → .ai/tools/ops/x
       move     .ai/scripts/ops/x.py → .ai/tools/ops/x/main.py
       create   .ai/tools/ops/x/tool.yaml
-    real  .ai/scripts/real.py → .ai/tools/real
-      move     .ai/scripts/real.py → .ai/tools/real/main.py
-      create   .ai/tools/real/tool.yaml
     left alone
-      .ai/scripts/linked.py: it is no script, and no script claims it
-        move it to where it is used, or remove it
-      .ai/scripts/ops.py: `.ai/tools/ops/x` exists already
-        move `.ai/tools/ops/x` away, or remove it
+      .ai/scripts/linked.py: it is a link
+        replace it by what it leads to, or remove it
+      .ai/scripts/ops.py: `.ai/tools/ops` and what `.ai/scripts/ops/x.py` becomes would lie one in the other
+        rename one of the two, or move one of them to another folder first
+      .ai/scripts/real.py is what the link `.ai/scripts/linked.py` leads to
+        remove the link, or replace it by what it leads to
       .ai/scripts/text/y.py: `.ai/tools/text` exists already
         move `.ai/tools/text` away, or remove it
     ----- stderr -----
-    dry run, nothing was changed: 2 scripts would become tools, 3 files would be left alone
+    dry run, nothing was changed: 1 script would become a tool, 4 files would be left alone
     ");
 }
 

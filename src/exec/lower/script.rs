@@ -118,7 +118,9 @@ fn lib_imports(settings: &Settings<'_>, roots: &Roots) -> Result<BTreeMap<String
 
 fn find_module(name: &str, roots: &Roots) -> Option<PathBuf> {
     let libs = [&roots.project, &roots.user].into_iter().flatten().map(|root| root.join(".ai/tools/lib"));
-    libs.flat_map(|lib: PathBuf| [(lib.join(format!("{name}.py")), lib.clone()), (lib.join(name), lib)])
+    // A package is its `__init__.py`; one without is its folder.
+    let places = |lib: &Path| [lib.join(format!("{name}.py")), lib.join(name).join("__init__.py"), lib.join(name)];
+    libs.flat_map(|lib| places(&lib).map(|path| (path, lib.clone())))
         .filter(|(path, lib): &(PathBuf, PathBuf)| !crate::item::source::leaves(path, lib))
         .map(|(path, _)| path)
         .find(|path| is_module(path))

@@ -155,17 +155,27 @@ def to_json(value):
 
 
 class Alias:
-    """Lets `lib.name` be the same module as `name`."""
+    """Lets `name` be the same module as `lib.name`."""
 
     def __init__(self, name):
-        self.name = name
+        self.name = "lib." + name
 
     def create_module(self, spec):
         __import__(self.name)
+        self.spec = sys.modules[self.name].__spec__
         return sys.modules[self.name]
 
     def exec_module(self, module):
-        pass
+        # Python has just told it to be the other one, and relative imports go by this.
+        module.__spec__ = self.spec
+
+
+def alias_of(name, path):
+    found = machinery._find_spec("lib." + name, path)
+    if found is None:
+        return None
+    is_package = found.submodule_search_locations is not None
+    return machinery.ModuleSpec(name, Alias(name), origin=found.origin, is_package=is_package)
 
 
 class Source(load.SourceFileLoader):
@@ -177,6 +187,11 @@ class Source(load.SourceFileLoader):
 
 
 def spec_of(name, file):
+    if os.path.isdir(file):
+        # A package without `__init__.py`.
+        spec = machinery.ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations.append(file)
+        return spec
     loader = Source(name, file) if file.endswith(".py") else None
     return load.spec_from_file_location(name, file, loader=loader)
 
@@ -212,30 +227,16 @@ class Library:
     def find_spec(self, name, path=None, target=None):
         if name == "lib":
             return machinery.ModuleSpec("lib", None, is_package=True)
-        if not name.startswith("lib."):
-            return None
-        parts = name.split(".")
-        if parts[1] not in self.modules:
+        head, _, rest = name.partition(".")
+        if head != "lib":
+            # A part of a package that was imported by its bare name.
+            is_ours = rest and head in self.modules and sys.modules.get(head) is sys.modules.get("lib." + head)
+            return alias_of(name, path) if is_ours else None
+        head, _, rest = rest.partition(".")
+        if head not in self.modules:
             text = "`%s` is not among the `lib_imports` of this tool" % name
             raise ModuleNotFoundError(text, name=name)
-        if len(parts) > 2:
-            return None
-        own = self.modules[parts[1]]
-        is_package = os.path.basename(own) == "__init__.py"
-        if self.is_own(parts[1], own):
-            return machinery.ModuleSpec(name, Alias(parts[1]), origin=own, is_package=is_package)
-        return spec_of(name, own)
-
-    def is_own(self, name, file):
-        # Something else may go by the bare name, e.g. a module of Python.
-        module = sys.modules.get(name)
-        if module is None:
-            try:
-                module = __import__(name)
-            except ImportError:
-                return False
-        theirs = getattr(module, "__file__", None)
-        return theirs is not None and os.path.realpath(theirs) == os.path.realpath(file)
+        return None if rest else spec_of(name, self.modules[head])
 
 
 class BareLibrary:
@@ -245,9 +246,7 @@ class BareLibrary:
         self.modules = modules
 
     def find_spec(self, name, path=None, target=None):
-        if name in self.modules:
-            return spec_of(name, self.modules[name])
-        return None
+        return alias_of(name, path) if name in self.modules else None
 
 
 class Uncovered:
@@ -352,11 +351,13 @@ def run():
     sys.argv = [script] + asked["arguments"]
     if not asked["alone"]:
         sys.path.insert(0, os.path.dirname(script))
-    read_sources([os.path.dirname(script), library])
     if asked["files"] == "covered":
         # For the interpreters that it starts; nothing can lie below.
         os.environ.setdefault("PYTHONPYCACHEPREFIX", os.devnull)
     modules = {name: os.path.join(library, file) for name, file in asked["lib_imports"].items()}
+    # Packages may be those of the user's library.
+    packages = [file if os.path.isdir(file) else os.path.dirname(file) for file in modules.values()]
+    read_sources([os.path.dirname(script), library] + packages)
     expose(modules, library, script)
     if asked["alone"]:
         sys.meta_path.append(Uncovered(os.path.dirname(script)))

@@ -43,6 +43,9 @@ pub enum MigrationError {
     /// It is something else than a script.
     #[error("`{}` is not a script", .0.display())]
     NotAScript(PathBuf),
+    /// It is a module of the library.
+    #[error("`{}` is a module that scripts share", .0.display())]
+    Shared(PathBuf),
     /// A link leads to it.
     #[error("`{}` is a link, or lies behind one", .0.display())]
     Link(PathBuf),
@@ -68,6 +71,48 @@ pub enum MigrationError {
     /// Something lies where a file or folder would be.
     #[error("`{}` exists already", .0.display())]
     Occupied(PathBuf),
+    /// A module of the library is another one where it would be.
+    #[error("`{}` exists already, and is not the same as `{}`", .there.display(), .file.display())]
+    Differs {
+        /// The module that would move.
+        file: PathBuf,
+        /// The one that is there.
+        there: PathBuf,
+    },
+    /// Another script would become a folder around it or inside of it.
+    #[error("`{}` and what `{}` becomes would lie one in the other", .to.display(), .other.display())]
+    Apart {
+        /// What it would become.
+        to: PathBuf,
+        /// The other script.
+        other: PathBuf,
+    },
+    /// Something else names it, and would not find it any more.
+    #[error("`{}` is named by `{}`", .file.display(), .by.display())]
+    NamedBy {
+        /// What would move.
+        file: PathBuf,
+        /// Who names it.
+        by: PathBuf,
+    },
+    /// A link leads to it, which would lead nowhere.
+    #[error("`{}` is what the link `{}` leads to", .file.display(), .by.display())]
+    LinkedBy {
+        /// What would move.
+        file: PathBuf,
+        /// The link.
+        by: PathBuf,
+    },
+    /// Nothing would bring it back.
+    #[error("{reason}")]
+    Outside {
+        /// The stable code.
+        code: &'static str,
+        /// Why, in words.
+        reason: String,
+        /// The way out.
+        hint: Option<String>,
+    },
     /// It needs, or is needed by, a module beside it, which a folder of its own would part it from.
     #[error("`{}` imports `{}`, which {reason}", .file.display(), shown(.module))]
     Imports {
@@ -114,15 +159,21 @@ impl MigrationError {
             Self::Lookup(err) => err.code(),
             Self::Pattern { .. } => "INVALID_PARAMETER",
             Self::NothingMatches(_) => "NOT_FOUND",
-            Self::NotLegacy { .. } | Self::NotOfTheProject { .. } | Self::NotAScript(_) | Self::Claimed { .. } => {
-                "NOT_A_LEGACY_SCRIPT"
-            }
+            Self::NotLegacy { .. }
+            | Self::NotOfTheProject { .. }
+            | Self::NotAScript(_)
+            | Self::Shared(_)
+            | Self::Claimed { .. } => "NOT_A_LEGACY_SCRIPT",
             Self::Tampered(_) => "HASH_MISMATCH",
-            Self::Clash { .. } | Self::Occupied(_) => "ITEM_EXISTS",
+            Self::Clash { .. } | Self::Occupied(_) | Self::Differs { .. } => "ITEM_EXISTS",
+            Self::Outside { code, .. } => code,
             Self::Imports { .. }
             | Self::Place { .. }
             | Self::Packages { .. }
             | Self::Different { .. }
+            | Self::Apart { .. }
+            | Self::NamedBy { .. }
+            | Self::LinkedBy { .. }
             | Self::Link(_) => "NOT_MIGRATABLE",
             Self::Unreadable(_) => "UNREADABLE_FILE",
         }
@@ -141,6 +192,7 @@ impl MigrationError {
                 Some("copy it into the project first, with `piton load ID --to project`".to_owned())
             }
             Self::NotAScript(_) => Some("move it below `.ai/tools/` as it is".to_owned()),
+            Self::Shared(_) => Some("it goes along with the scripts that import it: migrate those".to_owned()),
             Self::Link(_) => Some("replace the link by what it leads to".to_owned()),
             Self::Tampered(_) => Some("look at what changed since it was signed, then sign it again".to_owned()),
             Self::Clash { file, .. } => Some(format!("remove the script if `{}` replaces it", file.display())),
@@ -148,6 +200,17 @@ impl MigrationError {
                 Some(format!("migrate `{}`, and it goes along; `piton validate` says whether it can", by.display()))
             }
             Self::Occupied(path) => Some(format!("move `{}` away, or remove it", path.display())),
+            Self::Differs { there, .. } => {
+                Some(format!("make both the same, or rename one of them; tools may import `{}`", there.display()))
+            }
+            Self::Apart { .. } => Some("rename one of the two, or move one of them to another folder first".to_owned()),
+            Self::NamedBy { by, .. } => Some(format!(
+                "let `{}` call it as a tool, or migrate it by its id and change what `{}` names",
+                by.display(),
+                by.display()
+            )),
+            Self::LinkedBy { .. } => Some("remove the link, or replace it by what it leads to".to_owned()),
+            Self::Outside { hint, .. } => hint.clone(),
             Self::Imports { module, .. } => Some(format!(
                 "move `{}` to `.ai/tools/lib/` and name it in `lib_imports`, or write the tool folder by hand",
                 shown(module)

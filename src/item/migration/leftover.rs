@@ -3,33 +3,55 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Migration, SCRIPTS, Skipped, Survey, place, script};
-use crate::item::signature::UNSTAMPED_FOLDERS;
+use super::modules::{LIB, Modules};
+use super::names::{Namers, is_foreign, is_prose};
+use super::{Action, Migration, SCRIPTS, Skipped, Survey, TOOLS, place, script};
 use crate::item::source::{MAX_TEXT, files_below, read_bytes};
 use crate::item::store::ItemStore;
 
 /// Where people write about scripts.
-const DOCUMENTS: [&str; 4] = [".ai/directives", ".ai/knowledge", "docs", "."];
+const DOCUMENTS: [&str; 6] = [".ai/directives", ".ai/knowledge", SCRIPTS, TOOLS, "docs", "."];
 
 /// Names every file of some folders that nothing is done with.
-pub(super) fn report(store: &ItemStore, folders: &[PathBuf], survey: &mut Survey) {
+pub(super) fn report(
+    store: &ItemStore,
+    modules: &Modules<'_>,
+    namers: &Namers,
+    folders: &[PathBuf],
+    survey: &mut Survey,
+) {
     let root = script::root(store);
-    let changes = survey.migrations.iter().flat_map(|migration| &migration.changes).chain(&survey.library);
-    let mut told: BTreeSet<PathBuf> = changes.filter_map(|change| change.from.clone()).collect();
+    let changes = || survey.migrations.iter().flat_map(|migration| &migration.changes).chain(&survey.library);
+    let gone: BTreeSet<PathBuf> =
+        changes().filter(|change| change.action == Action::Move).filter_map(|change| change.from.clone()).collect();
+    let mut told: BTreeSet<PathBuf> = changes().filter_map(|change| change.from.clone()).collect();
     told.extend(survey.skipped.iter().map(|skipped| skipped.path.clone()));
     let unusable: BTreeSet<PathBuf> = store.broken().map(|(_, file)| store.roots().display(file)).collect();
     for folder in folders {
         for (file, _) in files_below(&root.join(folder)) {
             let path = store.roots().display(&file);
-            let is_cache = path.iter().any(|part| UNSTAMPED_FOLDERS.iter().any(|name| part == *name));
             // What lies in a folder that is skipped is skipped with it.
-            if is_cache || told.iter().any(|known| path.starts_with(known)) || is_beside_skipped(&path, &told) {
+            if is_foreign(&path) || told.iter().any(|known| path.starts_with(known)) || is_beside_skipped(&path, &told)
+            {
                 continue;
             }
             told.insert(path.clone());
-            let (reason, suggestion) = why(&path, unusable.iter().any(|broken| path.starts_with(broken)));
-            let (reason, suggestion) = (reason.to_owned(), Some(suggestion.to_owned()));
-            survey.skipped.push(Skipped { path, code: None, reason, suggestion });
+            let (reason, suggestion) = if file.is_symlink() {
+                ("it is a link", "replace it by what it leads to, or remove it")
+            } else if is_needed_in_library(store, modules, &path, &gone) {
+                ("scripts that are left alone may import it", "leave it where it is until they are migrated")
+            } else {
+                why(&path, unusable.iter().any(|broken| path.starts_with(broken)))
+            };
+            let mut skipped =
+                Skipped { path, code: None, reason: reason.to_owned(), suggestion: Some(suggestion.to_owned()) };
+            if reason == UNCLAIMED.0
+                && let Some(namer) = namers.mentioning(&skipped.path, &gone)
+            {
+                skipped.reason = format!("`{}` names it", namer.file.display());
+                skipped.suggestion = Some("leave it where it is as long as it is used there".to_owned());
+            }
+            survey.skipped.push(skipped);
         }
     }
 }
@@ -40,6 +62,18 @@ fn is_beside_skipped(path: &Path, told: &BTreeSet<PathBuf>) -> bool {
     path.ancestors().skip(1).any(|folder| manifests.iter().any(|name| told.contains(&folder.join(name))))
 }
 
+/// What is said of a file that nobody seems to need.
+const UNCLAIMED: (&str, &str) =
+    ("it is no script, and no script claims it", "move it to where it is used, or remove it");
+
+/// Whether a file of the library belongs to a module that something imports which stays.
+fn is_needed_in_library(store: &ItemStore, modules: &Modules<'_>, path: &Path, gone: &BTreeSet<PathBuf>) -> bool {
+    let inside = path.strip_prefix(Path::new(SCRIPTS).join(LIB)).ok().and_then(|inside| inside.iter().next());
+    let Some(name) = inside.and_then(|name| Path::new(name).file_stem()?.to_str()) else { return false };
+    let gone = gone.iter().map(|path| script::root(store).join(path)).collect();
+    !modules.kept_in_library(&gone, &BTreeSet::from([name.to_owned()]), BTreeSet::new()).is_empty()
+}
+
 fn why(path: &Path, is_broken: bool) -> (&'static str, &'static str) {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name == "requirements.txt" {
@@ -48,7 +82,7 @@ fn why(path: &Path, is_broken: bool) -> (&'static str, &'static str) {
             "add what a tool needs to the `dependencies` of its `tool.yaml`",
         );
     }
-    if path.starts_with(Path::new(SCRIPTS).join(super::modules::LIB)) {
+    if path.starts_with(Path::new(SCRIPTS).join(LIB)) {
         return ("no script that is migrated imports it", "move it to `.ai/tools/lib/`, or remove it");
     }
     if is_broken {
@@ -58,14 +92,18 @@ fn why(path: &Path, is_broken: bool) -> (&'static str, &'static str) {
         "__init__.py" => {
             ("it makes its folder a package, and is no script", "remove it with the last script beside it")
         }
-        _ => ("it is no script, and no script claims it", "move it to where it is used, or remove it"),
+        _ => UNCLAIMED,
     }
 }
 
 /// Adds to each migration who names its old place; nothing of that is rewritten.
-pub(super) fn references(store: &ItemStore, migrations: &mut [Migration]) {
+pub(super) fn references(store: &ItemStore, namers: &Namers, gone: &BTreeSet<PathBuf>, migrations: &mut [Migration]) {
+    for migration in &mut *migrations {
+        let notes = migration.moved().flat_map(|from| namers.of(from, gone).map(move |namer| namer.note(from)));
+        let notes: Vec<String> = notes.collect();
+        migration.notes.extend(notes);
+    }
     let root = script::root(store);
-    let is_text = |path: &Path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
     let mut documents = BTreeSet::new();
     for folder in DOCUMENTS {
         let folder = root.join(folder);
@@ -74,7 +112,11 @@ pub(super) fn references(store: &ItemStore, migrations: &mut [Migration]) {
         } else {
             files_below(&folder).into_iter().filter(|(_, listed)| listed.is_ok()).map(|(path, _)| path).collect()
         };
-        documents.extend(found.into_iter().filter(|path| is_text(path) && !path.is_symlink()));
+        documents.extend(
+            found
+                .into_iter()
+                .filter(|path| is_prose(path) && !is_foreign(&store.roots().display(path)) && !path.is_symlink()),
+        );
     }
     for document in documents {
         let Ok(bytes) = read_bytes(&document, MAX_TEXT) else { continue };

@@ -99,10 +99,16 @@ impl<'s> Modules<'s> {
         Ok(needs)
     }
 
-    /// The modules of the library that files which stay need; all of them where that cannot be told.
-    pub(super) fn kept_in_library(&self, gone: &BTreeSet<PathBuf>, moved: &BTreeSet<String>) -> BTreeSet<String> {
+    /// The modules of the library that files which stay need, those that they name included; all of them where that
+    /// cannot be told.
+    pub(super) fn kept_in_library(
+        &self,
+        gone: &BTreeSet<PathBuf>,
+        moved: &BTreeSet<String>,
+        named: BTreeSet<String>,
+    ) -> BTreeSet<String> {
         let lib = self.scripts.join(LIB);
-        let mut kept = BTreeSet::new();
+        let mut kept = named;
         for (file, module) in self.files.iter().filter(|(file, _)| !gone.contains(*file)) {
             let own = file.strip_prefix(&lib).ok().and_then(|inside| inside.iter().next());
             let is_moved =

@@ -8,6 +8,9 @@ use crate::item::source::{MAX_TEXT, read_bytes};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::validate;
 
+/// How a file of JavaScript names one beside it.
+const RELATIVE: [&str; 4] = ["\"./", "'./", "\"../", "'../"];
+
 /// Nothing may be where the folder or file will be, and only folders on the way there.
 pub(super) fn free(store: &ItemStore, to: &Path) -> Result<(), MigrationError> {
     let root = root(store);
@@ -36,7 +39,7 @@ pub(super) fn unlike(store: &ItemStore, file: &Path, to: &Path) -> Result<(), Mi
             _ => Ok(()),
         },
         Ok(found) if found.is_file() && read_bytes(&target, MAX_TEXT).ok() == read_bytes(file, MAX_TEXT).ok() => Ok(()),
-        Ok(_) => Err(MigrationError::Occupied(to.to_path_buf())),
+        Ok(_) => Err(MigrationError::Differs { file: store.roots().display(file), there: to.to_path_buf() }),
     }
 }
 
@@ -103,22 +106,12 @@ pub(super) fn cares(
     caution: Caution,
 ) -> Result<Vec<String>, MigrationError> {
     let shown = store.roots().display(file);
-    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let obstacle = |reason: String| MigrationError::Place { file: shown.clone(), reason };
-    let is_javascript = matches!(ending, "js" | "mjs" | "cjs" | "ts" | "mts" | "cts");
-    let relative = ["\"./", "'./", "\"../", "'../"];
-    if is_javascript && relative.iter().any(|mark| text.contains(mark)) {
-        return Err(obstacle("names files relative to itself".to_owned()));
-    }
-    let marks: &[&str] = match ending {
-        "py" => &["__file__", "sys.argv[0]", "sys.path", "import_module", "__import__", "runpy"],
-        "sh" | "bash" | "zsh" => &["BASH_SOURCE", "$0", "${0"],
-        _ if is_javascript => &["__dirname", "__filename", "import.meta"],
-        _ => &["__FILE__", "__DIR__", "__file__"],
-    };
     let mut notes = Vec::new();
-    if let Some(mark) = marks.iter().find(|mark| text.contains(**mark)) {
+    if let Some(mark) = mark(file, text) {
         match caution {
+            // The other file would not be found for certain.
+            _ if RELATIVE.contains(&mark) => return Err(obstacle("names files relative to itself".to_owned())),
             Caution::Named => {
                 notes.push(format!(
                     "the script uses `{mark}`: it may depend on where it lies, which is another place now"
@@ -137,6 +130,20 @@ pub(super) fn cares(
         }
     }
     Ok(notes)
+}
+
+/// What shows that a script finds others from where it lies.
+pub(super) fn mark(file: &Path, text: &str) -> Option<&'static str> {
+    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let is_javascript = matches!(ending, "js" | "mjs" | "cjs" | "ts" | "mts" | "cts");
+    let marks: &[&str] = match ending {
+        "py" => &["__file__", "sys.argv[0]", "sys.path", "import_module", "__import__", "runpy"],
+        "sh" | "bash" | "zsh" => &["BASH_SOURCE", "$0", "${0"],
+        _ if is_javascript => &["__dirname", "__filename", "import.meta"],
+        _ => &["__FILE__", "__DIR__", "__file__"],
+    };
+    let relative = RELATIVE.iter().filter(|_| is_javascript);
+    relative.chain(marks).copied().find(|mark| text.contains(mark))
 }
 
 /// The paths below `.ai/scripts/` in a text.

@@ -53,7 +53,8 @@ pub(super) fn folder(
         let other = Path::new(TOOLS).join(LIB).join(format!("{name}.py"));
         let is_package = modules.files_of_library(name).len() != 1;
         if is_package && root(store).join(&other).symlink_metadata().is_ok() {
-            return Err(MigrationError::Occupied(other));
+            let file = Path::new(super::SCRIPTS).join(LIB).join(name);
+            return Err(MigrationError::Differs { file, there: other });
         }
     }
     let ending = item.file.extension().and_then(|ending| ending.to_str()).unwrap_or("py");

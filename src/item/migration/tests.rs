@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::item::signature::stamp;
-use crate::item::store::Roots;
+use crate::item::store::{ItemKind, Roots};
 
 const SCRIPT: &str = "#!/usr/bin/env python3\n\"\"\"Counts words.\n\nMore about it.\n\"\"\"\n\n__dependencies__ = [\"requests>=2\"]\n\n\ndef main(text: str, longest: bool = False) -> dict:\n    return {\"words\": len(text.split())}\n";
 

@@ -13,7 +13,7 @@ use crate::journal::event::{Event, StepKind, ToolCall, Wait};
 use crate::journal::summary::{ErrorSummary, StepStatus};
 use crate::policy::WriteRules;
 use crate::run::error::RunError;
-use crate::run::items::{self, ItemStepError, Verb};
+use crate::run::items::{self, ItemStepError, Loss, Verb};
 use crate::run::settle::{Fate, Verdict, Wording};
 use crate::run::tool::{self, Listener, ToolPlan, ToolRequest, ToolStep};
 use crate::run::values::{self, ValueError};
@@ -167,7 +167,8 @@ impl Run<'_, '_> {
         // An earlier step of this run may have made the item.
         let store = self.items.take().unwrap_or_else(|| ItemStore::open(self.session.ctx.roots(), Strength::Lenient));
         let known = Verb::find(verb).ok_or_else(|| ItemStepError::UnknownVerb(verb.to_owned()));
-        let carried = known.and_then(|verb| items::carry_out(self.session.ctx, &store, verb, &parameters));
+        let loss = if self.session.checkpointer.is_some() { Loss::Refused } else { Loss::Accepted };
+        let carried = known.and_then(|verb| items::carry_out(self.session.ctx, &store, verb, &parameters, loss));
         let effect = match carried {
             Ok(effect) => effect,
             Err(err) => return self.fail_unbegun(name, kind, &err.into()),

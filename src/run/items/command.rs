@@ -10,8 +10,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::coverage::{self, UncoveredFile};
 use super::sign::authored::{self, Signatures};
-use super::{Home, ItemAnswer, ItemEffect, Verb, apply, carry_out, coverage, shown};
+use super::{Home, ItemAnswer, ItemEffect, Loss, Verb, apply, carry_out};
 use crate::context::Context;
 use crate::exec::ssh::Talk;
 use crate::item::directive::CheckpointMode;
@@ -66,9 +67,9 @@ pub struct ItemOutcome {
     /// The run that wrote it; none when nothing was written into the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunSummary>,
-    /// Files that git ignores: no checkpoint holds them, and no undo takes them back.
+    /// Files that no checkpoint holds, and no undo takes back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub uncovered: Vec<String>,
+    pub uncovered: Vec<UncoveredFile>,
 }
 
 impl ItemRequest {
@@ -104,18 +105,13 @@ fn carry(
     signatures: Option<&Signatures>,
     observer: &mut Observer<'_>,
 ) -> Result<ItemOutcome, RunError> {
+    let mode = mode(ctx, request);
     let mut effect = plan(ctx, request, signatures)?;
     let writes_project = effect.writes.iter().any(|write| write.home == Home::Project);
-    let mode = request.mode.or_else(|| ctx.config.checkpoint_mode()).unwrap_or(CheckpointMode::Explicit);
-    // Whoever goes without checkpoints knows that nothing comes back.
-    let ignored = if writes_project && mode != CheckpointMode::Disabled {
-        let ignored = coverage::ignored(ctx, &effect)?;
-        coverage::refuse_loss(ctx, &effect, &ignored)?;
-        ignored
-    } else {
-        Vec::new()
+    let uncovered = match Loss::of(mode) {
+        Loss::Refused if writes_project => coverage::refuse_loss(ctx, &effect)?,
+        Loss::Refused | Loss::Accepted => Vec::new(),
     };
-    let uncovered = ignored.iter().map(|path| shown(path)).collect();
     if request.effort == Effort::Plan || !writes_project {
         match request.effort {
             Effort::Do => apply(ctx, &effect.writes)?,
@@ -123,9 +119,6 @@ fn carry(
         }
         let dry_run = request.effort == Effort::Plan;
         return Ok(ItemOutcome { answer: Some(effect.answer), dry_run, run: None, uncovered });
-    }
-    if mode != CheckpointMode::Disabled {
-        coverage::refuse_loss_without_git(ctx, &effect)?;
     }
     let run_request = RunRequest {
         name: request.verb.to_string(),
@@ -148,9 +141,13 @@ fn carry(
     }
 }
 
+fn mode(ctx: &Context, request: &ItemRequest) -> CheckpointMode {
+    request.mode.or_else(|| ctx.config.checkpoint_mode()).unwrap_or(CheckpointMode::Explicit)
+}
+
 fn plan(ctx: &Context, request: &ItemRequest, signatures: Option<&Signatures>) -> Result<ItemEffect, RunError> {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-    let mut effect = carry_out(ctx, &store, request.verb, &request.parameters)?;
+    let mut effect = carry_out(ctx, &store, request.verb, &request.parameters, Loss::of(mode(ctx, request)))?;
     if let Some(signatures) = signatures {
         authored::add(ctx, &mut effect, signatures)?;
     }

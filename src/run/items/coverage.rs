@@ -1,58 +1,66 @@
-//! What no snapshot covers: files that git ignores, and everything where there is no git.
+//! What no snapshot covers: files that are ignored, too large or in a repository of their own, and everything where
+//! there is no git.
 //!
 //! Such a file may be made, and the answer says that nothing will take it back. It is replaced or moved
-//! away only by somebody who goes without checkpoints on purpose. A signature may always be written:
+//! only by somebody who goes without checkpoints on purpose. A signature may always be written:
 //! it leaves the content as it is.
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::{Home, ItemAnswer, ItemEffect, Write};
 use crate::checkpoint::checkpointer::Checkpointer;
+use crate::checkpoint::coverage::Uncovered;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
+use crate::item::directive::CheckpointMode;
 use crate::item::source::read_bytes;
 use crate::run::session::open_checkpointer;
 
-/// The files of the project that would be written and that git ignores; none where there is no git.
-pub(super) fn ignored(ctx: &Context, effect: &ItemEffect) -> Result<Vec<PathBuf>, CheckpointError> {
-    match open_checkpointer(ctx) {
-        Ok(checkpointer) => ignored_by(ctx, &checkpointer, effect),
-        Err(CheckpointError::NoRepository(_)) => Ok(Vec::new()),
-        Err(err) => Err(err),
+/// What becomes of a change that nothing could take back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) enum Loss {
+    /// It is not made.
+    Refused,
+    /// It is made: whoever goes without checkpoints knows that nothing comes back.
+    Accepted,
+}
+
+/// A file that no snapshot holds; a result shows its path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub struct UncoveredFile {
+    /// The file, relative to the project.
+    pub path: PathBuf,
+    /// Why none does.
+    pub why: Uncovered,
+}
+
+impl From<UncoveredFile> for String {
+    fn from(file: UncoveredFile) -> Self {
+        super::shown(&file.path)
     }
 }
 
-/// As [`ignored`], in a repository that is open.
-fn ignored_by(
-    ctx: &Context,
-    checkpointer: &Checkpointer,
-    effect: &ItemEffect,
-) -> Result<Vec<PathBuf>, CheckpointError> {
-    let top = checkpointer.repository().top();
-    let mut found = Vec::new();
-    for write in effect.writes.iter().filter(|write| write.home == Home::Project) {
-        let Some(path) = RepoPath::find_below(top, &ctx.root.join(&write.path)) else { continue };
-        if !checkpointer.ignored_among([&path])?.is_empty() {
-            found.push(write.path.clone());
+impl Loss {
+    /// What a mode of checkpoints means for it.
+    pub(super) fn of(mode: CheckpointMode) -> Self {
+        match mode {
+            CheckpointMode::Disabled => Self::Accepted,
+            CheckpointMode::Auto | CheckpointMode::Explicit => Self::Refused,
         }
     }
-    Ok(found)
 }
 
-/// Refuses what would be gone for good although checkpoints are wanted.
-pub(super) fn refuse_loss(ctx: &Context, effect: &ItemEffect, ignored: &[PathBuf]) -> Result<(), CheckpointError> {
-    match effect.replaced(&ctx.root).find(|path| ignored.iter().any(|ignored| ignored == path)) {
-        Some(path) => Err(CheckpointError::Ignored(path.to_path_buf())),
-        None => Ok(()),
-    }
-}
-
-/// As [`refuse_loss`], where there may be no git at all.
-pub(super) fn refuse_loss_without_git(ctx: &Context, effect: &ItemEffect) -> Result<(), CheckpointError> {
+/// Refuses what would be gone for good although checkpoints are wanted; returns what else no snapshot holds.
+pub(super) fn refuse_loss(ctx: &Context, effect: &ItemEffect) -> Result<Vec<UncoveredFile>, CheckpointError> {
     match open_checkpointer(ctx) {
-        Err(err @ CheckpointError::NoRepository(_)) if effect.replaced(&ctx.root).next().is_some() => Err(err),
-        _ => Ok(()),
+        Ok(checkpointer) => refuse_loss_by(ctx, &checkpointer, effect),
+        Err(err @ CheckpointError::NoRepository(_)) if effect.at_stake(&ctx.root).next().is_some() => Err(err),
+        Err(CheckpointError::NoRepository(_)) => Ok(Vec::new()),
+        Err(err) => Err(err),
     }
 }
 
@@ -62,20 +70,56 @@ pub(super) fn refuse_loss_in(
     checkpointer: Option<&Checkpointer>,
     effect: &ItemEffect,
 ) -> Result<(), CheckpointError> {
-    let Some(checkpointer) = checkpointer else { return Ok(()) };
-    refuse_loss(ctx, effect, &ignored_by(ctx, checkpointer, effect)?)
+    checkpointer.map_or(Ok(()), |checkpointer| refuse_loss_by(ctx, checkpointer, effect).map(drop))
+}
+
+fn refuse_loss_by(
+    ctx: &Context,
+    checkpointer: &Checkpointer,
+    effect: &ItemEffect,
+) -> Result<Vec<UncoveredFile>, CheckpointError> {
+    let mut found = Vec::new();
+    for write in effect.writes.iter().filter(|write| write.home == Home::Project) {
+        let size = write.content.as_ref().map_or(0, |content| content.len() as u64);
+        if let Some(why) = why_uncovered(ctx, checkpointer, &write.path, size)? {
+            found.push(UncoveredFile { path: write.path.clone(), why });
+        }
+    }
+    match effect.at_stake(&ctx.root).find_map(|path| found.iter().find(|file| file.path == path)) {
+        Some(UncoveredFile { path, why }) => Err(CheckpointError::Uncovered { path: path.clone(), why: *why }),
+        None => Ok(found),
+    }
+}
+
+/// Why no snapshot holds a file of the project, as it is or with `size` bytes.
+pub(super) fn why_uncovered(
+    ctx: &Context,
+    checkpointer: &Checkpointer,
+    path: &Path,
+    size: u64,
+) -> Result<Option<Uncovered>, CheckpointError> {
+    let whole = ctx.root.join(path);
+    let Some(inside) = RepoPath::find_below(checkpointer.repository().top(), &whole) else { return Ok(None) };
+    let present = whole.symlink_metadata().map_or(0, |found| found.len());
+    checkpointer.uncovered(&inside, size.max(present))
 }
 
 impl ItemEffect {
-    /// The files of the project whose content would be somewhere else or nowhere.
-    fn replaced<'e>(&'e self, root: &'e Path) -> impl Iterator<Item = &'e Path> {
+    /// The files of the project whose content would be somewhere else or nowhere. What moves has to be taken back from
+    /// both places, or it would be nowhere, or there twice.
+    fn at_stake<'e>(&'e self, root: &'e Path) -> impl Iterator<Item = &'e Path> {
         let keeps_content = matches!(self.answer, ItemAnswer::Sign(_));
-        let is_replaced = move |write: &&Write| {
+        let moves = matches!(self.answer, ItemAnswer::Migrate(_) | ItemAnswer::MigrateTree(_));
+        let is_replaced = move |write: &Write| {
             let path = root.join(&write.path);
             let is_same = || write.content.as_ref().is_some_and(|content| is_now(&path, content));
-            write.home == Home::Project && !keeps_content && path.symlink_metadata().is_ok() && !is_same()
+            !keeps_content && path.symlink_metadata().is_ok() && !is_same()
         };
-        self.writes.iter().filter(is_replaced).map(|write| write.path.as_path())
+        let ours = || self.writes.iter().filter(|write| write.home == Home::Project);
+        // What is there comes first: that is what somebody would miss.
+        let there = ours().filter(move |write| is_replaced(write));
+        let new = ours().filter(move |write| moves && !is_replaced(write));
+        there.chain(new).map(|write| write.path.as_path())
     }
 }
 

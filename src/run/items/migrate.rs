@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::parameters::Given;
-use super::{Access, Effort, Home, ItemAnswer, ItemEffect, ItemStepError, Write, shown};
-use crate::item::migration::{self, Action, Change, Migration, Survey, Wanted};
+use super::{Access, Effort, Home, ItemAnswer, ItemEffect, ItemStepError, Loss, Write, coverage, shown};
+use crate::checkpoint::error::CheckpointError;
+use crate::context::Context;
+use crate::item::migration::{self, Action, Change, Migration, MigrationError, Survey, Wanted};
 use crate::item::store::{ItemKind, ItemStore};
+use crate::run::session::open_checkpointer;
 
 /// A script that became a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,14 +74,26 @@ pub struct SkippedFile {
 }
 
 /// Migrates what an id names, or what is listed.
-pub(super) fn migrate(store: &ItemStore, given: &Given<'_>) -> Result<ItemEffect, ItemStepError> {
+pub(super) fn migrate(
+    ctx: &Context,
+    store: &ItemStore,
+    given: &Given<'_>,
+    loss: Loss,
+) -> Result<ItemEffect, ItemStepError> {
     if given.kind()?.is_some_and(|kind| kind != ItemKind::Tool) {
         return Err(given.wrong("item_type", "must be `tool`: only scripts are migrated"));
     }
     let names = given.list("items")?;
     if given.flag("all")? || !names.is_empty() {
         let wanted = if given.flag("all")? { Wanted::All } else { Wanted::These(names) };
-        return Ok(many(store, migration::survey(store, &wanted)?));
+        // Where there is no git all of it is refused later, or none.
+        let checkpointer = (loss == Loss::Refused).then(|| open_checkpointer(ctx).ok()).flatten();
+        let outside = |path: &Path, size: usize| {
+            let why = coverage::why_uncovered(ctx, checkpointer.as_ref()?, path, size as u64).ok()??;
+            let err = CheckpointError::Uncovered { path: path.to_path_buf(), why };
+            Some(MigrationError::Outside { code: err.code(), reason: err.to_string(), hint: err.hint() })
+        };
+        return Ok(many(store, migration::survey(store, &wanted, &outside)?));
     }
     let plan = migration::plan(store, &given.required("item_id")?)?;
     let writes = writes(store, &plan.changes.iter().collect::<Vec<_>>());

@@ -81,7 +81,7 @@ impl Project {
     fn plan(&self, verb: &str, parameters: Value) -> Result<ItemEffect, ItemStepError> {
         let Value::Object(parameters) = parameters else { panic!("an object") };
         let verb = Verb::find(verb).ok_or_else(|| ItemStepError::UnknownVerb(verb.to_owned()))?;
-        carry_out(&self.ctx(), &self.store(), verb, &parameters)
+        carry_out(&self.ctx(), &self.store(), verb, &parameters, Loss::Accepted)
     }
 
     fn carry_out(&self, verb: &str, parameters: Value) -> Value {

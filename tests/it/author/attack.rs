@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 
+use piton::item::signature::stamp::stamp_file;
 use serde_json::{Value, json};
 
 use super::{assert_refused, key, make_key, ok, project, refusal, sign, trust};
@@ -84,6 +86,29 @@ fn a_script_that_is_signed_alone_imports_nothing_from_beside_it() {
         ok(&ran);
         assert!(!ran.stdout().contains("evil"), "{ran}");
     }
+}
+
+/// Every file of a package runs in the name of the tool.
+#[test]
+fn each_file_of_a_package_of_the_library_needs_a_stamp() {
+    let manifest = MANIFEST.replace("run.py", "run.py\n  lib_imports: [pack]");
+    let part = "def word():\n    return 'stamped'\n";
+    let stamped = |text: &str| stamp_file(Path::new("part.py"), text, "2026-01-02T03:04:05Z").expect("a stamp").content;
+    let project = TestProject::new()
+        .file(".ai/tools/speak/tool.yaml", manifest)
+        .file(".ai/tools/speak/run.py", "from lib.pack import part\n\n\ndef main():\n    return part.word()\n")
+        .file(".ai/tools/lib/pack/__init__.py", stamped("X = 1\n"))
+        .file(".ai/tools/lib/pack/part.py", part)
+        .committed();
+    make_key(&project, "ada", "ed25519");
+    sign(&project, "ada");
+    trust(&project, "ada");
+    let project = require(project, "integrity");
+    let ran = project.piton(["tool", "run", "speak"]);
+    assert_eq!(ran.code(), Some(3), "{ran}");
+    assert!(ran.stderr().contains("no stamp covers `.ai/tools/lib/pack/part.py`"), "{ran}");
+    let project = project.file(".ai/tools/lib/pack/part.py", stamped(part));
+    ok(&project.piton(["tool", "run", "speak"]));
 }
 
 #[test]

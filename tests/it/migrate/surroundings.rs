@@ -91,6 +91,17 @@ fn what_git_ignores_is_moved_only_without_checkpoints() {
     let before = tree(&project, ".ai");
     cmd_snapshot!(project.piton(["migrate", "--all"]), @"
     success: false
+    exit_code: 1
+    ----- stdout -----
+    left alone
+      .ai/scripts/text/count_words.py: git ignores `.ai/scripts/text/count_words.py`: no checkpoint could bring it back
+        take it out of `.gitignore`, or go without checkpoints: `--checkpoint disabled`
+    ----- stderr -----
+    1 file was left alone
+    ");
+    assert_eq!(project.piton(["migrate", "--all", "--dry-run"]).code(), Some(1));
+    cmd_snapshot!(project.piton(["migrate", "count_words", "--checkpoint", "auto"]), @"
+    success: false
     exit_code: 5
     ----- stdout -----
     ----- stderr -----
@@ -98,8 +109,6 @@ fn what_git_ignores_is_moved_only_without_checkpoints() {
 
     hint: take it out of `.gitignore`, or go without checkpoints: `--checkpoint disabled`
     ");
-    assert_eq!(project.piton(["migrate", "--all", "--dry-run"]).code(), Some(5));
-    assert_eq!(project.piton(["migrate", "count_words", "--checkpoint", "auto"]).code(), Some(5));
     assert_eq!(tree(&project, ".ai"), before);
     cmd_snapshot!(project.piton(["migrate", "--all", "--checkpoint", "disabled"]), @"
     success: true
@@ -116,16 +125,16 @@ fn what_git_ignores_is_moved_only_without_checkpoints() {
     ");
 }
 
+/// It would come back, and be there twice: where it would go git ignores it.
 #[test]
-fn a_file_that_git_ignores_but_tracks_comes_back() {
+fn a_file_that_git_ignores_but_tracks_stays() {
     let project = TestProject::new().file(".ai/scripts/text/count_words.py", COUNT).committed();
     fs::write(project.root().join(".gitignore"), "*.py\n").expect("rules");
     let before = tree(&project, ".ai");
     let ran = project.piton(["migrate", "--all"]);
-    // Where it would go git ignores it: the copy stays behind an undo, the script comes back.
-    assert!(ran.stderr().contains("git ignores `.ai/tools/text/count_words/main.py`"), "{ran}");
-    assert_eq!(project.piton(["undo"]).code(), Some(0));
-    assert!(before.iter().all(|(name, file)| tree(&project, ".ai").get(name) == Some(file)));
+    assert!(ran.stdout().contains("git ignores `.ai/tools/text/count_words/main.py`"), "{ran}");
+    assert_eq!(project.piton(["migrate", "count_words"]).code(), Some(5));
+    assert_eq!(tree(&project, ".ai"), before);
 }
 
 #[test]
@@ -134,5 +143,27 @@ fn a_path_is_understood_from_wherever_it_was_typed() {
     for (folder, name) in [("src", "../.ai/scripts/text/count_words.py"), (".ai/scripts", "text/count_words.py")] {
         let ran = project.piton(["-C", folder, "migrate", name, "--dry-run"]);
         assert_eq!(ran.code(), Some(0), "{ran}");
+    }
+}
+
+/// With `__init__.py` or without, and whatever a part of it takes from the rest of the library.
+#[test]
+fn a_script_that_imports_a_package_of_the_library_still_runs() {
+    for init in [Some(""), None] {
+        for import in ["from lib.sub import m", "import lib.sub.m as m", "from lib import sub\nimport lib.sub.m as m"] {
+            let mut project = TestProject::new()
+                .file(".ai/scripts/lib/sub/m.py", "from ..base import mark\n\n\ndef f(x):\n    return mark(x)\n")
+                .file(".ai/scripts/lib/base.py", "def mark(x):\n    return x + '!'\n")
+                .file(".ai/scripts/u.py", format!("{import}\n\n\ndef main(x: str = \"q\"):\n    return m.f(x)\n"));
+            if let Some(init) = init {
+                project = project.file(".ai/scripts/lib/sub/__init__.py", init);
+            }
+            let project = project.committed();
+            let before = behaviour(&project, "u", &["x=a"]);
+            assert_eq!(before["result"], json!("a!"), "{import}");
+            let ran = project.piton(["migrate", "u", "--checkpoint", "auto"]);
+            assert_eq!(ran.code(), Some(0), "{ran}");
+            assert_eq!(behaviour(&project, "u", &["x=a"]), before, "{import}");
+        }
     }
 }

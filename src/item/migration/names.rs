@@ -1,0 +1,147 @@
+//! Who names a file by its place, and would not find it any more if it moved.
+//!
+//! Scripts and tools name others by a path below `.ai/scripts/`, by a link, or, where they ask where they
+//! lie, in ways that nobody can tell from their text: then a word of it that is the name of a file counts.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::{MigrationError, SCRIPTS, TOOLS, place, script};
+use crate::item::signature::UNSTAMPED_FOLDERS;
+use crate::item::source::{MAX_TEXT, files_below, read_bytes};
+use crate::item::store::ItemStore;
+
+/// The files and links of `.ai/scripts/` and `.ai/tools/`, but for prose.
+pub(super) struct Namers(Vec<Namer>);
+
+/// One of them.
+pub(super) struct Namer {
+    /// Where it lies, relative to the project.
+    pub(super) file: PathBuf,
+    /// What it names by a path, or leads to.
+    paths: Vec<PathBuf>,
+    content: Content,
+}
+
+enum Content {
+    Link,
+    Text(String),
+    /// That of a script which finds others from where it lies.
+    TextWithPlace(String),
+}
+
+impl Namers {
+    /// Reads all of them.
+    pub(super) fn read(store: &ItemStore) -> Self {
+        let found = [SCRIPTS, TOOLS].into_iter().flat_map(|folder| files_below(&script::root(store).join(folder)));
+        let read = found.filter(|(_, listed)| listed.is_ok()).filter_map(|(path, _)| Namer::read(store, &path));
+        Self(read.collect())
+    }
+
+    /// Those that name a file by its path, wherever they are themselves, and those of its neighbours that stay and
+    /// find it.
+    pub(super) fn of<'n>(&'n self, path: &'n Path, gone: &'n BTreeSet<PathBuf>) -> impl Iterator<Item = &'n Namer> {
+        let names = |namer: &&Namer| namer.points_at(path) || !gone.contains(&namer.file) && namer.finds(path);
+        self.0.iter().filter(move |namer| namer.file != path).filter(names)
+    }
+
+    /// One whose text has the name of a file in it, if it stays.
+    pub(super) fn mentioning<'n>(&'n self, path: &'n Path, gone: &'n BTreeSet<PathBuf>) -> Option<&'n Namer> {
+        let mentions = |namer: &&Namer| !gone.contains(&namer.file) && namer.mentions(path);
+        self.of(path, gone).next().or_else(|| self.0.iter().find(mentions))
+    }
+}
+
+impl Namer {
+    fn read(store: &ItemStore, path: &Path) -> Option<Self> {
+        let file = store.roots().display(path);
+        if is_foreign(&file) || is_prose(&file) {
+            return None;
+        }
+        if path.is_symlink() {
+            let target = store.roots().display(&path.canonicalize().ok()?);
+            return Some(Self { file, paths: vec![target], content: Content::Link });
+        }
+        let text = String::from_utf8_lossy(&read_bytes(path, MAX_TEXT).ok()?).into_owned();
+        let named = place::named_paths(&text).into_iter().map(PathBuf::from);
+        let paths = named.filter(|named| script::root(store).join(named).exists()).collect();
+        let is_near = file.starts_with(SCRIPTS) || has_word(&text, "scripts");
+        let content = match place::mark(&file, &text) {
+            Some(_) if is_near => Content::TextWithPlace(text),
+            _ => Content::Text(text),
+        };
+        Some(Self { file, paths, content })
+    }
+
+    fn points_at(&self, path: &Path) -> bool {
+        self.paths.iter().any(|named| path.starts_with(named))
+    }
+
+    fn finds(&self, path: &Path) -> bool {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        matches!(&self.content, Content::TextWithPlace(text) if has_word(text, stem))
+    }
+
+    fn mentions(&self, path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match &self.content {
+            Content::Text(text) | Content::TextWithPlace(text) => has_word(text, name),
+            Content::Link => false,
+        }
+    }
+
+    /// What somebody should know who moves a file that it names.
+    pub(super) fn note(&self, file: &Path) -> String {
+        match self.content {
+            Content::Link => format!("the link `{}` leads to `{}`", self.file.display(), file.display()),
+            Content::Text(_) | Content::TextWithPlace(_) => {
+                format!("`{}` names `{}`", self.file.display(), file.display())
+            }
+        }
+    }
+
+    /// Why a file that it names does not move.
+    pub(super) fn obstacle(&self, file: PathBuf) -> MigrationError {
+        let by = self.file.clone();
+        match self.content {
+            Content::Link => MigrationError::LinkedBy { file, by },
+            Content::Text(_) | Content::TextWithPlace(_) => MigrationError::NamedBy { file, by },
+        }
+    }
+}
+
+/// Whether a file belongs to a cache, to installed packages or to git.
+pub(super) fn is_foreign(path: &Path) -> bool {
+    path.iter().any(|part| part == ".git" || UNSTAMPED_FOLDERS.iter().any(|name| part == *name))
+}
+
+/// Whether people write about things in a file, rather than do them.
+pub(super) fn is_prose(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"))
+}
+
+/// Whether a name stands alone in a text, and is not that of a function.
+fn has_word(text: &str, name: &str) -> bool {
+    let goes_on = |c: char| c.is_alphanumeric() || c == '_';
+    !name.is_empty()
+        && text.match_indices(name).any(|(at, _)| {
+            let before = text.get(..at).and_then(|text| text.chars().next_back());
+            let after = text.get(at + name.len()..).and_then(|text| text.chars().next());
+            !before.is_some_and(goes_on) && !after.is_some_and(|c| goes_on(c) || c == '(')
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_word;
+
+    #[test]
+    fn a_word_stands_alone_and_is_not_called() {
+        let text = "import_module('hh'); run(step_two)\n. \"$(dirname \"$0\")/step.sh\"";
+        let found: Vec<&str> = ["hh", "step", "step.sh", "step_two", "run", "two", ""]
+            .into_iter()
+            .filter(|it| has_word(text, it))
+            .collect();
+        assert_eq!(found, ["hh", "step", "step.sh", "step_two"]);
+    }
+}
