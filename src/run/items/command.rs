@@ -54,6 +54,17 @@ pub enum Effort {
     Plan,
 }
 
+/// The person who signs.
+#[derive(Clone, Copy)]
+enum Author<'a> {
+    /// There is none: a stamp is all that is asked for.
+    Nobody,
+    /// Somebody who would sign with this key.
+    Foreseen(&'a Path),
+    /// Somebody who has signed.
+    Signed(&'a Signatures),
+}
+
 /// What became of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ItemOutcome {
@@ -80,7 +91,7 @@ impl ItemRequest {
 
 /// Does something with items, as a run of its own where it writes into the project.
 pub fn perform(ctx: &Context, request: &ItemRequest, observer: &mut Observer<'_>) -> Result<ItemOutcome, RunError> {
-    carry(ctx, request, None, observer)
+    carry(ctx, request, Author::Nobody, observer)
 }
 
 /// Signs items with the key of a person, who has to be at the terminal: nothing else may call this.
@@ -92,19 +103,19 @@ pub fn sign_as(
     observer: &mut Observer<'_>,
 ) -> Result<ItemOutcome, RunError> {
     if request.effort == Effort::Plan {
-        return carry(ctx, request, None, observer);
+        return carry(ctx, request, Author::Foreseen(key), observer);
     }
-    let signatures = authored::make(ctx, key, &plan(ctx, request, None)?, talk)?;
-    carry(ctx, request, Some(&signatures), observer)
+    let signatures = authored::make(ctx, key, &plan(ctx, request, Author::Nobody)?, talk)?;
+    carry(ctx, request, Author::Signed(&signatures), observer)
 }
 
 fn carry(
     ctx: &Context,
     request: &ItemRequest,
-    signatures: Option<&Signatures>,
+    author: Author<'_>,
     observer: &mut Observer<'_>,
 ) -> Result<ItemOutcome, RunError> {
-    let mut effect = plan(ctx, request, signatures)?;
+    let mut effect = plan(ctx, request, author)?;
     let writes_project = effect.writes.iter().any(|write| write.home == Home::Project);
     let mode = request.mode.or_else(|| ctx.config.checkpoint_mode()).unwrap_or(CheckpointMode::Explicit);
     // Whoever goes without checkpoints knows that nothing comes back.
@@ -135,7 +146,7 @@ fn carry(
         directive: None,
     };
     let mut session = Session::begin(ctx, &run_request, observer)?;
-    match write(ctx, request, signatures, &mut session, mode) {
+    match write(ctx, request, author, &mut session, mode) {
         Ok((answer, end)) => {
             let answer = Some(answer).filter(|_| end.status == StepStatus::Succeeded);
             let run = session.finish(end.run_status(), end.error)?;
@@ -148,11 +159,13 @@ fn carry(
     }
 }
 
-fn plan(ctx: &Context, request: &ItemRequest, signatures: Option<&Signatures>) -> Result<ItemEffect, RunError> {
+fn plan(ctx: &Context, request: &ItemRequest, author: Author<'_>) -> Result<ItemEffect, RunError> {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let mut effect = carry_out(ctx, &store, request.verb, &request.parameters)?;
-    if let Some(signatures) = signatures {
-        authored::add(ctx, &mut effect, signatures)?;
+    match author {
+        Author::Nobody => {}
+        Author::Foreseen(key) => authored::foresee(ctx, key, &mut effect)?,
+        Author::Signed(signatures) => authored::add(ctx, &mut effect, signatures)?,
     }
     Ok(effect)
 }
@@ -161,11 +174,11 @@ fn plan(ctx: &Context, request: &ItemRequest, signatures: Option<&Signatures>) -
 fn write(
     ctx: &Context,
     request: &ItemRequest,
-    signatures: Option<&Signatures>,
+    author: Author<'_>,
     session: &mut Session<'_, '_>,
     mode: CheckpointMode,
 ) -> Result<(ItemAnswer, StepEnd), RunError> {
-    let effect = plan(ctx, request, signatures)?;
+    let effect = plan(ctx, request, author)?;
     let (verb, parameters) = (request.verb.to_string(), told_parameters(&request.parameters));
     let kind = StepKind::Item { verb: verb.clone(), parameters };
     let wording = Wording { name: &verb, given: request.message.as_deref(), ..Wording::default() };
