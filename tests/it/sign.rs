@@ -1,5 +1,7 @@
 //! `piton sign`, and what every way of running an item makes of its stamp.
 
+mod refusal;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
