@@ -6,7 +6,7 @@
 
 mod error;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -128,6 +128,9 @@ impl Authorship {
     }
 }
 
+/// How many items are named that are not signed.
+const MOST_NAMES: usize = 5;
+
 /// What is known already, by everything that it depends on.
 static KNOWN: LazyLock<Mutex<HashMap<[u8; 32], Authorship>>> = LazyLock::new(Mutex::default);
 
@@ -236,6 +239,25 @@ pub(super) fn demand<'i>(ctx: &Context, items: impl IntoIterator<Item = &'i Item
         Some(gap) => Err(gap.into()),
         None => Ok(signed),
     }
+}
+
+/// Names what runs without a valid stamp although nobody forbids it, in words; ids with whose they are.
+pub fn unsigned_note<'i>(items: impl IntoIterator<Item = (&'i str, Layer)>) -> Option<String> {
+    let items: BTreeSet<(&str, Layer)> = items.into_iter().collect();
+    let names: Vec<&str> = items.iter().map(|(id, _)| *id).collect();
+    let is_of = |layer: Layer| items.iter().all(|(_, own)| *own == layer);
+    let way_out = match (names.len(), is_of(Layer::Project), is_of(Layer::User)) {
+        (0, ..) => return None,
+        (1..=MOST_NAMES, true, _) => format!(" (`piton sign {}`)", names.join(" ")),
+        (1..=MOST_NAMES, _, true) => format!(" (`piton sign --source user {}`)", names.join(" ")),
+        _ => String::new(),
+    };
+    let more = match names.len().saturating_sub(MOST_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let names = names.get(..MOST_NAMES).unwrap_or(&names);
+    Some(format!("not signed: {}{more}{way_out}", names.join(", ")))
 }
 
 /// What a tool is made of and its stamp does not cover.
