@@ -124,6 +124,24 @@ pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
     Report { valid, findings, items: count(&items, unusable), unchecked }
 }
 
+/// The first mistake of each of some items, which is not about its stamp.
+pub fn first_errors(items: &[&Item], store: &ItemStore, options: &Options) -> Vec<Option<Finding>> {
+    let judged: Vec<_> = items.par_iter().map(|item| judge(item, None, store, options)).collect();
+    let scripts: Vec<Script> = judged.iter().filter_map(|(_, script)| script.clone()).collect();
+    let mut of_scripts = Vec::new();
+    parse_scripts(&scripts, store, options, &mut of_scripts);
+    let shown = |path: &Path| store.roots().display(path);
+    let first = |(item, (by_rule, script)): (&&Item, (Vec<Finding>, Option<Script>))| {
+        let (home, script) = (shown(home(item)), script.map(|script| shown(&script.path)));
+        let of_reading = store.findings().filter(|finding| finding.file.starts_with(&home));
+        let of_script = of_scripts.iter().filter(|finding| Some(&finding.file) == script.as_ref());
+        let mut all = of_reading.chain(&by_rule).chain(of_script);
+        let is_mistake = |finding: &&Finding| finding.severity == Severity::Error;
+        all.find(|finding| is_mistake(finding) && !validate::STAMPS.contains(&finding.code)).cloned()
+    };
+    items.iter().zip(judged).map(first).collect()
+}
+
 /// Validates one item as it would be with another text; `findings` are those of reading that. Nothing is said about
 /// its stamp.
 pub fn validate_text(

@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
         return run_apart(request, ctx, ui);
     }
     let prepared = Prepared::new(ctx, &request)?;
-    prepared.notes().iter().for_each(|note| ui.warning(note));
+    prepared.notes().iter().chain(&prepared.unsigned_note()).for_each(|note| ui.warning(note));
     if arguments.dry_run {
         return plan::show(&preview::preview(ctx, &request, prepared), ui);
     }
@@ -100,7 +100,7 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
 fn run_apart(request: DirectiveRequest, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     // What is wrong with the directive is told before there is a worktree.
     let prepared = Prepared::new(ctx, &request)?;
-    prepared.notes().iter().for_each(|note| ui.warning(note));
+    prepared.notes().iter().chain(&prepared.unsigned_note()).for_each(|note| ui.warning(note));
     for file in prepared.files() {
         if worktree::require_committed(ctx, &file)? == Committed::Differs {
             ui.warning(&format!("`{}` runs as it is in the last commit", ctx.shown_path(&file).display()));

@@ -162,8 +162,10 @@ fn summary(ui: &mut Ui, index: &Index, query: &Query, results: &Results) {
     }
     match index.broken() {
         0 => {}
-        1 => ui.warning("1 file could not be read as an item: `piton validate` says why"),
-        count => ui.warning(&format!("{count} files could not be read as items: `piton validate` says why")),
+        1 => ui.warning("1 file could not be read as an item: `piton validate` or `piton validate ~/.ai` says why"),
+        count => ui.warning(&format!(
+            "{count} files could not be read as items: `piton validate` or `piton validate ~/.ai` says why"
+        )),
     }
 }
 

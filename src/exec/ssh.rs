@@ -241,7 +241,7 @@ impl Keygen {
 }
 
 /// Looks at a key before anything is asked: most mistakes are made here.
-fn check_key(key: &Path) -> Result<(), SshError> {
+pub fn check_key(key: &Path) -> Result<(), SshError> {
     let not_found = |source| SshError::NoKey { key: key.to_path_buf(), source };
     let metadata = fs::metadata(key).map_err(not_found)?;
     if !metadata.is_file() {

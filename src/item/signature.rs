@@ -197,14 +197,19 @@ pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str)
 }
 
 fn check_with(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Integrity {
+    let line_of = |range: &Range<usize>| 1 + u32::try_from(text[..range.start].matches('\n').count()).unwrap_or(0);
     let Some(range) = stamp_line(text) else {
-        return match misplaced(text) {
+        let line = misplaced(text).or_else(|| moved(seat, text, hash).map(|range| line_of(&range)));
+        return match line {
             Some(line) => Integrity::Invalid { reason: "a stamp must be the first line", line },
             None => Integrity::Unsigned,
         };
     };
-    let line_number = 1 + u32::try_from(text[..range.start].matches('\n').count()).unwrap_or(0);
+    let line_number = line_of(&range);
     let rest = text.get(range.end..).unwrap_or_default();
+    if line_number == 1 && rest.starts_with("#!") {
+        return Integrity::Invalid { reason: "a stamp stands after the shebang", line: line_number };
+    }
     if rest.lines().next().is_some_and(is_stamp) {
         return Integrity::Invalid { reason: "there are two stamps", line: line_number + 1 };
     }
@@ -216,8 +221,7 @@ fn check_with(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Inte
         };
         return Integrity::Invalid { reason, line: line_number };
     };
-    let without = [&text[..range.start], rest].concat();
-    judge(body, line_number, || hash(&without))
+    judge(body, line_number, || hash(&without(text, &range)))
 }
 
 /// Judges a stamp without the comment around it.
@@ -228,15 +232,14 @@ fn judge(body: &str, line_number: u32, hash: impl FnOnce() -> String) -> Integri
     let Some(stamp) = body.strip_prefix(KIWI) else {
         return Integrity::Invalid { reason: "this is not a stamp", line: line_number };
     };
-    let Some((time, stamped)) = stamp.rsplit_once(':').filter(|(time, _)| is_time(time)) else {
+    let Some((time, stamped)) = time_and_hash(stamp) else {
         return Integrity::Invalid {
             reason: "a stamp reads kiwi-mcp:validated:<UTC time>Z:<sha256>",
             line: line_number,
         };
     };
-    let is_hex = stamped.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     match stamped.len() {
-        SHA256_HEX if is_hex => {
+        SHA256_HEX if is_hex(stamped) => {
             let actual = hash();
             if actual == stamped {
                 Integrity::Valid { time: time.to_owned(), hash: actual }
@@ -244,7 +247,7 @@ fn judge(body: &str, line_number: u32, hash: impl FnOnce() -> String) -> Integri
                 Integrity::Mismatch { stamped: stamped.to_owned(), actual }
             }
         }
-        SHORT_HEX if is_hex => Integrity::Foreign { kind: "an old Kiwi stamp of 12 digits" },
+        SHORT_HEX if is_hex(stamped) => Integrity::Foreign { kind: "an old Kiwi stamp of 12 digits" },
         _ => Integrity::Invalid { reason: "the hash of a stamp has 64 hexadecimal digits", line: line_number },
     }
 }
@@ -260,6 +263,36 @@ fn stamp_line(text: &str) -> Option<Range<usize>> {
 /// Looks for a stamp that slipped down by a line or two, which would otherwise count as content.
 fn misplaced(text: &str) -> Option<u32> {
     (1u32..).zip(text.lines().take(3)).find(|(_, line)| is_stamp(line)).map(|(number, _)| number)
+}
+
+/// The line further down that holds the file's own stamp: its hash fits the rest. One that does not fit is content, e.g. a
+/// quotation.
+fn moved(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Option<Range<usize>> {
+    let mut start = 0;
+    let mut lines = text.split_inclusive('\n').map(|line| {
+        start += line.len();
+        (start - line.len()..start, line)
+    });
+    // Only the first is tried: hashing the whole file for each of many would take for ever.
+    let (range, stamped) = lines.find_map(|(range, line)| {
+        let body = seat.body(line).filter(|_| is_stamp(line))?;
+        let (_, stamped) = time_and_hash(body.strip_prefix(KIWI)?)?;
+        (stamped.len() == SHA256_HEX && is_hex(stamped)).then_some((range, stamped))
+    })?;
+    (hash(&without(text, &range)) == stamped).then_some(range)
+}
+
+/// A text without some of its bytes.
+fn without(text: &str, range: &Range<usize>) -> String {
+    [text.get(..range.start), text.get(range.end..)].map(Option::unwrap_or_default).concat()
+}
+
+fn time_and_hash(stamp: &str) -> Option<(&str, &str)> {
+    stamp.rsplit_once(':').filter(|(time, _)| is_time(time))
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn line_range(text: &str, start: usize) -> Range<usize> {

@@ -6,7 +6,7 @@
 
 mod error;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -22,9 +22,9 @@ use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::exec::call;
 use crate::exec::invocation::Invocation;
-use crate::exec::ssh::Verified;
+use crate::exec::ssh::{Keygen, Verified};
 use crate::item::directive::Directive;
-use crate::item::signature::author::{AuthorSignature, MAX_SIGNATURE, NAMESPACE, statement};
+use crate::item::signature::author::{AuthorSignature, MAX_SIGNATURE, NAMESPACE, PublicKey, statement};
 use crate::item::signature::{self, Integrity, author_file};
 use crate::item::source::{MAX_TEXT, Unread, read_bytes};
 use crate::item::store::{Item, ItemKind, Layer};
@@ -128,6 +128,9 @@ impl Authorship {
     }
 }
 
+/// How many items are named that are not signed.
+const MOST_NAMES: usize = 5;
+
 /// What is known already, by everything that it depends on.
 static KNOWN: LazyLock<Mutex<HashMap<[u8; 32], Authorship>>> = LazyLock::new(Mutex::default);
 
@@ -164,34 +167,43 @@ impl<'c> Authors<'c> {
             let reason = format!("it was made for `{}`, not for `{NAMESPACE}`", shown(&made.namespace));
             return Ok(Authorship::Invalid { reason });
         }
-        let fingerprint = made.key.fingerprint();
-        if self.revoked.as_ref().is_some_and(|revoked| revoked.has(&made.key)) {
-            return Ok(Authorship::Revoked { fingerprint });
-        }
         let revoked = self.revoked.as_ref().map(Revoked::text);
         let known = digest(&[signature, text, self.signers.text(), revoked.unwrap_or_default()]);
         let remembered = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&known).cloned();
         if let Some(authorship) = remembered {
             return Ok(authorship);
         }
-        let lines = self.signers.all().into_iter().filter(|signer| signer.key == made.key && signer.is_for_items());
+        let keygen = trust::keygen(self.ctx)?;
+        let mut authorship = self.judge_key(&keygen, &made.key, signature, text)?;
+        // What is said about a key is said of somebody who signed exactly this.
+        if !authorship.is_valid() && !keygen.holds(signature, text)? {
+            authorship = Authorship::OtherContent { fingerprint: made.key.fingerprint() };
+        }
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(known, authorship.clone());
+        Ok(authorship)
+    }
+
+    /// Judges a signature by its key: one that is not valid need not be a signature of this text.
+    fn judge_key(&self, keygen: &Keygen, key: &PublicKey, signature: &str, text: &str) -> Result<Authorship, RunError> {
+        let fingerprint = key.fingerprint();
+        if self.revoked.as_ref().is_some_and(|revoked| revoked.has(key)) {
+            return Ok(Authorship::Revoked { fingerprint });
+        }
+        let lines = self.signers.all().into_iter().filter(|signer| signer.key == *key && signer.is_for_items());
         let names: Vec<String> =
             lines.flat_map(|signer| signer.principals.split(',').map(str::to_owned).collect::<Vec<_>>()).collect();
-        let allowed = self.signers.text().as_bytes();
-        let verified = trust::keygen(self.ctx)?.verify(signature, text, &names, allowed, revoked.map(str::as_bytes))?;
-        let authorship = match verified {
+        let (allowed, revoked) = (self.signers.text().as_bytes(), self.revoked.as_ref().map(Revoked::text));
+        Ok(match keygen.verify(signature, text, &names, allowed, revoked.map(str::as_bytes))? {
             Verified::By(name) => Authorship::Valid { name, fingerprint },
             Verified::NotOfThisText => Authorship::OtherContent { fingerprint },
-            Verified::ByNobody(said) => match self.signers.all().into_iter().find(|signer| signer.key == made.key) {
+            Verified::ByNobody(said) => match self.signers.all().into_iter().find(|signer| signer.key == *key) {
                 Some(_) if said.contains("namespace") => Authorship::OtherPurpose { fingerprint },
                 Some(signer) if said.contains("expired") || said.contains("not yet valid") => {
                     Authorship::Expired { fingerprint, name: signer.principals }
                 }
-                _ => Authorship::Untrusted { fingerprint, key: made.key.text() },
+                _ => Authorship::Untrusted { fingerprint, key: key.text() },
             },
-        };
-        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(known, authorship.clone());
-        Ok(authorship)
+        })
     }
 }
 
@@ -227,6 +239,25 @@ pub(super) fn demand<'i>(ctx: &Context, items: impl IntoIterator<Item = &'i Item
         Some(gap) => Err(gap.into()),
         None => Ok(signed),
     }
+}
+
+/// Names what runs without a valid stamp although nobody forbids it, in words; ids with whose they are.
+pub fn unsigned_note<'i>(items: impl IntoIterator<Item = (&'i str, Layer)>) -> Option<String> {
+    let items: BTreeSet<(&str, Layer)> = items.into_iter().collect();
+    let names: Vec<&str> = items.iter().map(|(id, _)| *id).collect();
+    let is_of = |layer: Layer| items.iter().all(|(_, own)| *own == layer);
+    let way_out = match (names.len(), is_of(Layer::Project), is_of(Layer::User)) {
+        (0, ..) => return None,
+        (1..=MOST_NAMES, true, _) => format!(" (`piton sign {}`)", names.join(" ")),
+        (1..=MOST_NAMES, _, true) => format!(" (`piton sign --source user {}`)", names.join(" ")),
+        _ => String::new(),
+    };
+    let more = match names.len().saturating_sub(MOST_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let names = names.get(..MOST_NAMES).unwrap_or(&names);
+    Some(format!("not signed: {}{more}{way_out}", names.join(", ")))
 }
 
 /// What a tool is made of and its stamp does not cover.

@@ -190,6 +190,11 @@ impl Prepared {
         notes
     }
 
+    /// What of it is not signed, in words.
+    pub fn unsigned_note(&self) -> Option<String> {
+        super::author::unsigned_note(self.pinned.unsigned(&self.store))
+    }
+
     /// The directive, as `id@version`.
     pub fn label(&self) -> &str {
         &self.root.label

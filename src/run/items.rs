@@ -87,18 +87,18 @@ pub(super) struct Write {
     pub(super) path: PathBuf,
     /// Its content; none to remove it.
     pub(super) content: Option<Vec<u8>>,
-    /// Who may do what with a new file; one that is there keeps its permissions.
+    /// Who may do what with it.
     pub(super) access: Access,
 }
 
-/// Who may do what with a new file.
+/// Who may do what with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// What the user's mask leaves.
+    /// What the user's mask leaves; a file that is there keeps what it has.
     Plain,
-    /// The same, and it may be started by its name.
+    /// The same, and a new one may be started by its name.
     Executable,
-    /// Exactly this: it is another file's.
+    /// Exactly this, also where there is a file: it is that of the one which is copied.
     Exactly(u32),
 }
 

@@ -138,6 +138,53 @@ fn whoever_is_not_trusted_is_refused_and_why_is_said() {
 }
 
 #[test]
+fn nobody_is_said_to_have_signed_what_they_did_not_sign() {
+    let project = project();
+    sign(&project, "ada");
+    project.bash("sed -i 's/touch made/touch made more/' .ai/tools/greet/run.sh");
+    ok(&project.piton(["sign", "greet"]));
+    let checked = || {
+        let ran = project.piton(["sign", "--check", "greet", "--format", "json"]);
+        (ran.json()["items"][0]["author"]["status"].clone(), ran.code())
+    };
+    let lie = (json!("other_content"), Some(1));
+    assert_eq!(checked(), lie, "nobody is trusted");
+    let allowed = |options: &str| {
+        project.bash(&format!(
+            "mkdir -p ~/.config/piton; printf 'ada@example.com {options} %s\\n' \"$(cat ~/.ssh/ada.pub)\" \
+             > ~/.config/piton/allowed_signers"
+        ));
+    };
+    for options in ["", "valid-before=\"20200101\"", "namespaces=\"git\""] {
+        allowed(options);
+        assert_eq!(checked(), lie, "{options}");
+    }
+    project.bash("cp ~/.ssh/ada.pub ~/.config/piton/revoked_keys");
+    assert_eq!(checked(), lie, "revoked");
+}
+
+#[test]
+fn a_dry_run_says_what_a_key_would_sign() {
+    let project = project();
+    let signed = |words: &[&str]| {
+        let words = ["sign", "--all", "--format", "json"].iter().chain(words);
+        let answer = project.piton(words).json();
+        let is_by = answer["signed"].as_array().is_some_and(|all| all.iter().all(|item| item["author"].is_string()));
+        (answer["message"].clone(), is_by)
+    };
+    ok(&project.piton(["sign", "greet"]));
+    let before = project.files();
+    assert_eq!(signed(&["--key", &key("ada"), "--dry-run"]), (json!("signed 2 of 2 items"), true));
+    assert_eq!(project.files(), before);
+    assert_eq!(signed(&["--key", &key("ada")]), (json!("signed 2 of 2 items"), true));
+    assert_eq!(signed(&["--key", &key("ada"), "--dry-run"]).0, "signed 0 of 2 items, 2 unchanged");
+    make_key(&project, "bob", "ed25519");
+    assert_eq!(signed(&["--key", &key("bob"), "--dry-run"]), (json!("signed 2 of 2 items"), true));
+    let missing = project.piton(["sign", "greet", "--key", "/nope", "--dry-run"]);
+    assert_eq!(missing.code(), Some(2), "{missing}");
+}
+
+#[test]
 fn lines_that_others_wrote_mean_what_ssh_means_by_them() {
     let project = project();
     sign(&project, "ada");

@@ -40,6 +40,29 @@ fn schemas_of_tools_and_directives_are_part_of_what_is_loaded() {
 }
 
 #[test]
+fn a_copy_may_be_started_if_its_original_may() {
+    let script = "#!/bin/sh\n# tool_id: greet\n# tool_type: bash\n# version: 1.0.0\n# executor: bash_runtime\n\
+                  # description: Greets\necho hello\n";
+    let manifest = "tool_id: box\ntool_type: bash\nversion: 1.0.0\ndescription: A box\nexecutor: bash_runtime\n\
+                    config:\n  entrypoint: box.sh\n";
+    let project = TestProject::new()
+        .file("README", "")
+        .home_file(".ai/tools/greet.sh", script)
+        .home_file(".ai/tools/box/tool.yaml", manifest)
+        .home_file(".ai/tools/box/box.sh", "echo boxed\n")
+        .committed();
+    let files = ".ai/tools/greet.sh .ai/tools/box/box.sh";
+    for (mode, before) in [("755", ""), ("755", "chmod 644"), ("644", "chmod 755")] {
+        project.bash(&format!("(cd; chmod {mode} {files}); test -z '{before}' || {before} {files}"));
+        for item in ["greet", "box"] {
+            let ran = project.piton(["load", item, "--to", "project", "--overwrite"]);
+            assert_eq!(ran.code(), Some(0), "{ran}");
+        }
+        assert_eq!(project.bash(&format!("stat -c %a {files}")), format!("{mode}\n{mode}\n"), "{before}");
+    }
+}
+
+#[test]
 fn a_copy_into_the_project_is_stamped_and_can_be_undone() {
     let project = TestProject::new()
         .home_file(".ai/tools/box/tool.yaml", "tool_id: box\ntool_type: bash\nversion: 1.0.0\ndescription: A box\nexecutor: bash_runtime\nconfig:\n  entrypoint: box.sh\n")

@@ -28,6 +28,7 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     You write `notes.txt`. A directive runs: what each step changes, and only that, is committed:
 
     $ piton run hello --input who=Ada
+    warning: not signed: greet, hello (`piton sign greet hello`)
     ✓ greet  [SHA] chore: add `hello.txt` by `greet` (1 file, +1 −0)
     path: hello.txt
     ✓ hello succeeded: 1 step, 1 commit (run 01kdyabykrg7p1pec9d98tgx4v)
@@ -35,6 +36,7 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     The second step of this one fails. It is put back, with the harm it did to your notes; the first one stays:
 
     $ piton run tidy
+    warning: not signed: greet, tidy, tidy_up (`piton sign greet tidy tidy_up`)
     ✓ greet  [SHA] chore: update `hello.txt` by `greet` (1 file, +1 −1)
     removing notes.txt and emptying hello.txt …
     ✗ tidy_up  rolled back 2 files

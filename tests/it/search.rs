@@ -197,7 +197,7 @@ fn files_that_hold_no_item_are_counted() {
     1.00  knowledge  windows  ops  When deploys are allowed
     ----- stderr -----
     1 item
-    warning: 2 files could not be read as items: `piton validate` says why
+    warning: 2 files could not be read as items: `piton validate` or `piton validate ~/.ai` says why
     ");
 }
 

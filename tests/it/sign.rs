@@ -1,5 +1,7 @@
 //! `piton sign`, and what every way of running an item makes of its stamp.
 
+mod refusal;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -73,11 +75,11 @@ fn a_stamp_is_accepted_or_refused_as_it_deserves() {
         (with(&own.replace("2026-01-02T", "2027-01-02T")), "valid"),
         (with(&format!("# {}\n", stamp("the content of another file"))), "mismatch"),
         (with(&own.replace("kiwi-mcp:validated:2026", "kiwi-mcp:validated:yesterday 2026")), "invalid"),
-        // Moved: before the shebang, down by one line and by two, and out of sight.
-        (format!("{own}{SCRIPT}"), "valid"),
+        // Moved: before the shebang, down by one line, to the end; among other lines it is a quotation.
+        (format!("{own}{SCRIPT}"), "invalid"),
         (with(&format!("# a\n{own}")), "invalid"),
+        (format!("{SCRIPT}{own}"), "invalid"),
         (with(&format!("# a\n# b\n# c\n{own}")), "unsigned"),
-        (format!("{SCRIPT}{own}"), "unsigned"),
         (with(&format!("{own}{own}")), "invalid"),
         // Windows and byte order marks: the bytes count as they are.
         (crlf.replacen("\r\n", &format!("\r\n# {}\r\n", stamp(&crlf)), 1), "valid"),
@@ -100,8 +102,12 @@ fn whatever_was_there_before_is_replaced() {
         "# rye:signed:2026-01-02T03:04:05Z:aa:bb:cc|github@ada\n".to_owned(),
         format!("# {}\n", stamp("other")),
         format!("# a comment\n# {}\n", stamp("other")),
-    ] {
-        let project = TestProject::new().file(".ai/tools/greet.sh", format!("{shebang}\n{old}{rest}")).committed();
+    ]
+    .map(|old| format!("{shebang}\n{old}{rest}"))
+    .into_iter()
+    .chain([format!("# {}\n{SCRIPT}", stamp(SCRIPT)), format!("{SCRIPT}# {}\n", stamp(SCRIPT))])
+    {
+        let project = TestProject::new().file(".ai/tools/greet.sh", &old).committed();
         let ran = project.piton(["sign", "greet"]);
         assert_eq!(ran.code(), Some(0), "{ran}");
         assert_eq!(state(&project, "greet"), ("valid".to_owned(), Some(0)), "{old}");

@@ -67,6 +67,7 @@ fn a_bash_tool_in_auto_mode_becomes_a_commit_with_its_name() {
     ----- stdout -----
     {"lines": 2}
     ----- stderr -----
+    warning: not signed: scribble (`piton sign scribble`)
     ✓ committed [SHA] chore: update `notes.txt` by `scribble` (1 file, +1 −0)
     "#);
     assert_eq!(project.git(["log", "-1", "--format=%(trailers:key=Piton-Tool,valueonly)"]).trim(), "scribble@1.0.0");
@@ -135,6 +136,7 @@ fn a_failing_tool_is_put_back_in_auto_mode_and_stays_in_explicit_mode() {
     exit_code: 1
     ----- stdout -----
     ----- stderr -----
+    warning: not signed: scribble (`piton sign scribble`)
     why
     ✗ rolled back 2 files
     error: tool `scribble` exited with status 3 [TOOL_FAILED]
@@ -146,6 +148,7 @@ fn a_failing_tool_is_put_back_in_auto_mode_and_stays_in_explicit_mode() {
     exit_code: 1
     ----- stdout -----
     ----- stderr -----
+    warning: not signed: scribble (`piton sign scribble`)
     why
     no checkpoint: the tool failed; its changes stay: `piton undo` takes them back
     error: tool `scribble` exited with status 3 [TOOL_FAILED]
@@ -215,6 +218,7 @@ fn a_tool_that_writes_outside_its_promise_is_put_back_with_exit_3() {
     exit_code: 3
     ----- stdout -----
     ----- stderr -----
+    warning: not signed: stray (`piton sign stray`)
     ✗ rolled back 3 files
     error: the step changed files that it may not change: `notes.txt`, `outside.txt` [WRITE_DENIED]
     hint: the tool `stray@1.0.0` says that it writes `docs/**`; add `notes.txt` to `writes`; `piton restore 01kdyabkw0000e485875xhvkdf/1` brings the changes back
@@ -412,6 +416,7 @@ fn a_tool_that_says_it_changes_nothing_is_believed_only_as_far_as_it_is_true() {
     exit_code: 1
     ----- stdout -----
     ----- stderr -----
+    warning: not signed: liar (`piton sign liar`)
     ✗ rolled back 1 file
     error: the tool says `mutates_state: false` and changed `changed.txt` [UNDECLARED_MUTATION]
     hint: write `mutates_state: true` into its manifest if that is meant
@@ -437,4 +442,22 @@ fn without_snapshots_nobody_claims_that_writes_are_checked() {
     fs::write(project.root().join(".ai/directives/may.md"), directive).expect("a file");
     assert_eq!(enforced("auto"), (json!("denied"), Some(json!("after_the_fact"))));
     assert_eq!(enforced("disabled"), (json!("success"), Some(json!("declared_only"))));
+}
+
+#[test]
+fn what_is_not_signed_is_named_once_unless_somebody_wants_quiet() {
+    let old = "# kiwi-mcp:validated:2025-01-02T03:04:05Z:0123456789ab\n";
+    let project = TestProject::new().tool("one", "", "true").tool("two", "", "true").directive("both", ["one", "two"]);
+    let manifest = format!("{old}{}", project.read(".ai/tools/two/tool.yaml"));
+    let project = project.file(".ai/tools/two/tool.yaml", manifest).committed();
+    let warned = |words: &[&str]| {
+        let said = project.piton(words).stderr();
+        said.lines().filter(|line| line.starts_with("warning:")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let both = "warning: not signed: both, one, two (`piton sign both one two`)";
+    assert_eq!(warned(&["run", "both"]), [both]);
+    assert_eq!(warned(&["tool", "run", "two"]), ["warning: not signed: two (`piton sign two`)"]);
+    assert_eq!(warned(&["run", "both", "-q"]), [""; 0]);
+    assert_eq!(project.piton(["sign", "--all"]).code(), Some(0));
+    assert_eq!((warned(&["run", "both"]), warned(&["tool", "run", "two"])), (vec![], vec![]));
 }

@@ -70,6 +70,7 @@ fn a_file_of_parameters_is_read_or_explained() {
     ----- stdout -----
     roof 5
     ----- stderr -----
+    warning: not signed: note (`piton sign note`)
     no changes
     ");
     cmd_snapshot!(project.piton(["tool", "run", "note", "--params", "bad.json"]), @"
@@ -348,6 +349,7 @@ fn what_a_parser_made_is_the_result_for_people_too() {
       ]
     }
     ----- stderr -----
+    warning: not signed: table (`piton sign table`)
     a,b
     1,2
     no changes
@@ -360,6 +362,7 @@ fn what_a_parser_made_is_the_result_for_people_too() {
       "loud": "HELLO"
     }
     ----- stderr -----
+    warning: not signed: shout (`piton sign shout`)
     hello
     no changes
     "#);
@@ -376,6 +379,7 @@ fn a_failure_says_what_to_look_at() {
     exit_code: 1
     ----- stdout -----
     ----- stderr -----
+    warning: not signed: odd (`piton sign odd`)
     no changes
     error: tool `odd` exited with status 3 [TOOL_FAILED]
     hint: it wrote nothing; `--dry-run` shows what is called
@@ -385,6 +389,7 @@ fn a_failure_says_what_to_look_at() {
     exit_code: 1
     ----- stdout -----
     ----- stderr -----
+    warning: not signed: odd (`piton sign odd`)
     the result is no JSON: a value of type `object` at `result['it']`
     no changes
     error: tool `odd` returned a result that is no JSON: a value of type `object` at `result['it']` [NO_JSON]
@@ -395,6 +400,7 @@ fn a_failure_says_what_to_look_at() {
     exit_code: 1
     ----- stdout -----
     ----- stderr -----
+    warning: not signed: loud (`piton sign loud`)
     why
     no changes
     warning: 1 process that it left behind was killed

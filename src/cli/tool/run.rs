@@ -91,6 +91,11 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
     if let Some(degraded) = plan.degraded.as_ref().filter(|_| arguments.allow_degraded) {
         ui.warning(&format!("isolation: {degraded}"));
     }
+    // In JSON the result lists them.
+    let is_told = plan.denials.is_empty() && ui.format() == Format::Human;
+    if let Some(note) = plan.unsigned_note().filter(|_| is_told) {
+        ui.warning(&note);
+    }
     let command = ToolCommand {
         name: arguments.name.clone(),
         message: arguments.message.clone(),
@@ -148,9 +153,6 @@ fn human(ui: &mut Ui, result: &ToolResult, printed: bool) -> Result<(), Error> {
     }
     for warning in &result.warnings {
         ui.warning(warning);
-    }
-    for file in &result.unsigned {
-        ui.detail(&format!("`{file}` is not signed"));
     }
     if !result.undeclared_mutation.is_empty() && result.status == ToolStatus::Success {
         let changed = crate::checkpoint::path::listed(&result.undeclared_mutation);

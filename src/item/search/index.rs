@@ -270,14 +270,12 @@ fn rebuild(roots: &Roots, old: &Image, key: Vec<u8>, moment: i64) -> Renewed {
             continue;
         }
         let listing = walk::candidates(&ai, root, Strength::Lenient);
-        facts.is_provable &= !listing.has_links && listing.findings.is_empty();
+        facts.is_provable &= !listing.has_links && listing.refused.is_empty();
         extractors.extend(load::extractors(roots, &ai, Strength::Lenient, &mut Vec::new()));
         let readings = read_all(layer, roots, &listing, &extractors, &known);
         files += readings.len();
         read += readings.iter().filter(|reading| !reading.is_proven).count();
-        if layer == Layer::Project {
-            facts.broken = broken(&listing.found, &readings);
-        }
+        facts.broken += broken(&listing.found, &readings) + listing.refused.len() as u64;
         record(layer, listing, readings, &mut documents, &mut folders);
     }
     let is_same = is_usable

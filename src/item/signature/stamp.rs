@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{KIWI, Seat, detached_file, folder_hash, hex, is_stamp, seat};
+use super::{KIWI, Seat, detached_file, folder_hash, hex, is_stamp, moved, seat, without};
 use crate::item::source::read_bytes;
 
 /// No stamp is longer.
@@ -102,9 +102,14 @@ fn place(
     file: &Path,
     raw: &str,
     time: &str,
-    hash: impl FnOnce(&str) -> Result<String, StampError>,
+    hash: impl Fn(&str) -> Result<String, StampError>,
 ) -> Result<Stamped, StampError> {
     let content = unstamped(raw);
+    // One that is the file's own and stands further down would stay as content.
+    let content = match moved(seat(file, &content), &content, |content| hash(content).unwrap_or_default()) {
+        Some(range) => without(&content, &range),
+        None => content,
+    };
     let (opening, closing) = match seat(file, &content) {
         Seat::Comment(opening, closing) => (opening, closing),
         // In JSON a line that looks like a stamp is data.

@@ -112,6 +112,38 @@ fn what_is_no_stamp_is_named() {
 }
 
 #[test]
+fn a_stamp_before_the_shebang_is_refused() {
+    let text = stamped("# ", "", "#!/usr/bin/env python3\nx = 1\n");
+    let reason = "a stamp stands after the shebang";
+    for (text, line) in [(text.clone(), 1), (format!("\u{feff}{text}"), 1)] {
+        assert_eq!(check(&text), Integrity::Invalid { reason, line }, "{text}");
+    }
+    // Further down such a line is a comment like any other.
+    let hash = hex(&Sha256::digest("#!/bin/sh\n#!x\n"));
+    assert!(is_valid(&format!("#!/bin/sh\n# kiwi-mcp:validated:{TIME}:{hash}\n#!x\n")));
+}
+
+#[test]
+fn a_stamp_that_was_moved_far_down_is_refused_and_one_that_is_quoted_is_content() {
+    let content = "a = 1\nb = 2\nc = 3\nd = 4\ne = 5\n";
+    let stamp = format!("# kiwi-mcp:validated:{TIME}:{}\n", hex(&Sha256::digest(content)));
+    let reason = "a stamp must be the first line";
+    for (at, line) in [(4, 5), (5, 6)] {
+        let moved: String = content.split_inclusive('\n').take(at).chain([stamp.as_str()]).collect();
+        let moved = moved + &content.split_inclusive('\n').skip(at).collect::<String>();
+        assert_eq!(check(&moved), Integrity::Invalid { reason, line }, "{moved}");
+    }
+    for quoted in [
+        format!("{content}f = 6\n{stamp}"),
+        format!("{content}  {stamp}"),
+        format!("{content}x = 1  {stamp}"),
+        format!("{content}{}", stamp.replace(TIME, "<UTC time>Z")),
+    ] {
+        assert_eq!(check(&quoted), Integrity::Unsigned, "{quoted}");
+    }
+}
+
+#[test]
 fn older_stamps_are_recognised() {
     assert_eq!(
         check(&format!("<!-- kiwi-mcp:validated:{TIME}:0123456789ab -->\n# x")),

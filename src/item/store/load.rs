@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::walk::{self, Candidate, ItemKind, Listing};
+use super::walk::{self, Candidate, ItemKind, Listing, Refused};
 use super::{BrokenItem, Content, Item, ItemStore, Layer, Roots};
 use crate::item::code::Code;
 use crate::item::extractor::{self, Extractor};
@@ -41,7 +41,8 @@ pub(super) fn layer(store: &mut ItemStore, layer: Layer, strength: Strength) {
         store.findings.extend(escape(Path::new(".ai"), strength));
         return;
     }
-    let Listing { found: candidates, mut findings, .. } = walk::candidates(&ai, &root, strength);
+    let Listing { found: candidates, refused, .. } = walk::candidates(&ai, &root, strength);
+    let mut findings = refuse(store, layer, refused);
     let extractors = extractors(&store.roots, &ai, strength, &mut findings);
     // A project's rules come first: they were read first.
     store.extractors.extend(extractors);
@@ -86,6 +87,16 @@ fn keep(store: &mut ItemStore, layer: Layer, candidate: &Candidate, item: Option
         });
     }
     store.items.extend(item);
+}
+
+/// Keeps what was not even looked at as files that hold no item; returns why.
+fn refuse(store: &mut ItemStore, layer: Layer, refused: Vec<Refused>) -> Vec<Finding> {
+    let findings = refused.iter().map(|refused| refused.finding.clone()).collect();
+    store.broken.extend(refused.into_iter().map(|Refused { kind, path: file, finding }| {
+        let name = id_of(file.file_stem());
+        BrokenItem { layer, kind, name, file, finding }
+    }));
+    findings
 }
 
 fn escape(link: &Path, strength: Strength) -> Vec<Finding> {
@@ -133,9 +144,9 @@ fn shows_no_sign(findings: &[Finding]) -> bool {
 /// Reads a project inside the project: a folder `.ai/` with its own layout.
 fn adopt_items(store: &mut ItemStore, ai: &Path, strength: Strength) -> bool {
     let root = ai.parent().unwrap_or(ai);
-    let Listing { found: candidates, findings, .. } = walk::candidates(ai, root, strength);
-    let mut adopted = !findings.is_empty();
-    for mut finding in findings {
+    let Listing { found: candidates, refused, .. } = walk::candidates(ai, root, strength);
+    let mut adopted = !refused.is_empty();
+    for mut finding in refuse(store, Layer::Project, refused) {
         finding.file = store.roots.display(&root.join(&finding.file));
         store.findings.push(finding);
     }
@@ -492,6 +503,10 @@ fn tool_integrity(source: &SourceFile, candidate: &Candidate, findings: &mut Fin
 fn suggested_name(candidate: &Candidate) -> String {
     let path = candidate.folder.as_deref().unwrap_or(&candidate.path);
     let stem = if candidate.folder.is_some() { path.file_name() } else { path.file_stem() };
-    let name = stem.and_then(OsStr::to_str).unwrap_or_default();
+    id_of(stem)
+}
+
+fn id_of(name: Option<&OsStr>) -> String {
+    let name = name.and_then(OsStr::to_str).unwrap_or_default();
     name.parse::<ItemId>().map(|id| id.to_string()).unwrap_or_default()
 }

@@ -254,15 +254,16 @@ fn list(files: &[PathBuf]) -> String {
 
 /// A file that holds no usable item.
 #[derive(Debug)]
-struct BrokenItem {
+pub struct BrokenItem {
     layer: Layer,
-    kind: ItemKind,
+    /// What it should be.
+    pub kind: ItemKind,
     /// The id that its name suggests.
     name: String,
     /// What a path given by a person must hold to mean it: its folder for a folder tool.
-    file: PathBuf,
+    pub file: PathBuf,
     /// The first thing that is wrong with it.
-    finding: Finding,
+    pub finding: Finding,
 }
 
 /// All items of all layers.
@@ -348,10 +349,12 @@ impl ItemStore {
 
     /// The project's files that should hold an item and hold none that can be used.
     pub fn broken(&self) -> impl Iterator<Item = (ItemKind, &Path)> {
-        self.broken
-            .iter()
-            .filter(|broken| broken.layer == Layer::Project)
-            .map(|broken| (broken.kind, broken.file.as_path()))
+        self.broken_in(Layer::Project).map(|broken| (broken.kind, broken.file.as_path()))
+    }
+
+    /// The files of a layer that should hold an item and hold none that can be used.
+    pub fn broken_in(&self, layer: Layer) -> impl Iterator<Item = &BrokenItem> {
+        self.broken.iter().filter(move |broken| broken.layer == layer)
     }
 
     /// Finds an item by `id` or `category/id`.

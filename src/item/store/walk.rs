@@ -68,13 +68,22 @@ pub(in crate::item) struct Candidate {
     pub(in crate::item) listed_in: usize,
 }
 
+/// A file or folder that is passed over for its name, for where it leads or because it cannot be read.
+#[derive(Debug)]
+pub(in crate::item) struct Refused {
+    pub(in crate::item) kind: ItemKind,
+    pub(in crate::item) path: PathBuf,
+    /// Why; its file is relative to the folder with `.ai/`.
+    pub(in crate::item) finding: Finding,
+}
+
 /// What was found below one `.ai/`.
 #[derive(Debug, Default)]
 pub(in crate::item) struct Listing {
     /// The candidates, sorted by path.
     pub(in crate::item) found: Vec<Candidate>,
-    /// What could not be listed.
-    pub(in crate::item) findings: Vec<Finding>,
+    /// What may not be read, or could not be listed.
+    pub(in crate::item) refused: Vec<Refused>,
     /// The folders whose entries decide what is found, as they were before they were listed. One that is not there
     /// counts: it may come to be.
     pub(in crate::item) folders: Vec<(PathBuf, Sight)>,
@@ -94,7 +103,7 @@ pub(in crate::item) fn candidates(ai: &Path, project: &Path, strength: Strength)
         let folder = ai.join(folder);
         let is_link = folder.is_symlink();
         walk.listing.has_links |= is_link;
-        if !is_link || walk.stays_inside(&folder) {
+        if !is_link || walk.stays_inside(kind, &folder) {
             walk.folder(kind, root, &folder, "", 0);
         }
     }
@@ -154,7 +163,8 @@ impl Walk<'_> {
             Ok(entries) => entries,
             Err(err) if err.kind() == std::io::ErrorKind::NotFound => return,
             Err(err) => {
-                return self.complain(
+                return self.refuse(
+                    kind,
                     Code::UnreadableFile,
                     folder,
                     format!("cannot read the folder: {err}"),
@@ -167,19 +177,25 @@ impl Walk<'_> {
         for entry in entries {
             let path = entry.path();
             let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
-                self.complain(Code::InvalidPath, &path, "the name is not valid UTF-8".to_owned(), "rename it");
+                self.refuse(kind, Code::InvalidPath, &path, "the name is not valid UTF-8".to_owned(), "rename it");
                 continue;
             };
             if name.starts_with('.') || UNSTAMPED_FOLDERS.contains(&name.as_str()) {
                 continue;
             }
             if name.chars().any(char::is_control) {
-                self.complain(Code::InvalidPath, &path, "the name holds control characters".to_owned(), "rename it");
+                self.refuse(
+                    kind,
+                    Code::InvalidPath,
+                    &path,
+                    "the name holds control characters".to_owned(),
+                    "rename it",
+                );
                 continue;
             }
             let Ok(file_type) = entry.file_type() else { continue };
             self.listing.has_links |= file_type.is_symlink();
-            if file_type.is_symlink() && !self.stays_inside(&path) {
+            if file_type.is_symlink() && !self.stays_inside(kind, &path) {
                 continue;
             }
             // Only a link has to be asked what it leads to.
@@ -202,7 +218,13 @@ impl Walk<'_> {
         (depth, listed_in): (usize, usize),
     ) {
         if depth >= MAX_DEPTH {
-            self.complain(Code::NestingLimit, path, format!("more than {MAX_DEPTH} folders deep"), "move the items up");
+            self.refuse(
+                kind,
+                Code::NestingLimit,
+                path,
+                format!("more than {MAX_DEPTH} folders deep"),
+                "move the items up",
+            );
             return;
         }
         if kind == ItemKind::Tool
@@ -210,7 +232,7 @@ impl Walk<'_> {
         {
             if is_link {
                 self.listing.has_links = true;
-                if !self.stays_inside(&manifest) {
+                if !self.stays_inside(kind, &manifest) {
                     return;
                 }
             }
@@ -273,9 +295,10 @@ impl Walk<'_> {
     }
 
     /// Whether a link may be followed; a folder is followed once.
-    fn stays_inside(&mut self, link: &Path) -> bool {
+    fn stays_inside(&mut self, kind: ItemKind, link: &Path) -> bool {
         let Ok(target) = fs::canonicalize(link) else {
-            self.complain(
+            self.refuse(
+                kind,
                 Code::UnreadableFile,
                 link,
                 "the link leads nowhere".to_owned(),
@@ -285,7 +308,8 @@ impl Walk<'_> {
         };
         let inside = |base: &Path| fs::canonicalize(base).is_ok_and(|base| target.starts_with(base));
         if !inside(self.project) && !inside(self.ai) {
-            self.complain(
+            self.refuse(
+                kind,
                 Code::PathEscape,
                 link,
                 "the link leaves the project".to_owned(),
@@ -295,7 +319,8 @@ impl Walk<'_> {
         }
         let own = link.parent().and_then(|folder| fs::canonicalize(folder).ok());
         if own.is_some_and(|own| own.starts_with(&target)) {
-            self.complain(
+            self.refuse(
+                kind,
                 Code::UnreadableFile,
                 link,
                 "the link leads to a folder it lies in".to_owned(),
@@ -306,10 +331,11 @@ impl Walk<'_> {
         self.seen.insert(target)
     }
 
-    fn complain(&mut self, code: Code, path: &Path, message: String, suggestion: &str) {
+    fn refuse(&mut self, kind: ItemKind, code: Code, path: &Path, message: String, suggestion: &str) {
         let shown = path.strip_prefix(self.project).unwrap_or(path);
         let mut findings = Findings::new(shown, self.strength);
         findings.add(code, Place::START, "", message).suggest(suggestion);
-        self.listing.findings.extend(findings.into_vec());
+        let refused = |finding| Refused { kind, path: path.to_path_buf(), finding };
+        self.listing.refused.extend(findings.into_vec().into_iter().map(refused));
     }
 }

@@ -264,6 +264,16 @@ impl Pinned {
         directives.chain(tools).map(|item| item.file.clone()).collect()
     }
 
+    /// What is pinned and has no valid stamp: ids, and whose they are.
+    pub(in crate::run) fn unsigned<'s>(&self, store: &'s ItemStore) -> Vec<(&'s str, Layer)> {
+        let directives = self.directives.keys().filter_map(|id| store.find(ItemKind::Directive, id).ok());
+        let all = directives.chain(self.tools.keys().flat_map(|id| links(store, id)));
+        let is_unsigned = |item: &&Item| {
+            item.layer != Layer::Builtin && !matches!(item.integrity, signature::Integrity::Valid { .. })
+        };
+        all.filter(is_unsigned).map(|item| (item.id.as_str(), item.layer)).collect()
+    }
+
     /// Writes everything beside the journal; returns the hash of the manifest.
     pub(in crate::run) fn save(&self, runs: &Path, run: RunId) -> io::Result<String> {
         let home = runs.join(run.to_string());

@@ -55,6 +55,17 @@ pub enum Effort {
     Plan,
 }
 
+/// The person who signs.
+#[derive(Clone, Copy)]
+enum Author<'a> {
+    /// There is none: a stamp is all that is asked for.
+    Nobody,
+    /// Somebody who would sign with this key.
+    Foreseen(&'a Path),
+    /// Somebody who has signed.
+    Signed(&'a Signatures),
+}
+
 /// What became of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ItemOutcome {
@@ -81,7 +92,7 @@ impl ItemRequest {
 
 /// Does something with items, as a run of its own where it writes into the project.
 pub fn perform(ctx: &Context, request: &ItemRequest, observer: &mut Observer<'_>) -> Result<ItemOutcome, RunError> {
-    carry(ctx, request, None, observer)
+    carry(ctx, request, Author::Nobody, observer)
 }
 
 /// Signs items with the key of a person, who has to be at the terminal: nothing else may call this.
@@ -93,20 +104,20 @@ pub fn sign_as(
     observer: &mut Observer<'_>,
 ) -> Result<ItemOutcome, RunError> {
     if request.effort == Effort::Plan {
-        return carry(ctx, request, None, observer);
+        return carry(ctx, request, Author::Foreseen(key), observer);
     }
-    let signatures = authored::make(ctx, key, &plan(ctx, request, None)?, talk)?;
-    carry(ctx, request, Some(&signatures), observer)
+    let signatures = authored::make(ctx, key, &plan(ctx, request, Author::Nobody)?, talk)?;
+    carry(ctx, request, Author::Signed(&signatures), observer)
 }
 
 fn carry(
     ctx: &Context,
     request: &ItemRequest,
-    signatures: Option<&Signatures>,
+    author: Author<'_>,
     observer: &mut Observer<'_>,
 ) -> Result<ItemOutcome, RunError> {
     let mode = mode(ctx, request);
-    let mut effect = plan(ctx, request, signatures)?;
+    let mut effect = plan(ctx, request, author)?;
     let writes_project = effect.writes.iter().any(|write| write.home == Home::Project);
     let uncovered = match Loss::of(mode) {
         Loss::Refused if writes_project => coverage::refuse_loss(ctx, &effect)?,
@@ -128,7 +139,7 @@ fn carry(
         directive: None,
     };
     let mut session = Session::begin(ctx, &run_request, observer)?;
-    match write(ctx, request, signatures, &mut session, mode) {
+    match write(ctx, request, author, &mut session, mode) {
         Ok((answer, end)) => {
             let answer = Some(answer).filter(|_| end.status == StepStatus::Succeeded);
             let run = session.finish(end.run_status(), end.error)?;
@@ -145,11 +156,13 @@ fn mode(ctx: &Context, request: &ItemRequest) -> CheckpointMode {
     request.mode.or_else(|| ctx.config.checkpoint_mode()).unwrap_or(CheckpointMode::Explicit)
 }
 
-fn plan(ctx: &Context, request: &ItemRequest, signatures: Option<&Signatures>) -> Result<ItemEffect, RunError> {
+fn plan(ctx: &Context, request: &ItemRequest, author: Author<'_>) -> Result<ItemEffect, RunError> {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let mut effect = carry_out(ctx, &store, request.verb, &request.parameters, Loss::of(mode(ctx, request)))?;
-    if let Some(signatures) = signatures {
-        authored::add(ctx, &mut effect, signatures)?;
+    match author {
+        Author::Nobody => {}
+        Author::Foreseen(key) => authored::foresee(ctx, key, &mut effect)?,
+        Author::Signed(signatures) => authored::add(ctx, &mut effect, signatures)?,
     }
     Ok(effect)
 }
@@ -158,11 +171,11 @@ fn plan(ctx: &Context, request: &ItemRequest, signatures: Option<&Signatures>) -
 fn write(
     ctx: &Context,
     request: &ItemRequest,
-    signatures: Option<&Signatures>,
+    author: Author<'_>,
     session: &mut Session<'_, '_>,
     mode: CheckpointMode,
 ) -> Result<(ItemAnswer, StepEnd), RunError> {
-    let effect = plan(ctx, request, signatures)?;
+    let effect = plan(ctx, request, author)?;
     let (verb, parameters) = (request.verb.to_string(), told_parameters(&request.parameters));
     let kind = StepKind::Item { verb: verb.clone(), parameters };
     let wording = Wording { name: &verb, given: request.message.as_deref(), ..Wording::default() };

@@ -300,19 +300,20 @@ fn copy(
         _ if top.join(&author).symlink_metadata().is_ok() => writes.push(gone(author)),
         _ => {}
     }
+    let own = |text: String| Write { access: Access::of(&item.file), ..Write::text(home, target.clone(), text) };
     // The file that makes it an item comes last.
     if is_beside {
-        let own = match stamped.tidied {
+        let text = match stamped.tidied {
             Tidied::Rewritten(_, text) => text,
             Tidied::Nothing | Tidied::Removed(_) => content.to_owned(),
         };
         writes.push(Write::text(home, detached, stamped.content));
-        writes.push(Write::text(home, target, own));
+        writes.push(own(text));
     } else {
         if folder.is_none() && stamp::holds_stamp(&top.join(&detached)) {
             writes.push(gone(detached));
         }
-        writes.push(Write::text(home, target, stamped.content));
+        writes.push(own(stamped.content));
     }
     Ok(writes)
 }

@@ -1,7 +1,7 @@
 //! `<sign>`: integrity stamps for the items of the project or the user.
 //!
 //! What is stamped and unchanged is left as it is, so that signing twice writes nothing. An item with
-//! mistakes is not signed: a stamp says that somebody found it good. [`selection`] knows what a pattern means,
+//! mistakes, which are those that `validate` finds, is not signed: a stamp says that somebody found it good. [`selection`] knows what a pattern means,
 //! [`authored`] adds the signature of a person, [`check`] only looks.
 
 pub(super) mod authored;
@@ -16,13 +16,14 @@ use serde::Serialize;
 use super::parameters::Given;
 use super::{Access, Home, ItemAnswer, ItemEffect, ItemStepError, Write, shown};
 use crate::context::{Context, ITEMS};
-use crate::item::finding::{Finding, Findings, Severity, Strength};
+use crate::item::finding::{Findings, Strength};
 use crate::item::search::Scope;
 use crate::item::signature::Integrity;
 use crate::item::signature::stamp::{self, Stamped, Tidied};
 use crate::item::source::{MAX_TEXT, SourceFile};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
-use crate::item::validate::{self, Unsigned};
+use crate::item::validate::Unsigned;
+use crate::validation::{self, Options};
 
 /// What was signed, and what was not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -112,7 +113,12 @@ pub(super) fn sign(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
     let time = ctx.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (mut signed, mut unchanged, mut writes) = (Vec::new(), Vec::new(), Vec::new());
     let mut failed = selection.broken;
-    for item in selection.items {
+    let (stamped_before, others): (Vec<&Item>, Vec<&Item>) =
+        selection.items.into_iter().partition(|item| matches!(item.integrity, Integrity::Valid { .. }));
+    let options = Options { strength: Strength::Lenient, unsigned: Unsigned::Warned, ..Options::of(ctx) };
+    let mistakes = validation::first_errors(&others, store, &options);
+    let others = others.into_iter().zip(mistakes);
+    for (item, mistake) in stamped_before.into_iter().map(|item| (item, None)).chain(others) {
         let (name, item_type, path) = (item.id.to_string(), item.kind(), shown(&store.roots().display(&item.file)));
         let top = top(ctx, home)?;
         let place = item.file.strip_prefix(top).unwrap_or(&item.file).to_path_buf();
@@ -130,7 +136,13 @@ pub(super) fn sign(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
             unchanged.push(entry(hash, time));
             continue;
         }
-        match stamped(ctx, store, item, home, &time) {
+        let stamped = match mistake {
+            Some(error) => {
+                Err(Refusal { reason: format!("{}: {}", error.code, error.message), hint: error.suggestion })
+            }
+            None => stamped(ctx, store, item, home, &time),
+        };
+        match stamped {
             Ok(stamped) => {
                 signed.push(entry(&stamped.hash, &time));
                 add_writes(&mut writes, stamped, top, home);
@@ -149,7 +161,10 @@ pub(super) fn sign(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
         return Err(ItemStepError::NotSignable {
             name: wanted.join(" "),
             reason: format!("{}; the first: `{}`: {}", answer.message, first.name, first.error),
-            hint: Some("`piton validate` says what is wrong with them".to_owned()),
+            hint: Some(format!(
+                "`piton validate{}` says what is wrong with them",
+                if home == Home::User { " ~/.ai" } else { "" }
+            )),
         });
     }
     Ok(ItemEffect { answer: ItemAnswer::Sign(answer), writes })
@@ -202,11 +217,8 @@ pub(super) fn top(ctx: &Context, home: Home) -> Result<&Path, ItemStepError> {
     }
 }
 
-/// Stamps an item that deserves it.
+/// Stamps an item.
 fn stamped(ctx: &Context, store: &ItemStore, item: &Item, home: Home, time: &str) -> Result<Stamped, Refusal> {
-    if let Some(error) = first_error(store, item) {
-        return Err(Refusal { reason: format!("{}: {}", error.code, error.message), hint: error.suggestion });
-    }
     let file = real_file(ctx, item, home)?;
     let mut findings = Findings::new(&store.roots().display(&file), Strength::Lenient);
     let Some(source) = SourceFile::load(&file, MAX_TEXT, &mut findings) else {
@@ -220,16 +232,6 @@ fn stamped(ctx: &Context, store: &ItemStore, item: &Item, home: Home, time: &str
         None => stamp::stamp_file(&file, &raw, time),
     };
     stamped.map_err(|err| Refusal { reason: err.to_string(), hint: err.hint() })
-}
-
-/// The first mistake of an item.
-fn first_error(store: &ItemStore, item: &Item) -> Option<Finding> {
-    let home = item.as_tool().and_then(|tool| tool.folder.as_deref()).unwrap_or(&item.file);
-    let home = store.roots().display(home);
-    let mut rules = Findings::new(&store.roots().display(&item.file), Strength::Lenient);
-    validate::check(item, store, Unsigned::Warned, &mut rules);
-    let mut all = store.findings().filter(|finding| finding.file.starts_with(&home)).cloned().chain(rules.into_vec());
-    all.find(|finding| finding.severity == Severity::Error && !validate::STAMPS.contains(&finding.code))
 }
 
 /// The file of an item without links on the way; what a link leads out of `.ai/` to is not written.

@@ -169,10 +169,9 @@ fn replace(
 ) -> Result<(), Failure> {
     let present = system::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok();
     let present = present.filter(|found| system::FileType::from_raw_mode(found.st_mode).is_file());
-    let exactly = match (present, access) {
-        (Some(found), _) => Some(found.st_mode & 0o7777),
-        (None, Access::Exactly(mode)) => Some(mode),
-        (None, Access::Plain | Access::Executable) => None,
+    let exactly = match (access, present) {
+        (Access::Exactly(mode), _) => Some(mode),
+        (Access::Plain | Access::Executable, found) => found.map(|found| found.st_mode & 0o7777),
     };
     let mode = Mode::from_raw_mode(if access == Access::Executable { 0o777 } else { 0o666 });
     let mut file = File::from(system::openat(place, draft.as_str(), NEW_FILE, mode)?);

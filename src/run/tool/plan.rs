@@ -10,7 +10,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::secret::redacted;
 use crate::config::SignatureRequirement;
 use crate::context::Context;
-use crate::exec::invocation::{Action, Invocation, Process};
+use crate::exec::invocation::{Action, Invocation, Link, Process};
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
 use crate::item::directive::Directive;
@@ -138,6 +138,14 @@ fn find_directive<'s>(store: &'s ItemStore, id: &str) -> Result<&'s Directive, R
 }
 
 impl ToolPlan {
+    /// What of it is not signed, in words.
+    pub fn unsigned_note(&self) -> Option<String> {
+        let is_unsigned =
+            |link: &&Link| link.layer != Layer::Builtin && !matches!(link.signature, Integrity::Valid { .. });
+        let unsigned = self.invocation.chain.iter().filter(is_unsigned);
+        author::unsigned_note(unsigned.map(|link| (link.id.as_str(), link.layer)))
+    }
+
     /// The call, as it is written down.
     pub(super) fn written_down(&self) -> ToolCall {
         let chain = self.invocation.chain.iter().map(|link| format!("{}@{}", link.id, link.version));

@@ -73,6 +73,7 @@ fn the_running_step_is_shown_live_and_gone_at_the_end() {
     assert_eq!(session.status, Some(0), "{}", session.seen);
     assert!(session.seen.contains('⠋') && session.seen.contains("\x1b[36m"), "{:?}", session.seen);
     insta::assert_snapshot!(session.screen(), @"
+    warning: not signed: slow, waits (`piton sign slow waits`)
     half a line
     ✓ slow  [SHA] chore: update `out.txt` by `slow` (1 file, +1 −0)  [TIME]
     ✓ waits succeeded: 1 step, 1 commit, [TIME] (run [RUN])
@@ -115,6 +116,7 @@ fn an_interrupt_leaves_a_clean_line() {
     let session = at_a_terminal(&project, &talk, &["run", "waits"]);
     assert_eq!(session.status, Some(130), "{}", session.seen);
     insta::assert_snapshot!(session.screen(), @"
+    warning: not signed: slow, waits (`piton sign slow waits`)
     half a line
     ✗ slow  [TIME]
     ✗ waits was cancelled: 1 step, 0 commits, [TIME] (run [RUN])
@@ -141,6 +143,7 @@ fn each_change_is_shown_and_somebody_says_what_becomes_of_it() {
     let session = at_a_terminal(&project, &talk, &["run", "asks", "--ask"]);
     assert_eq!(session.status, Some(4), "{}", session.seen);
     insta::assert_snapshot!(session.screen(), @"
+    warning: not signed: add, asks (`piton sign add asks`)
     diff --git a/out.txt b/out.txt
     index [SHA]..[SHA] 100644
     --- a/out.txt
@@ -210,6 +213,7 @@ fn a_pipe_gets_plain_lines() {
     exit_code: 0
     ----- stdout -----
     ----- stderr -----
+    warning: not signed: add, fail, inner, list, many (`piton sign add fail inner list many`)
     ✓ list
     ✓ each[0]  [SHA] chore: update `out.txt` by `each[0]` (1 file, +1 −0)
     ✓ each[1]  [SHA] chore: update `out.txt` by `each[1]` (1 file, +1 −0)
@@ -230,6 +234,7 @@ fn a_pipe_gets_plain_lines() {
     exit_code: 0
     ----- stdout -----
     ----- stderr -----
+    warning: not signed: add, fail, inner, list, many (`piton sign add fail inner list many`)
     ✓ list
     ✓ each[0]  changed 1 file, +1 −0, not committed yet
     ✓ each[1]  changed 1 file, +1 −0, not committed yet
@@ -387,6 +392,7 @@ fn a_plan_shows_every_step_and_writes_nothing() {
                             <write resource="filesystem" path="**"/>  # in `plan`, enforced: after_the_fact
                             <write resource="filesystem" path="**"/>  # in `inner`, enforced: after_the_fact
     ----- stderr -----
+    warning: not signed: add, inner, list, plan (`piton sign add inner list plan`)
     ✓ nothing was done; the run can begin
     "#);
     let ran = project.piton(["run", "plan", "--dry-run", "--agent-cmd", "my-agent --print", "-v"]);
@@ -422,6 +428,7 @@ fn a_plan_that_would_be_denied_or_fail_says_so() {
          denied          directive `narrow` does not allow to run the tool `add`
                          add <execute resource="tool" id="add"/> to the <permissions> of `narrow`
     ----- stderr -----
+    warning: not signed: add, narrow (`piton sign add narrow`)
     ✗ nothing was done; a step would be denied
     "#);
     cmd_snapshot!(project.piton(["run", "wrong", "--dry-run"]), @r#"
@@ -436,6 +443,7 @@ fn a_plan_that_would_be_denied_or_fail_says_so() {
          would fail      tool `add` has no command `nope` [UNKNOWN_COMMAND]
                          leave the command out
     ----- stderr -----
+    warning: not signed: add, wrong (`piton sign add wrong`)
     ✗ nothing was done; a step would fail
     "#);
 }

@@ -308,6 +308,7 @@ fn another_run_while_one_waits() {
     exit_code: 5
     ----- stdout -----
     ----- stderr -----
+    warning: not signed: words (`piton sign words`)
     error: run `01kdyabkw0000e485875xhvkdf` of `words` is not finished here: it waits in step `write`
 
     hint: `piton status 01kdyabkw0000e485875xhvkdf` shows it, `piton resume 01kdyabkw0000e485875xhvkdf` goes on, `piton cancel 01kdyabkw0000e485875xhvkdf` ends it; or work in a worktree of its own with `--worktree`

@@ -66,7 +66,11 @@ impl World {
         let kept: Vec<Results> = all().map(|query| index.search(query)).collect();
         (
             format!("{} {}", serde_json::to_string(&kept).unwrap(), index.broken()),
-            format!("{} {}", serde_json::to_string(&fresh).unwrap(), store.broken().count()),
+            format!(
+                "{} {}",
+                serde_json::to_string(&fresh).unwrap(),
+                [Layer::Project, Layer::User].map(|layer| store.broken_in(layer).count()).iter().sum::<usize>()
+            ),
         )
     }
 

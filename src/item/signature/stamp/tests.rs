@@ -50,6 +50,13 @@ fn an_older_stamp_is_replaced_whoever_wrote_it() {
         assert_eq!(stamped("md", &format!("{old}# Title\n"), TIME), plain, "{old}");
     }
     // One that slipped down counts as no stamp, and must not stay as content either.
+    let far = "a\nb\nc\nd\n";
+    let own = stamped("md", far, LATER);
+    let (line, _) = own.split_once('\n').unwrap();
+    assert_eq!(stamped("md", &format!("{far}{line}\n"), TIME), stamped("md", far, TIME));
+    // A quotation stays.
+    let quoting = format!("{far}{line}\nmore\n");
+    assert!(stamped("md", &quoting, TIME).ends_with(&quoting));
     let slipped = stamped("md", "<!-- a path -->\n<!-- kiwi-mcp:validated:b -->\n# Title\n", TIME);
     assert_eq!(slipped, stamped("md", "<!-- a path -->\n# Title\n", TIME));
 }

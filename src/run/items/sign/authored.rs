@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Signed, SignedItem};
 use crate::context::Context;
-use crate::exec::ssh::{Keygen, Talk};
+use crate::exec::ssh::{self, Keygen, Talk};
 use crate::item::signature::author::{AuthorSignature, PublicKey, statement};
 use crate::item::signature::author_file;
 use crate::item::source::{MAX_DOCUMENT, read_bytes};
@@ -31,10 +31,7 @@ pub(in crate::run::items) fn make(
 ) -> Result<Signatures, RunError> {
     let ItemAnswer::Sign(answer) = &effect.answer else { return Ok(Signatures::new()) };
     let keygen = trust::keygen(ctx)?;
-    let key = match (key.strip_prefix("~"), &ctx.home) {
-        (Ok(inside), Some(home)) => home.join(inside),
-        _ => ctx.cwd.join(key),
-    };
+    let key = key_file(ctx, key);
     let public = public_half(&key);
     let mut signatures = Signatures::new();
     let mut missing: Vec<String> = Vec::new();
@@ -52,6 +49,28 @@ pub(in crate::run::items) fn make(
         signatures.extend(missing.into_iter().zip(made));
     }
     Ok(signatures)
+}
+
+/// Says of a plan what the key would sign; nothing is signed, so that a locked one is not asked for its passphrase.
+pub(in crate::run::items) fn foresee(ctx: &Context, key: &Path, effect: &mut ItemEffect) -> Result<(), RunError> {
+    let ItemAnswer::Sign(answer) = &mut effect.answer else { return Ok(()) };
+    let keygen = trust::keygen(ctx)?;
+    let key = key_file(ctx, key);
+    ssh::check_key(&key)?;
+    let public = public_half(&key);
+    let (mut kept_ones, mut others) = (Vec::new(), std::mem::take(&mut answer.signed));
+    for item in std::mem::take(&mut answer.unchanged) {
+        let text = statement(item.item_type, &item.name, &item.hash);
+        let is_kept = kept(ctx, &keygen, &item, &text, public.as_ref())?.is_some();
+        if is_kept { kept_ones.push(item) } else { others.push(item) }
+    }
+    let author = public.map(|key| key.fingerprint());
+    for item in others.iter_mut().chain(&mut kept_ones) {
+        item.author.clone_from(&author);
+    }
+    (answer.signed, answer.unchanged) = (others, kept_ones);
+    answer.tell();
+    Ok(())
 }
 
 /// Adds signatures to a plan.
@@ -96,6 +115,14 @@ fn kept(
 
 fn file_of(ctx: &Context, item: &SignedItem) -> PathBuf {
     super::top(ctx, item.home).unwrap_or(&ctx.root).join(&item.place)
+}
+
+/// The file of a key, as it was typed.
+fn key_file(ctx: &Context, key: &Path) -> PathBuf {
+    match (key.strip_prefix("~"), &ctx.home) {
+        (Ok(inside), Some(home)) => home.join(inside),
+        _ => ctx.cwd.join(key),
+    }
 }
 
 /// The public half of a key, where it lies beside it.

@@ -9,7 +9,8 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::Unsignable;
 use crate::context::{Context, ITEMS};
 use crate::item::search::Scope;
-use crate::item::store::{Item, ItemKind, ItemStore, Layer, LookupError};
+use crate::item::store::{BrokenItem, Item, ItemKind, ItemStore, Layer, LookupError};
+use crate::item::wording;
 use crate::run::items::parameters::Given;
 use crate::run::items::{ItemStepError, load, shown};
 
@@ -117,26 +118,32 @@ fn matching<'s>(
     };
     let root = root.unwrap_or_default().join(ITEMS);
     let broken: Vec<Unsignable> = store
-        .broken()
-        .filter(|(of, file)| is_wanted(*of) && !known.contains(file))
-        .filter_map(|(of, file)| {
-            let inside = file.strip_prefix(&root).ok()?.components().skip(1).collect::<PathBuf>();
-            let name = inside.file_stem()?.to_str()?;
+        .broken_in(layer)
+        .filter(|broken| is_wanted(broken.kind) && !known.contains(broken.file.as_path()))
+        .filter_map(|broken| {
+            let inside = broken.file.strip_prefix(&root).ok()?.components().skip(1).collect::<PathBuf>();
+            let unreadable = unreadable(store, broken);
             let category = inside.parent().map(shown).unwrap_or_default();
-            let is_meant = matches(&glob, &category, name) || glob.is_match(shown_path(file));
-            is_meant.then(|| Unsignable {
-                name: name.to_owned(),
-                item_type: of,
-                path: shown(&shown_path(file)),
-                error: "it cannot be read as an item".to_owned(),
-                suggestion: Some("`piton validate` says why".to_owned()),
-            })
+            let is_meant = matches(&glob, &category, &unreadable.name) || glob.is_match(shown_path(&broken.file));
+            is_meant.then_some(unreadable)
         })
         .collect();
     if items.is_empty() && broken.is_empty() {
         return Err(ItemStepError::NothingMatches { pattern: pattern.to_owned(), layer });
     }
     Ok((items, broken))
+}
+
+/// A file that should be an item and cannot be read as such.
+fn unreadable(store: &ItemStore, broken: &BrokenItem) -> Unsignable {
+    let finding = &broken.finding;
+    Unsignable {
+        name: wording::shown(&broken.file.file_stem().unwrap_or_default().to_string_lossy()),
+        item_type: broken.kind,
+        path: wording::shown(&store.roots().display(&broken.file).to_string_lossy()),
+        error: format!("{}: {}", finding.code, finding.message),
+        suggestion: finding.suggestion.clone(),
+    }
 }
 
 fn matches(glob: &GlobMatcher, category: &str, id: &str) -> bool {
