@@ -75,11 +75,7 @@ pub(super) fn told(ctx: &Context, outcome: ItemOutcome) -> Result<Map<String, Va
     };
     let Loaded { destination, message, files, notes, .. } = loaded.as_ref();
     let metadata = metadata(&loaded);
-    let path = match (destination, files.last()) {
-        (Some(Layer::User), Some(file)) => ctx.home.clone().unwrap_or_default().join(file),
-        (Some(_), Some(file)) => ctx.root.join(file),
-        _ => absolute(ctx, &loaded.path),
-    };
+    let path = absolute(ctx, &loaded.path);
     let mut told = Map::from_iter([
         ("name".to_owned(), loaded.name.clone().into()),
         ("item_type".to_owned(), json!(loaded.item_type)),

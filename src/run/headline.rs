@@ -25,6 +25,7 @@ pub fn headline(code: &str, kind: Option<ItemKind>) -> &'static str {
         "ITEM_EXISTS" | "PRIMITIVE_SHADOWED" => "Item exists",
         "NOT_OF_THE_PROJECT" => "Not an item of the project",
         "NOT_CONFIRMED" => "Not confirmed",
+        "NO_REGISTRY" => "Registry not supported",
         "LOCKED" => "Project busy",
         "INVALID_SETTINGS" => "Invalid settings",
         "NOT_A_PROJECT" | "NOT_A_FOLDER" => "Project not found",

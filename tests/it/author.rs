@@ -125,6 +125,8 @@ fn whoever_is_not_trusted_is_refused_and_why_is_said() {
     // A key that was revoked stays it, whoever adds it again.
     ok(&project.piton(["trust", "revoke", "ada@example.com"]));
     assert_refused(&project, "which was revoked");
+    let signed = project.piton(["sign", "greet", "--key", &key("ada")]);
+    assert_eq!((signed.code(), signed.stdout()), (Some(2), String::new()), "{signed}");
     let again = project.piton(["trust", "add", "~/.ssh/ada.pub"]);
     assert_eq!(again.code(), Some(2), "{again}");
     project.bash("echo \"ada@example.com $(cat ~/.ssh/ada.pub)\" >> ~/.config/piton/allowed_signers");
@@ -378,7 +380,7 @@ fn keys_that_cannot_be_used_are_explained() {
     exit_code: 1
     ----- stdout -----
     ----- stderr -----
-    error: the key `[HOME]/.ssh/locked` is locked, and its passphrase was not given
+    error: the key `[HOME]/.ssh/locked` is locked, and its passphrase was wrong or not given
 
     hint: do it at a terminal, where it is asked for, or unlock it with `ssh-add '[HOME]/.ssh/locked'`
     ");

@@ -157,7 +157,8 @@ fn what_a_copy_replaces_in_the_home_is_kept_there() {
     hint: replace it with `--overwrite`, in a directive with `overwrite="true"`
     "#);
     let ran = project.piton(["load", "facts", "--to", "user", "--overwrite"]);
-    assert_eq!((ran.code(), ran.stdout()), (Some(0), ".ai/knowledge/ops/facts.md\n".to_owned()), "{ran}");
+    let place = project.home().join(".ai/knowledge/ops/facts.md");
+    assert_eq!((ran.code(), ran.stdout()), (Some(0), format!("{}\n", place.display())), "{ran}");
     assert!(ran.stderr().contains("what was there before is kept in `~/.ai/replaced/"), "{ran}");
     let copy = std::fs::read_to_string(project.home().join(".ai/knowledge/ops/facts.md")).expect("a copy");
     assert!(copy.starts_with("<!-- kiwi-mcp:validated:") && copy.ends_with(NOTE), "{copy}");

@@ -147,6 +147,9 @@ fn answers_have_the_fields_that_clients_of_the_older_servers_know() {
     );
     let copy = copied["path"].as_str().expect("a path");
     assert!(copy.starts_with(&*project.home().to_string_lossy()) && std::path::Path::new(copy).is_file(), "{copied}");
+    assert_eq!(copied["content"], json!(std::fs::read_to_string(copy).expect("a copy")));
+    let registry = bad(&mut client, "load", json!({"item_type": "tool", "item_id": "repeat", "source": "registry"}));
+    assert_eq!(registry["error"], "Registry not supported", "{registry}");
     let again = json!({"item_type": "tool", "item_id": "repeat", "source": "project", "destination": "user"});
     let exists = bad(&mut client, "load", again.clone());
     assert_eq!(exists["suggestion"], "`overwrite: true` replaces it; `dry_run: true` shows what would be written");

@@ -376,7 +376,7 @@ fn wrong_usage_is_explained_and_writes_nothing() {
     ----- stderr -----
     error: no item of the project matches `no/*`
 
-    hint: write an id, `category/*` or `*`; `piton search` lists the items
+    hint: write an id, `category/*`, `*`, or a file or folder of items; `piton search` lists the items
     ");
     cmd_snapshot!(project.piton(["sign", "subprocess"]), @"
     success: false
@@ -431,6 +431,13 @@ fn items_are_named_by_id_category_path_and_pattern() {
     assert_eq!(named(&[".ai/tools/two/run.sh", ".ai/tools/two"]), "two");
     assert_eq!(named(&[".ai/knowledge/ops/ideas.md"]), "ideas");
     assert_eq!(named(&[".ai/tools/**"]), "one two");
+    assert_eq!(
+        (named(&[".ai/tools"]), named(&[".ai/knowledge/ops"])),
+        ("one two".to_owned(), "facts ideas".to_owned())
+    );
+    let nowhere = project.piton(["sign", ".ai/nope.py"]);
+    assert_eq!(nowhere.code(), Some(2), "{nowhere}");
+    assert!(nowhere.stderr().contains("no item of the project matches `.ai/nope.py`"), "{nowhere}");
     assert_eq!(named(&["--all", "--type", "knowledge"]), "facts ideas");
     assert_eq!(named(&["*o*", "--type", "tool"]), "one two");
     let one = last(&project.piton(["sign", "one", "--format", "json"]));

@@ -35,7 +35,7 @@ pub enum SshError {
     #[error("the private half of `{}` is neither beside it nor in an agent", .0.display())]
     NoPrivateHalf(PathBuf),
     /// The passphrase was wrong, or there was nobody to ask.
-    #[error("the key `{}` is locked, and its passphrase was not given", .0.display())]
+    #[error("the key `{}` is locked, and its passphrase was wrong or not given", .0.display())]
     Locked(PathBuf),
     /// The agent did not want to.
     #[error("the agent refused to sign with `{}`", .0.display())]
@@ -109,7 +109,10 @@ impl SshError {
             Self::OpenToOthers(key) => format!("`chmod 600 '{}'`", key.display()),
             Self::NoPrivateHalf(_) => "add it to an agent with `ssh-add`, or name the private key".to_owned(),
             Self::Locked(key) => {
-                format!("do it at a terminal, where it is asked for, or unlock it with `ssh-add '{}'`", key.display())
+                // `ssh-add` takes the private half.
+                let private = if key.extension().is_some_and(|ending| ending == "pub") { key.with_extension("") } else { key.clone() };
+                let private = private.display();
+                format!("do it at a terminal, where it is asked for, or unlock it with `ssh-add '{private}'`")
             }
             Self::Refused(_) => "confirm when the agent or the key asks for it; `ssh-add -l` lists its keys".to_owned(),
             Self::NotSigned { .. } | Self::TooLong(_) => {

@@ -45,6 +45,9 @@ pub enum ItemStepError {
         /// What it must be.
         reason: String,
     },
+    /// There is no registry.
+    #[error("piton has no registry of items")]
+    NoRegistry,
     /// The item does not exist or cannot be used.
     #[error(transparent)]
     Lookup(#[from] LookupError),
@@ -190,6 +193,7 @@ impl ItemStepError {
             Self::Missing { .. } | Self::NoServer(_) => "MISSING_PARAMETER",
             Self::Unknown { .. } => "UNKNOWN_PARAMETER",
             Self::Wrong { .. } | Self::NotByField { .. } => "INVALID_PARAMETER",
+            Self::NoRegistry => "NO_REGISTRY",
             Self::Lookup(err) => err.code(),
             Self::NothingMatches { .. } => "NOT_FOUND",
             Self::NotOfTheProject { .. } => "NOT_OF_THE_PROJECT",
@@ -221,9 +225,14 @@ impl ItemStepError {
             Self::Unknown { similar, .. } => did_you_mean(similar.as_deref(), "remove it"),
             Self::Wrong { name, .. } if name == "item_type" => "in the terminal, `--type` says it".to_owned(),
             Self::Wrong { .. } => return None,
+            Self::NoRegistry => {
+                "`source` is `project`, `user`, `builtin`, or `local` for the first two and `all` for everything"
+                    .to_owned()
+            }
             Self::Lookup(err) => return err.hint(),
             Self::NothingMatches { .. } => {
-                "write an id, `category/*` or `*`; `piton search` lists the items".to_owned()
+                "write an id, `category/*`, `*`, or a file or folder of items; `piton search` lists the items"
+                    .to_owned()
             }
             Self::NotOfTheProject { .. } => "copy it into the project first, with `piton load --to project`".to_owned(),
             Self::NotSignable { hint, .. } | Self::NotValid { hint, .. } => return hint.clone(),

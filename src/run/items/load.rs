@@ -35,9 +35,9 @@ pub struct Loaded {
     pub name: String,
     /// What it is.
     pub item_type: ItemKind,
-    /// Its file, relative to the project where it lies inside.
+    /// Its file, or that of the copy, relative to the project where it lies inside.
     pub path: String,
-    /// The text of the file.
+    /// The text of that file.
     pub content: String,
     /// Where it comes from.
     pub source: Layer,
@@ -55,7 +55,7 @@ pub struct Loaded {
     /// What was copied, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The files that a copy consists of, relative to the project or the home.
+    /// The files that a copy consists of, relative to the project where they lie inside.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
     /// What a copy does not bring along, or replaced.
@@ -84,11 +84,19 @@ pub(super) fn load(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
         Some(home) => (copy(ctx, store, item, &content, home, overwrite)?, left_behind(store, item, home)),
         None => (Vec::new(), Vec::new()),
     };
-    let message = home.map(|home| {
-        let place = writes.last().map(|write| shown(&write.path)).unwrap_or_default();
-        format!("copied from {} to {} as `{place}`", item.layer, home.layer())
+    let top = match home {
+        Some(Home::User) => ctx.home.as_deref().ok_or(ItemStepError::NoHome)?,
+        Some(Home::Project) | None => &ctx.root,
+    };
+    let place = |write: &Write| shown(&store.roots().display(&top.join(&write.path)));
+    // The file that makes a copy an item comes last.
+    let copied = writes.last().and_then(|write| {
+        let text = String::from_utf8(write.content.clone()?).ok()?;
+        Some((place(write), text))
     });
-    let files = writes.iter().filter(|write| write.content.is_some()).map(|write| shown(&write.path)).collect();
+    let (path, content) = copied.unwrap_or_else(|| (shown(&store.roots().display(&item.file)), content));
+    let message = home.map(|home| format!("copied from {} to {} as `{path}`", item.layer, home.layer()));
+    let files = writes.iter().filter(|write| write.content.is_some()).map(place).collect();
     if home == Some(Home::User) {
         let kept = replaced(ctx, &writes)?;
         notes.extend(where_kept(&kept));
@@ -98,7 +106,7 @@ pub(super) fn load(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
     let loaded = Loaded {
         name: item.id.to_string(),
         item_type: item.kind(),
-        path: shown(&store.roots().display(&item.file)),
+        path,
         content,
         source: item.layer,
         metadata: metadata(item),

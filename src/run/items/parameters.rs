@@ -165,7 +165,7 @@ impl<'p> Given<'p> {
             Some("user") => Scope::Only(Layer::User),
             // RYE's word for what comes with the program.
             Some("builtin" | "system") => Scope::Only(Layer::Builtin),
-            Some("registry") => return Err(self.wrong("source", "names a registry, which piton does not have")),
+            Some("registry") => return Err(ItemStepError::NoRegistry),
             Some(other) => {
                 let reason = format!("must be `local`, `all`, `project`, `user` or `builtin`, not `{}`", shown(other));
                 return Err(self.wrong("source", reason));

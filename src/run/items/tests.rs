@@ -321,7 +321,6 @@ fn wrong_parameters_are_named() {
         ("limit", json!(0)),
         ("limit", json!("many")),
         ("item_type", json!("tools")),
-        ("source", json!("registry")),
         ("source", json!("nowhere")),
         ("sort_by", json!("size")),
         ("tags", json!([1])),

@@ -17,7 +17,7 @@ use crate::policy::author::public_key;
 use crate::run::author::signature_beside;
 use crate::run::error::RunError;
 use crate::run::items::{ItemAnswer, ItemEffect, ItemStepError, Write};
-use crate::run::trust;
+use crate::run::trust::{self, Trust, TrustError};
 
 /// Signatures by the text that they are of.
 pub(in crate::run::items) type Signatures = BTreeMap<String, String>;
@@ -33,6 +33,7 @@ pub(in crate::run::items) fn make(
     let keygen = trust::keygen(ctx)?;
     let key = key_file(ctx, key);
     let public = public_half(&key);
+    refuse_revoked(ctx, public.as_ref())?;
     let mut signatures = Signatures::new();
     let mut missing: Vec<String> = Vec::new();
     for item in answer.signed.iter().chain(&answer.unchanged) {
@@ -46,6 +47,8 @@ pub(in crate::run::items) fn make(
     }
     if !missing.is_empty() {
         let made = keygen.sign(&key, &missing, talk)?;
+        let by = made.first().and_then(|signature| AuthorSignature::parse(signature)).map(|made| made.key);
+        refuse_revoked(ctx, by.as_ref())?;
         signatures.extend(missing.into_iter().zip(made));
     }
     Ok(signatures)
@@ -58,6 +61,7 @@ pub(in crate::run::items) fn foresee(ctx: &Context, key: &Path, effect: &mut Ite
     let key = key_file(ctx, key);
     ssh::check_key(&key)?;
     let public = public_half(&key);
+    refuse_revoked(ctx, public.as_ref())?;
     let (mut kept_ones, mut others) = (Vec::new(), std::mem::take(&mut answer.signed));
     for item in std::mem::take(&mut answer.unchanged) {
         let text = statement(item.item_type, &item.name, &item.hash);
@@ -115,6 +119,15 @@ fn kept(
 
 fn file_of(ctx: &Context, item: &SignedItem) -> PathBuf {
     super::top(ctx, item.home).unwrap_or(&ctx.root).join(&item.place)
+}
+
+/// Refuses a key that the user has revoked: nobody who knows that would count its signature.
+fn refuse_revoked(ctx: &Context, key: Option<&PublicKey>) -> Result<(), TrustError> {
+    let trust = Trust::of(ctx)?;
+    match key.filter(|key| trust.revoked().is_ok_and(|revoked| revoked.is_some_and(|revoked| revoked.has(key)))) {
+        Some(key) => Err(TrustError::Revoked { fingerprint: key.fingerprint(), file: trust.revoked }),
+        None => Ok(()),
+    }
 }
 
 /// The file of a key, as it was typed.

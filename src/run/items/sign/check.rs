@@ -120,10 +120,11 @@ fn judged(
     required: SignatureRequirement,
 ) -> CheckedItem {
     let needs_stamp = required >= SignatureRequirement::Integrity;
-    let again = || Some(format!("look at what changed, then `piton sign {}`", item.id));
+    let sign = if required == SignatureRequirement::Author { "piton sign --key KEY" } else { "piton sign" };
+    let again = || Some(format!("look at what changed, then `{sign} {}`", item.id));
     let (mut valid, mut problem, mut suggestion) = match &item.integrity {
         Integrity::Valid { .. } => (true, None, None),
-        Integrity::Unsigned => (!needs_stamp, None, Some(format!("read it, then `piton sign {}`", item.id))),
+        Integrity::Unsigned => (!needs_stamp, None, Some(format!("read it, then `{sign} {}`", item.id))),
         Integrity::Foreign { kind } => (!needs_stamp, Some((*kind).to_owned()), again()),
         Integrity::Mismatch { .. } => (false, Some("Content hash mismatch".to_owned()), again()),
         Integrity::Invalid { reason, .. } => (false, Some((*reason).to_owned()), again()),

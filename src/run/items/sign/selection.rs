@@ -45,7 +45,19 @@ pub(super) fn select<'s>(
                 unread.into_iter().filter(|new| broken.iter().all(|old| old.path != new.path)).collect::<Vec<_>>(),
             );
         } else {
-            files.insert(&named(store, kind, word, layer, given)?.file);
+            match named(store, kind, word, layer, given) {
+                Ok(item) => drop(files.insert(&item.file)),
+                // A path is no id.
+                Err(ItemStepError::Lookup(LookupError::Invalid { .. })) if word.contains(['/', '.']) => {
+                    let (items, unread) = below(ctx, store, kind, word, layer);
+                    if items.is_empty() && unread.is_empty() {
+                        return Err(ItemStepError::NothingMatches { pattern: word.clone(), layer });
+                    }
+                    files.extend(items);
+                    broken.extend(unread);
+                }
+                Err(err) => return Err(err),
+            }
         }
     }
     let items =
@@ -58,13 +70,34 @@ fn at_path<'s>(ctx: &Context, store: &'s ItemStore, word: &str, layer: Layer) ->
     if !word.contains(['/', '.']) {
         return None;
     }
-    let real = |folder: &Path| fs::canonicalize(folder.join(word)).ok();
-    let path = real(&ctx.cwd).or_else(|| real(&ctx.root))?;
+    let path = real_path(ctx, word)?;
     store.items().iter().filter(|item| item.layer == layer).find(|item| {
         let folder = item.as_tool().and_then(|tool| tool.folder.as_deref());
         let same = |file: &Path| file == path || fs::canonicalize(file).is_ok_and(|file| file == path);
         folder.is_some_and(|folder| path.starts_with(folder) || same(folder)) || same(&item.file)
     })
+}
+
+/// The items of the layer below a path, and the files there that hold none.
+fn below<'s>(
+    ctx: &Context,
+    store: &'s ItemStore,
+    kind: Option<ItemKind>,
+    word: &str,
+    layer: Layer,
+) -> (Vec<&'s Path>, Vec<Unsignable>) {
+    let Some(path) = real_path(ctx, word) else { return Default::default() };
+    let is_wanted = |of: ItemKind| kind.is_none_or(|kind| kind == of);
+    let items = store.items().iter().filter(|item| item.layer == layer && is_wanted(item.kind()));
+    let items = items.map(|item| item.file.as_path()).filter(|file| file.starts_with(&path)).collect();
+    let broken = store.broken_in(layer).filter(|broken| is_wanted(broken.kind) && broken.file.starts_with(&path));
+    (items, broken.map(|broken| unreadable(store, broken)).collect())
+}
+
+/// A path as it was typed, from the current folder or from the project.
+fn real_path(ctx: &Context, word: &str) -> Option<PathBuf> {
+    let real = |folder: &Path| fs::canonicalize(folder.join(word)).ok();
+    real(&ctx.cwd).or_else(|| real(&ctx.root))
 }
 
 /// The one item of the layer with this id.
