@@ -35,7 +35,7 @@ pub const HOOK_TOKEN: &str = "PITON_HOOK_TOKEN";
 /// Where piton works and with which settings.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// The top of the project: absolute, without symbolic links.
+    /// The top of the project: absolute, without symbolic links. `/` where there is none; see [`Self::project`].
     pub root: PathBuf,
     /// How the top was found.
     pub found_by: FoundBy,
@@ -65,6 +65,8 @@ pub enum FoundBy {
     Git,
     /// Nothing; it is where piton was started.
     WorkingFolder,
+    /// It is not the project's: there is none.
+    Nowhere,
 }
 
 /// The variables and the working folder of the process.
@@ -124,7 +126,7 @@ impl Context {
         match Self::discover(environment.clone(), folder) {
             Err(ContextError::RootIsSystem | ContextError::RootIsHome(_) | ContextError::InsideGitData(_)) => {
                 let cwd = environment.enter(folder)?;
-                Ok(Self { cwd, ..Self::at(environment, Path::new("/"))? })
+                Self::new(PathBuf::from("/"), FoundBy::Nowhere, cwd, environment)
             }
             found => found,
         }
@@ -165,8 +167,8 @@ impl Context {
     fn new(root: PathBuf, found_by: FoundBy, cwd: PathBuf, environment: Environment) -> Result<Self, ContextError> {
         let home = environment.home();
         let user = home.as_ref().map(|home| home.join(ITEMS).join("config.yaml"));
-        let project = root.join(ITEMS).join("config.yaml");
-        let files = Files { user: user.as_deref(), project: Some(&project) };
+        let project = (found_by != FoundBy::Nowhere).then(|| root.join(ITEMS).join("config.yaml"));
+        let files = Files { user: user.as_deref(), project: project.as_deref() };
         let config = Config::load(files, &environment.variables)?;
         let clock = Clock::of(&environment)?;
         Ok(Self {
@@ -193,9 +195,14 @@ impl Context {
         self.clock.random_bits()
     }
 
+    /// The top of the project, where there is one.
+    pub fn project(&self) -> Option<&Path> {
+        (self.found_by != FoundBy::Nowhere).then_some(&self.root)
+    }
+
     /// The folders that items are read from.
     pub fn roots(&self) -> Roots {
-        Roots { project: Some(self.root.clone()), user: self.home.clone() }
+        Roots { project: self.project().map(Path::to_path_buf), user: self.home.clone() }
     }
 
     /// The folders that programs are looked for in.
@@ -233,7 +240,7 @@ impl Context {
 
     /// A path as it is shown: relative to the project where it lies inside.
     pub fn shown_path(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(&self.root).unwrap_or(path).to_path_buf()
+        self.project().and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path).to_path_buf()
     }
 }
 
@@ -244,6 +251,7 @@ impl FoundBy {
             Self::Items => "which has `.ai/`",
             Self::Git => "the top of its git work tree",
             Self::WorkingFolder => "the current folder",
+            Self::Nowhere => "there is none",
         }
     }
 }
@@ -332,8 +340,12 @@ impl ContextError {
         match self {
             Self::NoWorkingFolder => Some("go to a folder that exists, or name one with `-C DIR`".to_owned()),
             Self::NotAFolder { .. } => None,
-            Self::RootIsSystem | Self::RootIsHome(_) => Some(
+            Self::RootIsSystem => Some(
                 "go to the folder of a project or name one with `-C DIR`; a folder with `.ai/` in it is one".to_owned(),
+            ),
+            Self::RootIsHome(_) => Some(
+                "go to the folder of a project or name one with `-C DIR`; `~/.ai` is for what you use in all of them"
+                    .to_owned(),
             ),
             Self::InsideGitData(_) => {
                 Some("go to a work tree of the repository, or make one with `git worktree add`".to_owned())

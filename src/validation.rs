@@ -5,7 +5,6 @@
 //! ([`syntax`]). Every front door calls [`validate_items`] and renders the same [`Report`].
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -229,17 +228,8 @@ fn script(tool: &LoadedTool, text: Option<&str>, chain: &ExecutorChain<'_>) -> O
         Some(_) if starts_itself(tool) => tool.file.clone(),
         _ => validate::entrypoint(tool)?,
     };
-    let language = match chain.runtime().map(|item| item.id.as_str()) {
-        Some("python_runtime") => Language::Python,
-        Some("bash_runtime") => Language::Bash,
-        Some("node_runtime") => Language::JavaScript,
-        _ => match path.extension().and_then(OsStr::to_str)? {
-            "py" => Language::Python,
-            "sh" | "bash" => Language::Bash,
-            "js" | "mjs" | "cjs" => Language::JavaScript,
-            _ => return None,
-        },
-    };
+    let of_runtime = chain.runtime().and_then(|item| Language::of_runtime(item.id.as_str()));
+    let language = of_runtime.or_else(|| Language::of_file(&path))?;
     if let Some(text) = text.filter(|_| path == tool.file) {
         return Some(Script { path, text: text.to_owned(), language });
     }

@@ -18,7 +18,9 @@ use crate::config::{ColorSetting, Key};
 use crate::context::{self, Context, Environment};
 use crate::error::{Error, ExitStatus};
 use crate::item::finding::Strength;
-use crate::item::store::{ItemKind, ItemStore};
+use crate::item::skeleton::TYPES;
+use crate::item::store::{Item, ItemKind, ItemStore, Layer};
+use crate::item::tool::ToolKind;
 use crate::item::topic::TOPICS;
 use crate::run::session::open_repository;
 
@@ -101,20 +103,28 @@ pub(super) fn answer(shell: &str, words: Vec<OsString>, environment: &Environmen
 fn with_candidates(command: Command, above: &[String]) -> Command {
     let mut path = above.to_vec();
     path.push(command.get_name().to_owned());
-    let group = path.get(1).cloned().unwrap_or_default();
-    let command = command.mut_args(|arg| match candidates_of(&arg, &group) {
+    let words = path.get(1..).unwrap_or_default().join(" ");
+    let command = command.mut_args(|arg| match candidates_of(&arg, &words) {
         Some(candidates) => arg.add(candidates),
         None => arg,
     });
     command.mut_subcommands(|below| with_candidates(below, &path))
 }
 
-fn candidates_of(arg: &Arg, group: &str) -> Option<ArgValueCandidates> {
+/// What an argument of a command takes; `words` are those of the command.
+fn candidates_of(arg: &Arg, words: &str) -> Option<ArgValueCandidates> {
     let name = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string)?;
-    let find: fn() -> Vec<CompletionCandidate> = match (name.as_str(), arg.get_id().as_str(), group) {
-        ("DIRECTIVE", ..) | (_, "directive", _) | ("ID", _, "directive") => || items(Some(ItemKind::Directive)),
-        ("TOOL", ..) | (_, "tool", _) | ("ID", _, "tool") => || items(Some(ItemKind::Tool)),
-        ("ITEM" | "ID", ..) => || items(None),
+    let find: fn() -> Vec<CompletionCandidate> = match (name.as_str(), arg.get_id().as_str(), words) {
+        ("DIRECTIVE", ..) | (_, "directive", _) | ("ID", _, "directive show") => {
+            || items(|item| item.kind() == ItemKind::Directive)
+        }
+        (_, "executor", _) => || items(runs_others),
+        ("ID", _, "tool run") => || items(|item| item.kind() == ItemKind::Tool && !runs_others(item)),
+        ("TOOL", ..) | (_, "tool", _) | ("ID", _, "tool show") => || items(|item| item.kind() == ItemKind::Tool),
+        ("TYPE", _, "new tool") => || TYPES.into_iter().map(CompletionCandidate::new).collect(),
+        ("SCRIPT", _, "migrate") => || items(|item| item.legacy_root && item.layer == Layer::Project),
+        ("PATTERN", _, "sign") => || items(|item| item.layer == Layer::Project),
+        ("ITEM" | "ID", ..) => || items(|_| true),
         ("RUN" | "STEP" | "REF" | "A" | "B", ..) => runs,
         ("KEY", _, "config") => settings,
         ("TOPIC", ..) => topics,
@@ -131,11 +141,16 @@ fn project() -> Option<Context> {
     Context::discover(Environment::of_process(), after.map(Path::new)).ok()
 }
 
-fn items(kind: Option<ItemKind>) -> Vec<CompletionCandidate> {
+/// Whether it is what tools name as their executor, and cannot be run by itself.
+fn runs_others(item: &Item) -> bool {
+    let kind = item.as_tool().map(|tool| tool.manifest.kind);
+    matches!(kind, Some(ToolKind::Runtime | ToolKind::Primitive | ToolKind::McpServer))
+}
+
+fn items(wanted: fn(&Item) -> bool) -> Vec<CompletionCandidate> {
     let Some(ctx) = project() else { return Vec::new() };
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-    let wanted = store.items().iter().filter(|item| kind.is_none_or(|kind| item.kind() == kind));
-    let mut ids: Vec<&str> = wanted.map(|item| item.id.as_str()).collect();
+    let mut ids: Vec<&str> = store.items().iter().filter(|item| wanted(item)).map(|item| item.id.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
     ids.into_iter().map(CompletionCandidate::new).collect()
@@ -162,6 +177,7 @@ fn topics() -> Vec<CompletionCandidate> {
     let root = Arguments::described();
     let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
     let commands = commands.map(|command| (command.get_name().to_owned(), command.get_about().cloned()));
-    let topics = TOPICS.iter().map(|topic| (topic.name.to_owned(), Some(topic.summary.into())));
+    let codes = [(super::help::CODES.to_owned(), Some("the codes that `piton validate` reports".into()))];
+    let topics = TOPICS.iter().map(|topic| (topic.name.to_owned(), Some(topic.summary.into()))).chain(codes);
     topics.chain(commands).map(|(name, help)| CompletionCandidate::new(name).help(help)).collect()
 }

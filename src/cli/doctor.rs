@@ -92,8 +92,12 @@ fn human(report: &Report, ui: &mut Ui) -> Result<(), Error> {
         }
     }
     let summary = report.summary;
-    let counts =
-        format!("{} work, {} with limits, {} not", summary.ok, summary.warnings, summary.missing + summary.broken);
+    let counts = format!(
+        "{} work, {} with limits or not needed, {} broken",
+        summary.ok,
+        summary.warnings + summary.missing,
+        summary.broken
+    );
     match summary.broken {
         0 => ui.success(&format!("piton works here: {counts}")),
         1 => ui.failure(&format!("piton does not work here, because of one thing: {counts}")),

@@ -27,7 +27,7 @@ Examples:
   piton exec --writes 'docs/**' -- ./generate-docs
   piton exec --checkpoint explicit -- ./experiment     Commit later with `piton checkpoint`")]
 pub(super) struct ExecArguments {
-    /// When changes are checkpointed: at once, with `piton checkpoint`, or never.
+    /// When changes are checkpointed: `auto` at once, `explicit` with `piton checkpoint`, `disabled` never.
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     checkpoint: Option<CheckpointMode>,
     /// What the step is called in the log and the commit; the program by default.

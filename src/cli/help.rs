@@ -14,8 +14,12 @@ use clap::error::ErrorKind;
 
 use super::{Arguments, Format, Ui};
 use crate::error::{Error, ExitStatus};
+use crate::item::code::Code;
 use crate::item::topic::{Page, TOPICS, Topic};
 use crate::item::wording::nearest;
+
+/// The list of the codes of findings; each of them is a topic as well.
+pub(super) const CODES: &str = "codes";
 
 const BOLD: Style = Style::new().bold();
 
@@ -26,9 +30,11 @@ Examples:
   piton help                  What piton is for, and the topics
   piton help permissions      A topic
   piton help tool run         A command
-  piton help checkpoint       Both: the command, then the topic")]
+  piton help checkpoint       Both: the command, then the topic
+  piton help NOT_UTF8         A code that `piton validate` reports
+  piton help codes            All of these codes")]
 pub(super) struct HelpArguments {
-    /// A topic, or the words of a command.
+    /// A topic, the words of a command, or a code that `piton validate` reports.
     #[arg(value_name = "TOPIC")]
     words: Vec<String>,
 }
@@ -39,6 +45,14 @@ pub(super) fn run(arguments: &HelpArguments, ui: &mut Ui) -> Result<ExitStatus, 
         [] => "overview".to_owned(),
         words => words.join(" "),
     };
+    if let Some(text) = about_codes(&name) {
+        if ui.format() == Format::Json {
+            ui.json(&Page { help: text, topic: name, examples: Vec::new() })?;
+        } else {
+            ui.rendered(&styled(&text))?;
+        }
+        return Ok(ExitStatus::Success);
+    }
     let topic = Topic::find(&name);
     let command = find(&mut root, &arguments.words).filter(|_| !arguments.words.is_empty());
     if command.is_none() && topic.is_none() {
@@ -67,6 +81,16 @@ pub(super) fn run(arguments: &HelpArguments, ui: &mut Ui) -> Result<ExitStatus, 
     Ok(ExitStatus::Success)
 }
 
+/// The list of all codes of findings, or what is known about one.
+fn about_codes(name: &str) -> Option<String> {
+    if name != CODES {
+        return Code::find(name).map(|code| format!("{}\n", code.section()));
+    }
+    let width = Code::ALL.iter().map(|code| code.as_str().len()).max().unwrap_or_default();
+    let lines = Code::ALL.iter().map(|code| format!("{:<width$}  {}\n", code.as_str(), code.summary()));
+    Some(lines.collect())
+}
+
 /// Understands `piton tool help run` as `piton help tool run`, where a command line was not understood.
 pub(super) fn asked_below(words: &[OsString], err: clap::Error) -> Result<Arguments, clap::Error> {
     let at = words.iter().position(|word| word == "help").filter(|_| err.kind() == ErrorKind::InvalidSubcommand);
@@ -92,7 +116,8 @@ fn unknown(words: &[String]) -> Error {
     let (before, rest) = words.split_at(known_words.unwrap_or_default());
     let names: Vec<String> = find(&mut root, before).map(|command| visible(command)).unwrap_or_default();
     let similar = rest.first().and_then(|word| {
-        let topics = TOPICS.iter().map(|topic| topic.name).filter(|_| before.is_empty());
+        let topics = TOPICS.iter().map(|topic| topic.name).chain([CODES]);
+        let topics = topics.chain(Code::ALL.iter().map(|code| code.as_str())).filter(|_| before.is_empty());
         nearest(word, names.iter().map(String::as_str).chain(topics)).map(str::to_owned)
     });
     let known = if before.is_empty() { TOPICS.iter().map(|topic| topic.name.to_owned()).collect() } else { names };

@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{Format, Ui};
+use crate::checkpoint::error::CheckpointError;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::finding::serialize_path;
 use crate::item::source::read_bytes;
+use crate::run::session::open_repository;
 
 /// Makes `.ai/` with a working example.
 ///
@@ -62,7 +64,11 @@ pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     } else {
         ui.success(&format!("made {} files{place}", written.created.len()));
     }
-    ui.hint("run the example with `piton run hello`, check the items with `piton validate`");
+    let first = match open_repository(ctx) {
+        Err(CheckpointError::NoRepository(_)) => "make a repository with `git init`, then ",
+        _ => "",
+    };
+    ui.hint(&format!("{first}run the example with `piton run hello`, check the items with `piton validate`"));
     Ok(ExitStatus::Success)
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Writing {
     /// Shows what would be done, and writes nothing.
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// When changes are checkpointed: at once, with `piton checkpoint`, or never.
+    /// When changes are checkpointed: `auto` at once, `explicit` with `piton checkpoint`, `disabled` never.
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub(super) checkpoint: Option<CheckpointMode>,
     /// The message of the commit, instead of a generated one.
@@ -78,6 +78,11 @@ pub(super) enum Source {
 }
 
 impl Source {
+    /// Whether a project belongs to where it looks.
+    pub(super) fn needs_project(self) -> bool {
+        !matches!(self, Self::User | Self::Builtin)
+    }
+
     /// The layers to look in.
     pub(super) fn scope(self) -> Result<Scope, Error> {
         Ok(match self {

@@ -42,6 +42,13 @@ pub(super) struct LoadArguments {
     writing: Writing,
 }
 
+impl LoadArguments {
+    /// Whether it is about a project: neither the user's own items are, nor those of piton.
+    pub(super) fn needs_project(&self) -> bool {
+        self.source.is_none_or(Source::needs_project) || self.to.as_deref() == Some("project")
+    }
+}
+
 pub(super) fn run(arguments: &LoadArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let scope = arguments.source.map(Source::scope).transpose()?;
     let parameters = items::given([

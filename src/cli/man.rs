@@ -58,8 +58,7 @@ pub(super) fn run(arguments: &ManArguments, cwd: &Path, ui: &mut Ui) -> Result<E
 
 fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
     pages.push((format!("{name}.1"), page(command, name)?));
-    let below = command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help");
-    for below in below {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         collect(below, &format!("{name}-{}", below.get_name()), pages)?;
     }
     Ok(())

@@ -62,6 +62,7 @@ use crate::context::{self, Context, Environment};
 use crate::error::{Error, ExitStatus};
 use crate::exec::supervisor::{self, Supervisor};
 use crate::failpoint;
+use crate::item::store::Layer;
 
 /// Runs directives and tools in a git repository with a safety rope.
 #[derive(Debug, Parser)]
@@ -210,6 +211,21 @@ impl Command {
         matches!(self, Self::Doctor(_) | Self::Completions(_) | Self::Man(_) | Self::Reference(_) | Self::Help(_))
     }
 
+    /// Whether it needs a project; what is only about the user's own items, settings and trust does not.
+    fn needs_project(&self) -> bool {
+        match self {
+            // A bare repository has hooks without being a project.
+            Self::Trust(_) | Self::Hooks(_) | Self::Config(_) => false,
+            Self::New(command) => command.needs_project(),
+            Self::Search(command) => command.source.needs_project(),
+            Self::Load(command) => command.needs_project(),
+            Self::Sign(command) => command.source == Layer::Project,
+            // Clients start it anywhere; then each call names its project.
+            Self::Mcp(command) => command.needs_project(),
+            _ => true,
+        }
+    }
+
     /// Whether it stops on settings that are not valid; the others report them in their result.
     fn needs_settings(&self) -> bool {
         !matches!(self, Self::Config(_) | Self::Validate(_))
@@ -313,12 +329,13 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
     let mut ctx = match &arguments.command {
         // It makes a project of its own: where it is started does not matter.
         Command::Quickstart(_) => quickstart::make_project(environment)?,
-        // Whom to trust is no matter of a project, and a bare repository has hooks without being one.
-        Command::Trust(_) | Command::Hooks(_) => Context::anywhere(environment, global.folder.as_deref())?,
-        // Clients start it anywhere; then each call names its project.
-        Command::Mcp(command) if !command.needs_project() => Context::anywhere(environment, global.folder.as_deref())?,
-        _ => Context::discover(environment, global.folder.as_deref())?,
+        command if command.needs_project() => Context::discover(environment, global.folder.as_deref())?,
+        _ => Context::anywhere(environment, global.folder.as_deref())?,
     };
+    for ignored in ctx.config.ignored_variables() {
+        ui.warning(&format!("`{}` is ignored: {}", ignored.variable, ignored.reason));
+        ui.hint("set it in `~/.ai/config.yaml` if it is meant");
+    }
     if let Some(color) = global.color {
         ctx.config.set_flag(Key::UiColor, Value::Color(color), "--color");
     }
@@ -328,7 +345,10 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
         ctx.config.set_flag(Key::ValidateStrict, Value::Bool(true), "--strict");
     }
     ui.set_color(ctx.config.color(), &ctx.environment);
-    ui.detail(&format!("project `{}`, {}", ctx.root.display(), ctx.found_by.reason()));
+    match ctx.project() {
+        Some(root) => ui.detail(&format!("project `{}`, {}", root.display(), ctx.found_by.reason())),
+        None => ui.detail("there is no project here"),
+    }
     if arguments.command.needs_settings() {
         require_settings(&ctx, ui)?;
     }
@@ -394,6 +414,10 @@ fn about_piton(
     match command {
         Command::Man(command) => man::run(command, &folder?, ui),
         Command::Reference(command) => reference::run(command, &folder?, ui),
+        // A folder that somebody names has to be there; where there is none to be in, it says so.
+        Command::Doctor(command) if global.folder.is_some() => {
+            folder.map_err(Error::from).and_then(|_| doctor::run(command, environment, found, ui))
+        }
         Command::Doctor(command) => doctor::run(command, environment, found, ui),
         Command::Completions(command) => completions::run(command, ui),
         Command::Help(command) => help::run(command, ui),

@@ -1,5 +1,6 @@
 //! `piton new`: a skeleton of a tool, a directive or an entry of knowledge.
 
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
 
 use super::items::{self, Writing};
@@ -74,7 +75,7 @@ struct ToolArguments {
 #[derive(Debug, clap::Args)]
 struct ItemArguments {
     /// The id, or `category/id`.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     name: String,
     /// The folders it lies in, such as `ops` or `ops/db`.
     #[arg(long, value_name = "CATEGORY")]
@@ -89,15 +90,26 @@ struct ItemArguments {
     writing: Writing,
 }
 
+impl NewArguments {
+    fn item(&self) -> &ItemArguments {
+        match &self.what {
+            What::Tool(tool) => &tool.item,
+            What::Directive(item) | What::Knowledge(item) => item,
+        }
+    }
+
+    /// Whether the new item is a project's.
+    pub(super) fn needs_project(&self) -> bool {
+        self.item().to == "project"
+    }
+}
+
 pub(super) fn run(arguments: &NewArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let (kind, item) = match &arguments.what {
-        What::Tool(tool) => ("tool", &tool.item),
-        What::Directive(item) => ("directive", item),
-        What::Knowledge(item) => ("knowledge", item),
-    };
-    let tool = match &arguments.what {
-        What::Tool(tool) => Some(tool),
-        What::Directive(_) | What::Knowledge(_) => None,
+    let item = arguments.item();
+    let (kind, tool) = match &arguments.what {
+        What::Tool(tool) => ("tool", Some(tool)),
+        What::Directive(_) => ("directive", None),
+        What::Knowledge(_) => ("knowledge", None),
     };
     let layout = tool.and_then(|tool| tool.as_file.then_some("file").or(tool.as_folder.then_some("folder")));
     let parameters = items::given([
@@ -115,6 +127,9 @@ pub(super) fn run(arguments: &NewArguments, ctx: &Context, ui: &mut Ui) -> Resul
     }
     let outcome = items::perform(Verb::Create, parameters, &item.writing, ctx, ui)?;
     let status = items::end(&outcome, ui);
+    if status == ExitStatus::Success && outcome.lacks_git {
+        ui.warning("there is no git repository: `piton undo` cannot take this back");
+    }
     if ui.format() == Format::Json {
         ui.json(&outcome)?;
     } else if let Some(ItemAnswer::Create(created)) = &outcome.answer {

@@ -151,13 +151,13 @@ fn settings() -> String {
         let default = if default.is_empty() { "none".to_owned() } else { format!("`{default}`") };
         let mut summary = key.summary().to_owned();
         let first: String = summary.drain(..summary.chars().next().map_or(0, char::len_utf8)).collect();
+        let variable = key.effective_variable().map(|name| format!("- variable: `{name}`\n")).unwrap_or_default();
         let _ = write!(
             page,
-            "\n## {}\n\n{}{summary}.\n\n- value: {}\n- default: {default}\n- variable: `{}`\n- set {}\n",
+            "\n## {}\n\n{}{summary}.\n\n- value: {}\n- default: {default}\n{variable}- set {}\n",
             key.name(),
             first.to_uppercase(),
             key.expected(),
-            key.variable(),
             key.setters(),
         );
     }

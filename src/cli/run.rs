@@ -45,7 +45,7 @@ pub(super) struct RunArguments {
     /// A JSON or YAML file with inputs; `--input` wins.
     #[arg(long = "inputs", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// When changes are checkpointed: after each step, at checkpoint steps, or never.
+    /// When changes are checkpointed: `auto` after each step, `explicit` at checkpoint steps, `disabled` never.
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     checkpoint: Option<CheckpointMode>,
     /// Shows what would be done, and does nothing.

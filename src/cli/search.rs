@@ -40,7 +40,7 @@ pub(super) struct SearchArguments {
     sort: Sort,
     /// Where to look.
     #[arg(long, value_enum, default_value_t, value_name = "SOURCE")]
-    source: Source,
+    pub(super) source: Source,
     /// Only tools of this type, e.g. `python` or `api`.
     #[arg(long, value_name = "TYPE")]
     tool_type: Option<String>,

@@ -40,7 +40,7 @@ pub(super) struct SignArguments {
     kind: Option<Kind>,
     /// Whose items: those of the `project`, or of the `user` in `~/.ai`.
     #[arg(long, value_name = "SOURCE", value_parser = parse_source, default_value = "project")]
-    source: Layer,
+    pub(super) source: Layer,
     /// Says what stamps and signatures are worth, and writes nothing.
     #[arg(long, conflicts_with_all = ["key", "dry_run", "checkpoint", "message", "lock_timeout"])]
     check: bool,

@@ -140,7 +140,13 @@ fn summary(report: &Report, ui: &mut Ui) {
         }
     } else {
         ui.failure(&format!("{looked_at}: {found}"));
-        ui.hint("`docs/reference/codes.md` explains each code with a mended example");
+        let first = report.findings.iter().find(|finding| finding.severity == Severity::Error);
+        if let Some(finding) = first {
+            ui.hint(&format!(
+                "`piton help {}` explains it with a mended example; `piton help codes` lists all",
+                finding.code
+            ));
+        }
     }
 }
 

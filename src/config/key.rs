@@ -361,7 +361,7 @@ impl Key {
     }
 
     /// Whether the project may replace one value by another.
-    pub(super) fn project_may_set(self, from: &Value, to: &Value) -> bool {
+    fn project_may_set(self, from: &Value, to: &Value) -> bool {
         match (self.row().protection, from, to) {
             (Protection::NotByProject, ..) => false,
             (Protection::OnlyTighten, Value::Signature(from), Value::Signature(to)) => to >= from,
@@ -372,17 +372,40 @@ impl Key {
         }
     }
 
-    /// Whether a project may set it at all.
-    pub(super) fn is_open_to_projects(self) -> bool {
-        self.row().protection != Protection::NotByProject
+    /// Whether a variable may do no more than a project: it decides whose items run, and variables may come from a
+    /// project, by way of `direnv`, an `.env` file or a build server.
+    pub(super) fn is_guarded_from_variables(self) -> bool {
+        matches!(self, Self::SignatureRequire | Self::SignatureAllowedSigners)
+    }
+
+    /// Why a layer that is not the user's may not replace one value by another; `setter` is who tries.
+    pub(super) fn objection(self, setter: &str, from: &Value, to: &Value) -> Option<String> {
+        let name = self.name();
+        match self.row().protection {
+            _ if self.project_may_set(from, to) => None,
+            Protection::NotByProject => Some(format!("{setter} may not set `{name}`")),
+            _ => Some(format!("{setter} may tighten `{name}`, not loosen it from `{from}` to `{to}`")),
+        }
+    }
+
+    /// The variable that sets it, where one can.
+    pub fn effective_variable(self) -> Option<&'static str> {
+        let is_deaf = self.is_guarded_from_variables() && self.row().protection == Protection::NotByProject;
+        (!is_deaf).then(|| self.variable())
     }
 
     /// Where it may be set, in words.
     pub fn setters(self) -> &'static str {
-        match self.row().protection {
-            Protection::Open => "by you and by the project",
-            Protection::OnlyTighten => "by you; a project may tighten it, never loosen it",
-            Protection::NotByProject => "by you only; a project may not set it",
+        match (self.row().protection, self.is_guarded_from_variables()) {
+            (Protection::Open, _) => "by you and by the project",
+            (Protection::OnlyTighten, false) => "by you; a project may tighten it, never loosen it",
+            (Protection::OnlyTighten, true) => {
+                "by you, in `~/.ai/config.yaml`; a project or the variable may tighten it, never loosen it"
+            }
+            (Protection::NotByProject, false) => "by you only; a project may not set it",
+            (Protection::NotByProject, true) => {
+                "by you only, in `~/.ai/config.yaml`; neither a project nor a variable may set it"
+            }
         }
     }
 

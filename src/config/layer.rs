@@ -115,13 +115,9 @@ impl Layer<'_> {
             return;
         };
         let current = self.config.get(key).value;
-        if self.owner == Owner::Project && !key.project_may_set(&current, &value) {
-            let name = key.name();
-            let message = if key.is_open_to_projects() {
-                format!("a project may tighten `{name}`, not loosen it from `{current}` to `{value}`")
-            } else {
-                format!("a project may not set `{name}`")
-            };
+        if self.owner == Owner::Project
+            && let Some(message) = key.objection("a project", &current, &value)
+        {
             self.findings
                 .add(Code::SettingIgnored, node.place, key.name(), message)
                 .suggest("set it in `~/.ai/config.yaml` if it is meant");

@@ -2,7 +2,8 @@
 //!
 //! Defaults, then `~/.ai/config.yaml`, then `.ai/config.yaml`, then `PITON_*` variables, then flags;
 //! the later wins, and every [`Setting`] knows where it came from. A project's file is untrusted:
-//! it may tighten safety and never loosen it. [`Config`] reads files, never the process.
+//! it may tighten safety and never loosen it; about signatures the same holds for variables, which a
+//! project may bring along. [`Config`] reads files, never the process.
 
 mod command;
 mod key;
@@ -26,6 +27,16 @@ pub struct Config {
     /// What some layer has set; everything else has its default.
     settings: BTreeMap<Key, Setting>,
     findings: Vec<Finding>,
+    ignored: Vec<IgnoredVariable>,
+}
+
+/// A variable that was not heard, because it would loosen safety.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IgnoredVariable {
+    /// Its name.
+    pub variable: &'static str,
+    /// Why it is ignored.
+    pub reason: String,
 }
 
 /// One setting with where its value came from.
@@ -171,6 +182,11 @@ impl Config {
         &self.findings
     }
 
+    /// The variables that were not heard.
+    pub fn ignored_variables(&self) -> &[IgnoredVariable] {
+        &self.ignored
+    }
+
     /// Whether any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Error)
@@ -296,7 +312,11 @@ impl Config {
                 expected: key.expected(),
                 value: text.clone().into_owned(),
             })?;
-            self.set(key, value, Source::Environment { variable });
+            let objection = key.objection("a variable", &self.get(key).value, &value);
+            match objection.filter(|_| key.is_guarded_from_variables()) {
+                Some(reason) => self.ignored.push(IgnoredVariable { variable, reason }),
+                None => self.set(key, value, Source::Environment { variable }),
+            }
         }
         Ok(())
     }

@@ -33,6 +33,33 @@ fn no_project_loosens_what_its_user_requires() {
 }
 
 #[test]
+fn no_variable_loosens_what_is_required() {
+    let variable = "PITON_SIGNATURE_REQUIRE";
+    for user in REQUIREMENTS {
+        for wanted in REQUIREMENTS {
+            let text = format!("signature:\n  require: {}\n", user.as_str());
+            let config = load(&text, "", &[(variable, wanted.as_str())]).unwrap();
+            assert_eq!(config.signature_requirement(), user.max(wanted));
+            let reason = format!(
+                "a variable may tighten `signature.require`, not loosen it from `{}` to `{}`",
+                user.as_str(),
+                wanted.as_str()
+            );
+            let ignored = IgnoredVariable { variable, reason };
+            assert_eq!(config.ignored_variables(), if wanted < user { vec![ignored] } else { vec![] });
+        }
+    }
+    let variable = "PITON_SIGNATURE_ALLOWED_SIGNERS";
+    let config = load("signature:\n  allowed_signers: ~/mine\n", "", &[(variable, "/theirs")]).unwrap();
+    assert_eq!(config.allowed_signers(), Some(PathBuf::from("~/mine")));
+    let reason = "a variable may not set `signature.allowed_signers`".to_owned();
+    assert_eq!(config.ignored_variables(), [IgnoredVariable { variable, reason }]);
+    // What else a project may not loosen, the user may for one command.
+    let config = load("", "", &[("PITON_CHECKPOINT_SECRETS", "warn"), ("PITON_AGENT_COMMAND", "mine")]).unwrap();
+    assert_eq!((config.secrets(), config.ignored_variables()), (SecretPolicy::Warn, &[][..]));
+}
+
+#[test]
 fn later_layers_win() {
     let on = "validate:\n  strict: true\n";
     let off = "validate:\n  strict: false\n";

@@ -137,6 +137,29 @@ codes! {
     SettingIgnored "SETTING_IGNORED" Warning "a project may not loosen this setting"
 }
 
+/// The page about all of them, in their order.
+const PAGE: &str = include_str!("../../docs/reference/codes.md");
+
+impl Code {
+    /// The code of a name, in upper or lower case.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.as_str().eq_ignore_ascii_case(name))
+    }
+
+    /// Its section of the documentation: what it means, an example that fails, and one that is mended.
+    pub fn section(self) -> &'static str {
+        let heading = |code: Self| PAGE.find(&format!("\n### {code}\n")).map(|at| at + 1);
+        let next = Self::ALL.iter().copied().skip_while(|code| *code != self).nth(1);
+        let end = next.and_then(heading).unwrap_or(PAGE.len());
+        let section = heading(self).and_then(|start| PAGE.get(start..end)).unwrap_or_default().trim_end();
+        // The last line may be the title of the codes that follow.
+        match section.rsplit_once('\n') {
+            Some((before, last)) if last.starts_with("## ") => before.trim_end(),
+            _ => section,
+        }
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -146,5 +169,22 @@ impl fmt::Display for Code {
 impl Serialize for Code {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_section_of_its_own() {
+        for code in Code::ALL {
+            let section = code.section();
+            assert!(section.starts_with(&format!("### {code}\n\n**")), "{code}: {section}");
+            let others = Code::ALL.iter().filter(|other| section.contains(&format!("\n### {other}\n")));
+            assert_eq!(others.count(), 0, "{code}");
+            assert!(!section.lines().next_back().unwrap().starts_with("## "), "{code}");
+            assert_eq!(Code::find(&code.as_str().to_lowercase()), Some(*code));
+        }
     }
 }

@@ -23,7 +23,7 @@ use walkdir::WalkDir;
 use super::source::{Unread, leaves, open_regular};
 use super::wording::shown;
 
-pub use seat::{Seat, author_file, detached_file, is_companion, seat};
+pub use seat::{Seat, author_file, detached_file, is_companion, is_program, mark, seat};
 
 const KIWI: &str = "kiwi-mcp:validated:";
 const RYE: [&str; 3] = ["rye:signed:", "rye:validated:", "ryeos:signed:"];

@@ -69,7 +69,7 @@ fn overwritten(failure: Failure) -> Failure {
 /// What was loaded, in the shape that agents know.
 pub(super) fn told(ctx: &Context, outcome: ItemOutcome) -> Result<Map<String, Value>, Failure> {
     let effort = effort(&outcome);
-    let ItemOutcome { answer, dry_run, run, uncovered } = outcome;
+    let ItemOutcome { answer, dry_run, run, uncovered, .. } = outcome;
     let Some(ItemAnswer::Load(loaded)) = answer else {
         return Err(run.as_ref().map_or_else(|| Failure::argument("there is nothing to load"), Failure::of_summary));
     };

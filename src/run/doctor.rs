@@ -13,7 +13,7 @@ mod supervision;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -168,7 +168,9 @@ impl Report {
 pub fn examine(patient: Patient, on_check: &mut dyn FnMut(&Check)) -> Result<Report, RunError> {
     let interrupts = Interrupts::listen().map_err(RunError::Signals)?;
     let temporary = patient.environment.temporary_folder();
-    let folder = tempfile::Builder::new().prefix("piton-doctor-").tempdir_in(&temporary);
+    // A wrong `TMPDIR` is one fault, and not to hide the others.
+    let make = |place: &Path| tempfile::Builder::new().prefix("piton-doctor-").tempdir_in(place);
+    let folder = make(&temporary).or_else(|err| make(Path::new("/tmp")).map_err(|_| err));
     let own = folder.as_ref().ok().and_then(|folder| Context::at(plain(&patient.environment), folder.path()).ok());
     let mut checks = Vec::new();
     match (&folder, own) {
@@ -176,7 +178,8 @@ pub fn examine(patient: Patient, on_check: &mut dyn FnMut(&Check)) -> Result<Rep
             let limit = patient.limit * PATIENCE;
             let workshop = own.root.clone();
             let around = Arc::new(Surroundings { patient, own, workshop });
-            for probe in &PROBES {
+            let has_repository = project::has_repository(&around);
+            for probe in PROBES.iter().filter(|probe| has_repository || !probe::IN_REPOSITORY.contains(&probe.name)) {
                 let outcome = attempt(probe, &around, limit, &interrupts)?;
                 let check = check(probe, outcome);
                 on_check(&check);
@@ -186,9 +189,7 @@ pub fn examine(patient: Patient, on_check: &mut dyn FnMut(&Check)) -> Result<Rep
         }
         (failed, _) => {
             let reason = failed.as_ref().err().map_or_else(|| "it cannot be entered".to_owned(), ToString::to_string);
-            let hint = "make room there, or name another folder in `TMPDIR`";
-            let detail = format!("cannot make a folder in `{}`: {reason}", temporary.display());
-            let check = check(&probe::TEMPORARY, Outcome::missing(detail, hint));
+            let check = check(&probe::TEMPORARY, folders::unwritable(&temporary, &reason));
             on_check(&check);
             checks.push(check);
         }

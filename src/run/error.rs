@@ -474,8 +474,8 @@ impl RunError {
             Self::Worktree(err) => return err.is_usage(),
             Self::Finish(err) => return err.is_usage(),
             Self::Author(err) => return err.is_usage(),
-            // It was tried, and a file was found wanting.
-            Self::Item(ItemStepError::NotSignable { .. }) => return false,
+            // It was tried, and a file was found wanting, or could not be written.
+            Self::Item(ItemStepError::NotSignable { .. } | ItemStepError::Unwritable { .. }) => return false,
             _ => {}
         }
         matches!(

@@ -243,7 +243,7 @@ pub(super) fn keygen(ctx: &Context) -> Result<Keygen, SshError> {
 /// The folders that a repository may change: the project, and the work trees around it but for the home.
 fn repository(ctx: &Context) -> Vec<PathBuf> {
     // A folder that only happens to be the current one is nobody's repository.
-    let project = Some(ctx.root.clone()).filter(|_| ctx.found_by != FoundBy::WorkingFolder);
+    let project = Some(ctx.root.clone()).filter(|_| matches!(ctx.found_by, FoundBy::Items | FoundBy::Git));
     let is_top = |folder: &&Path| fs::symlink_metadata(folder.join(".git")).is_ok();
     let tops = ctx.root.ancestors().filter(is_top).filter(|top| ctx.home.as_deref() != Some(*top));
     project.into_iter().chain(tops.map(Path::to_path_buf)).collect()

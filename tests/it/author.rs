@@ -506,15 +506,19 @@ fn a_repository_does_not_choose_whom_to_trust() {
     assert_refused(&project, "which is not trusted");
     let setting = project.piton(["config", "signature.allowed_signers"]);
     assert!(setting.stderr().contains("a project may not set `signature.allowed_signers`"), "{setting}");
+    // Nor are variables, which a project may bring along.
+    let deaf = project.variable("PITON_SIGNATURE_ALLOWED_SIGNERS", &inside);
+    assert_refused(&deaf, "which is not trusted");
     // And whoever names a file in there is told.
-    let project = project.variable("PITON_SIGNATURE_ALLOWED_SIGNERS", &inside);
+    let named = |file: &str| format!("signature:\n  allowed_signers: {file}\n");
+    let project = deaf.home_file(".ai/config.yaml", named(&inside));
     let (code, message) = refusal(&project);
     assert_eq!(code, Some(2), "{message}");
     assert!(message.contains("must not choose whom you trust"), "{message}");
     project.bash("mv allowed ~/allowed; ln -s \"$PWD/allowed\" ~/link; cp ~/allowed allowed");
-    let project = project.variable("PITON_SIGNATURE_ALLOWED_SIGNERS", "~/link");
+    let project = project.home_file(".ai/config.yaml", named("~/link"));
     assert_eq!(refusal(&project).0, Some(2));
-    let project = project.variable("PITON_SIGNATURE_ALLOWED_SIGNERS", "~/allowed");
+    let project = project.home_file(".ai/config.yaml", named("~/allowed"));
     assert_eq!(refusal(&project).0, Some(0));
     let mode = fs::metadata(project.home().join("allowed")).expect("there").permissions().mode();
     assert_ne!(mode, 0);

@@ -127,15 +127,25 @@ fn a_project_may_not_loosen_what_signatures_are_required() {
 }
 
 #[test]
-fn the_user_may_loosen_it_by_a_variable() {
+fn a_variable_may_tighten_it_and_never_loosen_it() {
     let project = TestProject::new()
-        .file(".ai/config.yaml", "signature:\n  require: author\n")
+        .home_file(".ai/config.yaml", "signature:\n  require: integrity\n")
         .variable("PITON_SIGNATURE_REQUIRE", "none");
     cmd_snapshot!(project.piton(["config", "signature.require"]), @"
     success: true
     exit_code: 0
     ----- stdout -----
-    signature.require           none       environment, PITON_SIGNATURE_REQUIRE
+    signature.require           integrity  user, [HOME]/.ai/config.yaml:2
+    ----- stderr -----
+    warning: `PITON_SIGNATURE_REQUIRE` is ignored: a variable may tighten `signature.require`, not loosen it from `integrity` to `none`
+    hint: set it in `~/.ai/config.yaml` if it is meant
+    ");
+    let project = project.variable("PITON_SIGNATURE_REQUIRE", "author");
+    cmd_snapshot!(project.piton(["config", "signature.require"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    signature.require           author     environment, PITON_SIGNATURE_REQUIRE
     ----- stderr -----
     ");
 }

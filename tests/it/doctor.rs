@@ -233,10 +233,11 @@ fn a_misspelt_variable_is_told() {
 }
 
 #[test]
-fn without_a_temporary_folder_it_says_just_that() {
+fn a_wrong_temporary_folder_hides_nothing_else() {
     let project = TestProject::new().variable("TMPDIR", "/nowhere");
     let (ran, checks) = doctor(&project);
-    assert_eq!((ran.code(), checks.len(), status(&checks, "temporary folder")), (Some(5), 1, "missing"), "{ran}");
+    assert_eq!((ran.code(), status(&checks, "temporary folder")), (Some(5), "missing"), "{ran}");
+    assert_eq!((status(&checks, "checkpoint"), status(&checks, "repository")), ("ok", "ok"), "{ran}");
 }
 
 #[test]
@@ -266,4 +267,66 @@ fn interrupted_it_ends_what_it_tries_and_leaves_nothing() {
     assert!(!Path::new("/proc").join(&hanging).exists(), "the interpreter goes on");
     let left = contents(&project.home().parent().unwrap().join("tmp"));
     assert_eq!(left.len(), 1, "{:?}", left.keys());
+}
+
+#[test]
+fn nothing_is_claimed_that_was_not_tried() {
+    let project = TestProject::new().file(".ai", "a file\n");
+    let path = programs(&project, &["sleep", "bash"]);
+    let git = Path::new(&path).join("git");
+    fs::write(&git, "#!/bin/sh\necho garbage\n").unwrap();
+    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+    let project = project.variable("PATH", &path).variable("HOME", "/nonexistent/home");
+    let (_, found) = doctor(&project);
+    assert_eq!((status(&found, "git"), status(&found, "home")), ("missing", "warning"));
+    assert!(found["git"]["detail"].as_str().unwrap().starts_with("`git --version` says `garbage`: "));
+    let missing = "`/nonexistent/home` is not a folder: there are no items and settings of your own";
+    assert_eq!(found["home"]["detail"], missing);
+    assert_eq!(status(&found, "project"), "warning", "{}", found["project"]);
+    assert!(found["project"]["detail"].as_str().unwrap().ends_with("is not a folder: there can be no items"));
+    let project = project.variable("HOME", "relative").variable("PATH", "");
+    let (_, found) = doctor(&project);
+    assert!(found["home"]["detail"].as_str().unwrap().starts_with("`HOME` is `relative`, which is no absolute path"));
+    assert_eq!(status(&found, "bash"), "warning", "{}", found["bash"]);
+    assert!(found["bash"]["detail"].as_str().unwrap().ends_with("found where programs usually are: `PATH` is not set"));
+}
+
+#[test]
+fn items_that_cannot_be_written_are_told() {
+    let project = TestProject::new().file(".ai/tools/data.json", "{}\n").committed();
+    let items = project.root().join(".ai");
+    fs::set_permissions(&items, fs::Permissions::from_mode(0o555)).unwrap();
+    let ran = project.piton_bound(["doctor", "--format", "json"]);
+    fs::set_permissions(&items, fs::Permissions::from_mode(0o755)).unwrap();
+    let found = checks(&ran);
+    assert_eq!(
+        (status(&found, "project"), &found["project"]["hint"]),
+        ("warning", &"make it writable".into()),
+        "{ran}"
+    );
+}
+
+#[test]
+fn one_fault_is_told_once() {
+    let project = TestProject::without_git();
+    let (ran, found) = doctor(&project);
+    assert_eq!((ran.code(), status(&found, "repository")), (Some(0), "warning"), "{ran}");
+    for name in ["identity", "operation", "locks", "file system"] {
+        assert!(!found.contains_key(name), "{name}");
+    }
+    let project = TestProject::new();
+    project.git(["config", "core.sparseCheckout", "true"]);
+    let ran = project.piton(["doctor"]);
+    assert!(ran.stderr().contains("because of one thing"), "{ran}");
+    let (signs, last) = (ran.stdout(), ran.stderr());
+    let count = |sign: &str| signs.lines().filter(|line| line.starts_with(&format!("  {sign} "))).count();
+    let counts = format!("{} work, {} with limits or not needed, {} broken", count("✓"), count("!"), count("✗"));
+    assert!(last.contains(&counts), "{counts}: {last}");
+}
+
+#[test]
+fn a_folder_that_is_named_has_to_be_there() {
+    let project = TestProject::new();
+    let ran = project.piton(["-C", "nowhere", "doctor"]);
+    assert_eq!((ran.code(), ran.stdout().as_str()), (Some(2), ""), "{ran}");
 }

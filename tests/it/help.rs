@@ -163,6 +163,13 @@ fn bash_completes_commands_options_items_runs_and_settings() {
     assert_eq!(complete("piton run deploy --dry"), ["--dry-run"]);
     assert_eq!(complete("piton run deploy --checkpoint a"), ["auto"]);
     assert_eq!(complete("piton config ui"), ["ui.color"]);
+    assert_eq!(complete("piton new tool x --type mcp"), ["mcp_server", "mcp_tool"]);
+    assert_eq!(complete("piton new tool x --executor b"), ["bash_runtime"]);
+    assert_eq!(complete("piton new tool x --executor dep"), Vec::<String>::new());
+    assert_eq!(complete("piton tool run bash"), Vec::<String>::new());
+    assert_eq!(complete("piton tool show bash"), ["bash_runtime"]);
+    assert_eq!(complete("piton sign des"), ["describe"]);
+    assert_eq!(complete("piton help cod"), ["codes"]);
     assert_eq!(complete("piton help permi"), ["permissions"]);
     assert_eq!(complete("piton resume 0"), Vec::<String>::new());
     project.piton(["run", "deploy"]);
@@ -258,4 +265,40 @@ fn there_is_a_manual_page_for_each_command_that_groff_accepts() {
     }
     let printed = project.piton(["man"]).stdout();
     assert_eq!(printed, fs::read_to_string(&pages[names.iter().position(|it| it == "piton.1").unwrap()]).unwrap());
+}
+
+#[test]
+fn a_code_is_explained_and_all_are_listed() {
+    let project = TestProject::new().file(".ai/tools/x.yaml", b"tool_id: \xff\n");
+    let told = project.piton(["validate"]);
+    let hint = "hint: `piton help NOT_UTF8` explains it with a mended example; `piton help codes` lists all\n";
+    assert!(told.stderr().ends_with(hint), "{told}");
+    let page = project.piton(["help", "NOT_UTF8"]).stdout();
+    assert!(page.starts_with("NOT_UTF8\n\n**error** · the file is not valid UTF-8\n"), "{page}");
+    assert!(page.contains("Mended") && !page.contains("EMPTY_FILE"), "{page}");
+    let json = project.piton(["help", "not_utf8", "--format", "json"]).json();
+    assert!(json["help"].as_str().is_some_and(|help| help.starts_with("### NOT_UTF8\n")), "{json}");
+    let list = project.piton(["help", "codes"]).stdout();
+    assert!(
+        list.lines().any(|line| line.starts_with("EMPTY_FILE ") && line.ends_with("the file has no content")),
+        "{list}"
+    );
+    let unknown = project.piton(["help", "NOT_UTF9"]);
+    assert!(unknown.stderr().contains("did you mean `NOT_UTF8`?"), "{unknown}");
+}
+
+#[test]
+fn every_page_that_the_manual_names_is_written() {
+    let project = TestProject::new();
+    assert_eq!(project.piton(["man", "--dir", "man"]).code(), Some(0));
+    let pages = fs::read_dir(project.root().join("man")).expect("pages").map(|page| page.expect("a page").path());
+    for page in pages {
+        let text = fs::read_to_string(&page).expect("text").replace("\\-", "-");
+        for (name, _) in
+            text.lines().filter_map(|line| line.split_once("(1)")).filter(|(name, _)| name.starts_with("piton"))
+        {
+            assert!(project.root().join("man").join(format!("{name}.1")).exists(), "{}: {name}", page.display());
+        }
+    }
+    assert!(project.root().join("man/piton-help.1").exists());
 }

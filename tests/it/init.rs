@@ -138,8 +138,11 @@ fn below_the_top_of_a_work_tree_it_says_where() {
 #[test]
 fn without_git_it_stays_in_the_current_folder() {
     let project = TestProject::without_git().within("here");
-    project.piton(["init"]);
+    let ran = project.piton(["init"]);
     assert_eq!(project.files().first().map(String::as_str), Some("here/.ai/config.yaml"));
+    let hint = "hint: make a repository with `git init`, then run the example with `piton run hello`, check the items \
+                with `piton validate`\n";
+    assert!(ran.stderr().ends_with(hint), "{ran}");
 }
 
 #[test]

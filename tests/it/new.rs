@@ -56,6 +56,8 @@ fn a_name_that_is_none_is_mended() {
     ----- stdout -----
     ----- stderr -----
     error: `category` of `create` is another one than that of `a/x`
+
+    hint: give it once: before the id, or apart from it
     ");
     assert_eq!(project.files(), Vec::<String>::new());
 }
@@ -86,7 +88,16 @@ fn a_type_that_is_none_is_refused() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: the language of a script that `ruby_runtime` runs is not known
+    error: tool `ruby_runtime` does not exist
+
+    hint: did you mean `bash_runtime`?
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--executor", "docker_runtime"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the language of a script that `docker_runtime` runs is not known
 
     hint: say it: `--type python`, `bash` or `node`
     ");
@@ -108,15 +119,6 @@ fn a_type_that_is_none_is_refused() {
 
     hint: make one first, with `piton new tool NAME --type mcp_server`, and name it with `--executor`
     ");
-    cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "local", "--file"]), @"
-    success: false
-    exit_code: 2
-    ----- stdout -----
-    ----- stderr -----
-    error: a local tool is a folder: it has a manifest and a program
-
-    hint: leave `--file` out, or use `--type python --file`
-    ");
     cmd_snapshot!(project.piton(["new", "tool", "x", "--description", "two\nlines"]), @r"
     success: false
     exit_code: 2
@@ -126,6 +128,53 @@ fn a_type_that_is_none_is_refused() {
 
     hint: write one line; more belongs into the file
     ");
+    assert_eq!(project.files(), Vec::<String>::new());
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused() {
+    let project = TestProject::new();
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "bash", "--executor", "python_runtime"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: it is not valid: `python_runtime` runs Python, and the script is bash
+
+    hint: give the type without an executor, or the executor without a type
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "meta", "--executor", "bash_runtime"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: a meta tool has no executor
+
+    hint: leave `--executor` out
+    ");
+    cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "directive", "--folder"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: a directive is one file
+
+    hint: leave `--folder` out
+    ");
+    for (written, executor) in [
+        ("python", "node_runtime"),
+        ("python", "bash_runtime"),
+        ("node", "bash_runtime"),
+        ("bash", "node_runtime"),
+        ("directive", "bash_runtime"),
+        ("knowledge", "bash_runtime"),
+    ] {
+        for layout in ["--file", "--folder"] {
+            let ran = project.piton(["new", "tool", "x", "--type", written, "--executor", executor, layout]);
+            assert_eq!(ran.code(), Some(2), "{ran}");
+        }
+    }
+    assert_eq!(project.piton(["new", "tool", "x", "--type", "knowledge", "--folder"]).code(), Some(2));
     assert_eq!(project.files(), Vec::<String>::new());
 }
 
@@ -352,6 +401,14 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
         ("command", &["--type", "cli"], "folder=.", json!({"stdout": "README.md\n"})),
         ("command_folder", &["--type", "cli", "--folder"], "folder=-x", Value::Null),
         ("program", &["--type", "local"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
+        ("program_file", &["--type", "local", "--file"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
+        ("program_js", &["--type", "local", "--executor", "node_runtime"], "who=A", json!({"greeting": "Hello, A!"})),
+        (
+            "program_sh",
+            &["--type", "local", "--executor", "bash_runtime", "--file"],
+            "who=Ada",
+            json!({"stdout": "Hello, Ada!\n"}),
+        ),
         ("own_runtime", &["--type", "runtime"], "", Value::Null),
         ("by_runtime", &["--type", "bash", "--executor", "own_runtime"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
         ("tool", &["--type", "cli"], "folder=.", json!({"stdout": "README.md\n"})),
@@ -437,6 +494,7 @@ fn it_works_without_git_and_without_a_home_where_none_is_needed() {
     ----- stdout -----
     created .ai/tools/plain.yaml
     ----- stderr -----
+    warning: there is no git repository: `piton undo` cannot take this back
     hint: edit `.ai/tools/plain.yaml`, then `piton validate` and `piton tool run plain --param folder=.`; once it is right, `piton sign plain`
     ");
     assert!(project.root().join(".ai/tools/plain.yaml").is_file());
@@ -447,8 +505,66 @@ fn it_works_without_git_and_without_a_home_where_none_is_needed() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: there is no home folder: HOME is not set
+    error: there is no home folder: HOME is not set to an absolute path
 
     hint: set HOME, or use the project
     ");
+}
+
+#[test]
+fn an_id_in_another_case_is_another_item_of_another_layer() {
+    let project = TestProject::new();
+    assert_eq!(project.piton(["new", "tool", "both"]).code(), Some(0));
+    let made = project.piton(["new", "tool", "Both", "--to", "user", "--type", "bash"]);
+    assert_eq!(made.code(), Some(0), "{made}");
+    assert!(!made.stderr().contains("exists in the project"), "{made}");
+    let ran = project.piton(["tool", "run", "Both", "--format", "json"]);
+    assert_eq!(last(&ran)["result"], json!({"stdout": "Hello, world!\n"}), "{ran}");
+}
+
+#[test]
+fn a_file_of_the_user_that_cannot_be_written_is_named_as_theirs() {
+    let project = TestProject::new();
+    let tools = project.home().join(".ai/tools");
+    fs::create_dir_all(&tools).unwrap();
+    fs::set_permissions(&tools, fs::Permissions::from_mode(0o555)).unwrap();
+    let ran = project.piton_bound(["new", "tool", "mine", "--type", "cli", "--to", "user"]);
+    fs::set_permissions(&tools, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert!(ran.stderr().starts_with("error: cannot write `~/.ai/tools/mine.yaml`"), "{ran}");
+}
+
+#[test]
+fn what_is_wrong_is_said_in_words_of_the_terminal() {
+    let project = TestProject::new();
+    assert_eq!(project.piton(["new", "directive", "both"]).code(), Some(0));
+    let made = project.piton(["new", "tool", "both"]);
+    assert!(made.stderr().contains("once it is right, `piton sign both --type tool`"), "{made}");
+    assert_eq!(project.piton(["sign", "both", "--type", "tool"]).code(), Some(0));
+    let ran = project.piton(["new", "tool", ""]);
+    assert_eq!(ran.code(), Some(2), "{ran}");
+    assert!(ran.stderr().contains("<NAME>") && !ran.stderr().contains("item_id"), "{ran}");
+    let project = TestProject::new().file(".ai", "a file\n");
+    cmd_snapshot!(project.piton(["new", "tool", "x"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `.ai` is in the way
+
+    hint: items lie in a folder `.ai` of the project itself: rename what is there
+    ");
+}
+
+#[test]
+fn the_author_of_a_directive_is_whom_git_would_name() {
+    let project = TestProject::new();
+    project.git(["config", "user.name", "Ada L."]);
+    project.git(["config", "user.email", "ada@example.com"]);
+    let mut command = project.command(["new", "directive", "mine"]);
+    for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "USER", "LOGNAME"] {
+        command.env_remove(name);
+    }
+    assert_eq!(project.ran(command.output().expect("piton starts")).code(), Some(0));
+    assert!(project.read(".ai/directives/mine.md").contains("<author>Ada L.</author>"));
 }

@@ -113,20 +113,47 @@ fn the_home_is_never_a_project() {
     let project = TestProject::new();
     let home = project.home();
     fs::create_dir(home.join(".ai")).unwrap();
-    cmd_snapshot!(project.piton(["-C", home.to_str().unwrap(), "config"]), @"
+    cmd_snapshot!(project.piton(["-C", home.to_str().unwrap(), "validate"]), @"
     success: false
     exit_code: 5
     ----- stdout -----
     ----- stderr -----
     error: the home folder `[HOME]` is not a project
 
-    hint: go to the folder of a project or name one with `-C DIR`; a folder with `.ai/` in it is one
+    hint: go to the folder of a project or name one with `-C DIR`; `~/.ai` is for what you use in all of them
     ");
 }
 
 #[test]
+fn what_is_only_about_the_user_needs_no_project() {
+    let project = TestProject::new().home_file(".ai/config.yaml", "signature:\n  require: integrity\n");
+    project.bash("git init -q --bare ~/bare.git");
+    for (at, folder) in ["/", &project.home().to_string_lossy(), &project.home().join("bare.git").to_string_lossy()]
+        .into_iter()
+        .enumerate()
+    {
+        let piton = |words: &str| project.piton(["-C", folder].into_iter().chain(words.split(' ')));
+        let setting = piton("config signature.require");
+        assert!(setting.stdout().contains("integrity  user,"), "{setting}");
+        let made = piton(&format!("new tool mine_{at} --type cli --to user"));
+        assert_eq!((made.code(), made.stdout()), (Some(0), format!("created ~/.ai/tools/mine_{at}.yaml\n")), "{made}");
+        let found = piton(&format!("search mine_{at} --source user --format json")).json();
+        assert_eq!(found["results"][0]["name"], format!("mine_{at}"));
+        let loaded = piton(&format!("load mine_{at} --source user"));
+        assert!(loaded.stdout().starts_with(&format!("tool_id: mine_{at}\n")), "{loaded}");
+        let signed = piton(&format!("sign mine_{at} --source user"));
+        assert_eq!(signed.code(), Some(0), "{signed}");
+        let checked = piton("sign --check --source user --format json").json();
+        assert_eq!((checked["valid"].as_bool(), checked["items"].as_array().map(Vec::len)), (Some(true), Some(at + 1)));
+        for words in ["new tool theirs", "search x", "load mine_0 --source user --to project", "sign --check"] {
+            assert_eq!(piton(words).code(), Some(5), "{folder}: {words}");
+        }
+    }
+}
+
+#[test]
 fn the_root_of_the_file_system_is_never_a_project() {
-    cmd_snapshot!(TestProject::new().piton(["-C", "/", "config"]), @"
+    cmd_snapshot!(TestProject::new().piton(["-C", "/", "validate"]), @"
     success: false
     exit_code: 5
     ----- stdout -----

@@ -139,7 +139,7 @@ fn people_see_the_line_with_a_caret() {
 
     ----- stderr -----
     ✗ 1 tool, 0 directives, 0 knowledge entries: 1 error, 0 warnings
-    hint: `docs/reference/codes.md` explains each code with a mended example
+    hint: `piton help INVALID_ENUM_VALUE` explains it with a mended example; `piton help codes` lists all
     ");
 }
 
@@ -253,7 +253,7 @@ fn nothing_that_lies_outside_the_project_is_printed() {
 
     ----- stderr -----
     ✗ 0 tools, 0 directives, 0 knowledge entries: 1 error, 0 warnings
-    hint: `docs/reference/codes.md` explains each code with a mended example
+    hint: `piton help PATH_ESCAPE` explains it with a mended example; `piton help codes` lists all
     ");
 }
 
@@ -342,4 +342,28 @@ fn a_project_without_items_is_told_how_to_begin() {
     ✓ 0 tools, 0 directives, 0 knowledge entries: 0 errors, 0 warnings
     hint: there are no items here; `piton init` makes an example
     ");
+}
+
+#[test]
+fn programs_of_other_languages_are_items_and_data_beside_them_is_not() {
+    let header =
+        "-- tool_id: report\n-- tool_type: script\n-- version: 1.0.0\n-- description: Reports\n-- executor: sql\n";
+    let runtime = "tool_id: sql\ntool_type: runtime\nversion: \"1.0.0\"\ndescription: Runs SQL\nexecutor: subprocess\n\
+                   config:\n  command: cat\n";
+    let project = TestProject::new()
+        .file(".ai/tools/report.sql", format!("{header}\nSELECT 1;\n"))
+        .file(".ai/tools/sql.yaml", runtime)
+        .file(".ai/tools/dump.sql", b"INSERT INTO names VALUES ('Zo\xeb');\n")
+        .file(".ai/tools/schema.sql", "-- all tables\nCREATE TABLE names (name TEXT);\n");
+    let report = project.piton(["validate", "--format", "json"]).json();
+    let told = report["findings"].as_array().expect("findings").iter();
+    let told: Vec<String> = told.map(|it| format!("{} {}", it["code"], it["file"])).collect();
+    assert_eq!(told, [r#""UNSIGNED" ".ai/tools/report.sql""#, r#""UNSIGNED" ".ai/tools/sql.yaml""#], "{report}");
+    let found = project.piton(["search", "--format", "json"]).json();
+    assert_eq!(found["total"], 2, "{found}");
+    let ran = project.piton(["tool", "run", "report"]);
+    assert!(ran.stdout().contains("SELECT 1;"), "{ran}");
+    // Its stamp is a comment as well.
+    assert_eq!(project.piton(["sign", "report"]).code(), Some(0));
+    assert!(project.read(".ai/tools/report.sql").starts_with("-- kiwi-mcp:validated:"));
 }

@@ -53,7 +53,7 @@ pub(super) struct RunArguments {
     /// A JSON or YAML file with parameters; `--param` wins.
     #[arg(long = "params", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// When changes are checkpointed: at once, with `piton checkpoint`, or never.
+    /// When changes are checkpointed: `auto` at once, `explicit` with `piton checkpoint`, `disabled` never.
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     checkpoint: Option<CheckpointMode>,
     /// Shows what would be done, and does nothing.

@@ -136,6 +136,28 @@ fn problem_in(script: &Script, line: u32, column: u32, message: impl Into<String
     Problem { path: script.path.clone(), line: line.max(1), column: column.max(1), message: message.into() }
 }
 
+impl Language {
+    /// The language that a built-in runtime runs.
+    pub fn of_runtime(id: &str) -> Option<Self> {
+        match id {
+            "python_runtime" => Some(Self::Python),
+            "bash_runtime" => Some(Self::Bash),
+            "node_runtime" => Some(Self::JavaScript),
+            _ => None,
+        }
+    }
+
+    /// The language that a file is written in, by its ending.
+    pub fn of_file(path: &Path) -> Option<Self> {
+        match path.extension().and_then(OsStr::to_str)? {
+            "py" => Some(Self::Python),
+            "sh" | "bash" => Some(Self::Bash),
+            "js" | "mjs" | "cjs" => Some(Self::JavaScript),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Language {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

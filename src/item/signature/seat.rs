@@ -36,20 +36,48 @@ impl Seat {
     }
 }
 
+/// The endings of programs, by what makes a line a comment that may come first.
+const LANGUAGES: [(&str, &[&str]); 5] = [
+    ("# ", &["py", "sh", "bash", "zsh", "fish", "rb", "pl", "pm", "r", "ps1", "jl", "ex", "exs", "tcl", "awk", "nu"]),
+    (
+        "// ",
+        &[
+            "js", "mjs", "cjs", "ts", "mts", "cts", "go", "rs", "swift", "kt", "kts", "scala", "java", "c", "cpp",
+            "cs", "dart", "zig",
+        ],
+    ),
+    ("-- ", &["lua", "sql", "hs", "elm"]),
+    ("; ", &["lisp", "el", "clj", "scm"]),
+    // Whatever precedes `<?php` is printed, `.m` is of two languages, and for the others nobody has asked.
+    (
+        "",
+        &[
+            "php", "m", "bat", "cmd", "erl", "ml", "fs", "fsx", "f90", "vb", "vbs", "groovy", "nim", "cr", "cljs",
+            "rkt", "coffee", "h", "cc", "hpp", "d", "v", "pas", "ada", "adb", "raku", "gd", "sed", "jq",
+        ],
+    ),
+];
+
+/// Whether the files of an ending are programs, whose comments may describe a tool.
+pub fn is_program(ending: &str) -> bool {
+    mark(ending).is_some()
+}
+
+/// What makes a line a comment in the language of an ending; nothing where such a line cannot come first.
+pub fn mark(ending: &str) -> Option<&'static str> {
+    LANGUAGES.iter().find(|(_, endings)| endings.contains(&ending)).map(|(mark, _)| *mark)
+}
+
 /// Decides where the stamp of a file stands; `raw` is its content.
 pub fn seat(file: &Path, raw: &str) -> Seat {
     let ending = file.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
-    match ending.as_str() {
-        "md" | "markdown" | "html" | "xml" => Seat::Comment("<!-- ", " -->"),
-        "py" | "sh" | "bash" | "zsh" | "fish" | "rb" | "pl" | "pm" | "r" | "ps1" | "jl" | "ex" | "exs" | "tcl"
-        | "awk" | "nu" | "yaml" | "yml" | "toml" => Seat::Comment("# ", ""),
-        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "go" | "rs" | "swift" | "kt" | "kts" | "scala" | "java" | "c"
-        | "cpp" | "cs" | "dart" | "zig" => Seat::Comment("// ", ""),
-        "lua" | "sql" | "hs" | "elm" => Seat::Comment("-- ", ""),
-        "css" => Seat::Comment("/* ", " */"),
-        "lisp" | "el" | "clj" | "scm" => Seat::Comment("; ", ""),
-        // JSON has no comments, and whatever precedes `<?php` is printed.
-        "json" | "php" => Seat::Beside,
+    match (mark(&ending), ending.as_str()) {
+        (Some(mark), _) if !mark.is_empty() => Seat::Comment(mark, ""),
+        (_, "md" | "markdown" | "html" | "xml") => Seat::Comment("<!-- ", " -->"),
+        (_, "yaml" | "yml" | "toml") => Seat::Comment("# ", ""),
+        (_, "css") => Seat::Comment("/* ", " */"),
+        // JSON has no comments.
+        (_, "json" | "php") => Seat::Beside,
         // Interpreters that are named by a first line pass over it as a comment.
         _ if raw.trim_start_matches(MARK).starts_with("#!") => Seat::Comment("# ", ""),
         _ => Seat::Beside,

@@ -40,8 +40,6 @@ pub enum Kind {
     Docker,
     /// An installed command.
     Cli,
-    /// A program of the project.
-    Local,
     /// A tool that combines others.
     Meta,
     /// What runs scripts of one language.
@@ -88,7 +86,7 @@ impl Kind {
             "mcp_tool" => Self::McpTool,
             "docker" => Self::Docker,
             "cli" => Self::Cli,
-            "local" => Self::Local,
+            "local" => script(language_of(executor)?, "local"),
             "meta" => Self::Meta,
             "runtime" => Self::Runtime,
             "directive" => Self::Directive,
@@ -107,7 +105,6 @@ impl Kind {
             Self::McpTool => "mcp_tool",
             Self::Docker => "docker",
             Self::Cli => "cli",
-            Self::Local => "local",
             Self::Meta => "meta",
             Self::Runtime => "runtime",
             Self::Directive => "directive",
@@ -140,9 +137,12 @@ pub enum SkeletonError {
     /// A description has to fit into one line.
     #[error("the description `{}` is not one line of text", shown(.0))]
     Description(String),
-    /// A local tool has a manifest and a program.
-    #[error("a local tool is a folder: it has a manifest and a program")]
-    NeedsFolder,
+    /// Not everything is run by something else.
+    #[error("{0} has no executor")]
+    NoExecutor(&'static str),
+    /// Only tools can be folders.
+    #[error("{0} is one file")]
+    NoFolder(&'static str),
 }
 
 impl SkeletonError {
@@ -151,7 +151,9 @@ impl SkeletonError {
         match self {
             Self::UnknownType(_) => "UNKNOWN_TYPE",
             Self::Primitive => "PRIMITIVE_SHADOWED",
-            Self::UnknownLanguage(_) | Self::Description(_) | Self::NeedsFolder => "INVALID_PARAMETER",
+            Self::UnknownLanguage(_) | Self::Description(_) | Self::NoExecutor(_) | Self::NoFolder(_) => {
+                "INVALID_PARAMETER"
+            }
         }
     }
 
@@ -176,7 +178,8 @@ impl SkeletonError {
             }
             Self::UnknownLanguage(_) => "say it: `--type python`, `bash` or `node`".to_owned(),
             Self::Description(_) => "write one line; more belongs into the file".to_owned(),
-            Self::NeedsFolder => "leave `--file` out, or use `--type python --file`".to_owned(),
+            Self::NoExecutor(_) => "leave `--executor` out".to_owned(),
+            Self::NoFolder(_) => "leave `--folder` out".to_owned(),
         })
     }
 }

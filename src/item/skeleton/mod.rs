@@ -88,11 +88,21 @@ pub fn skeleton(kind: Kind, fields: &Fields) -> Result<Skeleton, SkeletonError> 
     if let Some(text) = fields.description.as_deref().filter(|text| !quote::is_line(text)) {
         return Err(SkeletonError::Description(text.to_owned()));
     }
+    let what = match kind {
+        Kind::Directive => Some("a directive"),
+        Kind::Knowledge => Some("an entry of knowledge"),
+        _ => None,
+    };
+    match (what, fields.layout, &fields.executor) {
+        (Some(what), Some(Layout::Folder), _) => return Err(SkeletonError::NoFolder(what)),
+        (Some(what), _, Some(_)) => return Err(SkeletonError::NoExecutor(what)),
+        (None, _, Some(_)) if kind == Kind::Meta => return Err(SkeletonError::NoExecutor("a meta tool")),
+        _ => {}
+    }
     match kind {
         Kind::Directive => Ok(document(ItemKind::Directive, include_str!("text/directive.md"), fields)),
         Kind::Knowledge => Ok(document(ItemKind::Knowledge, include_str!("text/knowledge.md"), fields)),
         Kind::Script { language, written } => Ok(script(language, written, fields)),
-        Kind::Local => local(fields),
         described => Ok(manifest(described, fields)),
     }
 }
@@ -127,14 +137,16 @@ fn document(kind: ItemKind, text: &str, fields: &Fields) -> Skeleton {
 }
 
 fn script(language: Language, written: &'static str, fields: &Fields) -> Skeleton {
+    let is_local = written == "local";
     let (body, mark, ending, runtime) = match language {
+        Language::Python if is_local => (include_str!("text/local.py"), "#", "py", "python_runtime"),
         Language::Python => (include_str!("text/main.py"), "#", "py", "python_runtime"),
         Language::Bash => (include_str!("text/main.sh"), "#", "sh", "bash_runtime"),
         Language::Node => (include_str!("text/main.js"), "//", "js", "node_runtime"),
     };
     let declared = match language {
-        Language::Python => "",
-        Language::Bash | Language::Node => include_str!("text/declared.yaml"),
+        Language::Python if !is_local => "",
+        _ => include_str!("text/declared.yaml"),
     };
     let fill = |text: &str, entrypoint: &str| filled(text, written, runtime, entrypoint, fields);
     let executable = language != Language::Python;
@@ -154,6 +166,7 @@ fn script(language: Language, written: &'static str, fields: &Fields) -> Skeleto
         let folder = folder.join(fields.id.as_str());
         let name = format!("main.{ending}");
         let hint = match language {
+            Language::Python if is_local => format!("# Each comes as an option: `--who world`.\n{declared}"),
             Language::Python => include_str!("text/python.yaml").to_owned(),
             Language::Bash => format!("# Each comes as `PITON_PARAM_NAME`, all of them as JSON on stdin.\n{declared}"),
             Language::Node => format!("# All of them come as one JSON object on stdin.\n{declared}"),
@@ -168,22 +181,6 @@ fn script(language: Language, written: &'static str, fields: &Fields) -> Skeleto
         (files, path)
     };
     Skeleton { kind: ItemKind::Tool, tool_type: Some(written), files, edit, usage: Usage::Call("who=Ada") }
-}
-
-fn local(fields: &Fields) -> Result<Skeleton, SkeletonError> {
-    if fields.layout == Some(Layout::File) {
-        return Err(SkeletonError::NeedsFolder);
-    }
-    let folder = folder(ItemKind::Tool, fields).join(fields.id.as_str());
-    let hint = "# Each comes as an option: `--who world`.\n";
-    let text = format!("{}{hint}{}", include_str!("text/script.yaml"), include_str!("text/declared.yaml"));
-    let path = folder.join("main.py");
-    let script =
-        SkeletonFile { path: path.clone(), content: include_str!("text/local.py").to_owned(), executable: false };
-    let content = filled(&text, "local", "python_runtime", "main.py", fields);
-    let manifest = SkeletonFile { path: folder.join("tool.yaml"), content, executable: false };
-    let files = vec![script, manifest];
-    Ok(Skeleton { kind: ItemKind::Tool, tool_type: Some("local"), files, edit: path, usage: Usage::Call("who=Ada") })
 }
 
 /// A tool that is described by a manifest and nothing else.

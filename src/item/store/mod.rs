@@ -78,7 +78,7 @@ pub struct Item {
     /// What it is.
     pub content: Content,
     /// Whether it ranks below others of its layer, as legacy scripts do.
-    legacy_root: bool,
+    pub(crate) legacy_root: bool,
     /// Whether it has an id of its own; one without can be judged, but never found.
     named: bool,
 }

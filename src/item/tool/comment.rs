@@ -33,7 +33,7 @@ pub(super) struct Fields {
 }
 
 /// The marks that make the rest of a line a comment.
-const LINE_MARKS: [&str; 7] = ["#", "//", "--", ";", "%", "'", "!"];
+const LINE_MARKS: [&str; 8] = ["#", "//", "--", ";", "%", "'", "!", "::"];
 
 /// The marks around comments of several lines.
 const BLOCK_MARKS: [(&str, &str); 7] = [
@@ -72,7 +72,8 @@ pub(crate) fn header(text: &str) -> Vec<Line> {
             lines.push(Line { place, text: String::new() });
             continue;
         }
-        if (at == 0 && raw.starts_with("#!")) || is_stamp(raw) || trimmed == "<?php" {
+        let opens = (at == 0 && raw.starts_with("#!")) || ["<?php", "@echo off"].contains(&trimmed);
+        if opens || is_stamp(raw) {
             continue;
         }
         if let Some((start, end)) = BLOCK_MARKS.iter().find(|(start, _)| trimmed.starts_with(start)) {

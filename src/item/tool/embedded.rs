@@ -10,6 +10,7 @@ use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Entry, Node};
 use crate::item::place::Place;
+use crate::item::signature::{is_program, mark};
 use crate::item::source::SourceFile;
 use crate::item::yaml;
 
@@ -19,7 +20,7 @@ use super::python::{self, Module};
 use super::reading::{Lowered, Root, Surroundings};
 use super::{Spelling, ToolKind, block, canonical, kind};
 
-/// The endings of scripts.
+/// The endings of scripts: one that says nothing about itself is told so. Other programs are tools only where they say it.
 pub(super) const SCRIPTS: [&str; 30] = [
     "py", "sh", "bash", "zsh", "fish", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm", "php", "lua", "r",
     "go", "rs", "ps1", "jl", "ex", "exs", "swift", "kt", "kts", "scala", "tcl", "awk", "nu",
@@ -60,6 +61,18 @@ const ASSIGNMENTS: [(&str, &str); 31] = [
     ("VALIDATION", "validation"),
 ];
 
+/// What a program has to say before it counts as a tool.
+const ANNOUNCING: [&str; 2] = ["tool_id", "tool_type"];
+
+/// Whether the beginning of a file makes it worth reading as a tool.
+pub(super) fn announces(beginning: &str, ending: &str) -> bool {
+    beginning.starts_with("#!")
+        || is_program(ending)
+            && comment::header(beginning)
+                .iter()
+                .any(|line| ANNOUNCING.iter().any(|key| line.text.trim_start().starts_with(&format!("{key}:"))))
+}
+
 /// Lowers a script to the canonical map, if it is one.
 pub(super) fn lower(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findings) -> Lowered {
     let mut told = findings.clone();
@@ -81,7 +94,7 @@ fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findin
     let is_script = SCRIPTS.contains(&ending.as_str())
         || source.text.starts_with("#!")
         || extractors.iter().any(|extractor| extractor.names(&ending));
-    if !is_script || name == "__init__.py" {
+    if !(is_script || is_program(&ending)) || name == "__init__.py" {
         return Lowered::Nothing;
     }
     let mut map = Node::map(Vec::new(), Place::START);
@@ -119,6 +132,9 @@ fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findin
             }
             Said::Broken => return Lowered::Broken,
         }
+    }
+    if !is_script && !ANNOUNCING.iter().any(|key| map.find_entry(key).is_some()) {
+        return Lowered::Nothing;
     }
     let mut draft = Draft::new(map, Spelling::Embedded);
     for extractor in extractors {
@@ -226,8 +242,8 @@ fn complete(draft: &mut Draft, module: &Module, prose: &[Line], stem: &str, name
         map.set("inputs", main.place, main.clone());
     }
     let written = map.find("tool_type").and_then(Node::as_text).unwrap_or_default();
-    let is_script = kind::of(written).or(kind::in_the_wild(written).map(|(kind, _)| kind)) == Some(ToolKind::Script);
-    if is_script {
+    let kind = kind::of(written).or(kind::in_the_wild(written).map(|(kind, _)| kind));
+    if matches!(kind, Some(ToolKind::Script | ToolKind::Local)) {
         let mut config = section(map, "config");
         if config.find("entrypoint").is_none() && config.find("entry_point").is_none() {
             config.set("entrypoint", Place::START, Node::text(name, Place::START));
@@ -242,12 +258,10 @@ fn missing_metadata(stem: &str, ending: &str, findings: &mut Findings) {
          `__executor_id__ = \"python_runtime\"`, `__category__ = \"…\"`; helpers belong below `lib/`"
             .to_owned()
     } else {
-        let mark = match ending {
-            "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "go" | "rs" | "php" | "swift" | "kt" | "kts" | "scala" => {
-                "//"
-            }
-            "lua" => "--",
-            _ => "#",
+        let mark = match (mark(ending), ending) {
+            (_, "php") => "//",
+            (Some(mark), _) => mark.trim_end(),
+            (None, _) => "#",
         };
         let runtime = match ending {
             "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => "node_runtime",

@@ -65,22 +65,31 @@ const FOREIGN: [&str; 8] = [
     "pnpm-lock.yaml",
 ];
 
+/// How much of a file is looked at to see whether it is a tool.
+const BEGINNING: u64 = 8 * 1024;
+
 /// Whether a file is worth reading as a tool: a document, a script by its ending, or by its first bytes.
 pub fn may_be_tool(path: &Path, extractors: &[Extractor]) -> bool {
-    is_tool_by_name(path, extractors) || has_shebang(path)
+    is_tool_by_name(path, extractors) || announces(path)
 }
 
 /// Whether the ending of a file is that of a tool; nothing is opened.
 pub fn is_tool_by_name(path: &Path, extractors: &[Extractor]) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let ending = ending_of(path);
     matches!(ending.as_str(), "yaml" | "yml" | "json")
         || embedded::SCRIPTS.contains(&ending.as_str())
         || extractors.iter().any(|extractor| extractor.names(&ending))
 }
 
-fn has_shebang(path: &Path) -> bool {
-    let mut start = [0; 2];
-    open_regular(path).is_ok_and(|(mut file, _)| file.read_exact(&mut start).is_ok()) && start == *b"#!"
+/// Whether a file says at its beginning that it is a script or a tool; data beside tools may be large.
+fn announces(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = open_regular(path).and_then(|(file, _)| Ok(file.take(BEGINNING).read_to_end(&mut start)?));
+    read.is_ok() && embedded::announces(&String::from_utf8_lossy(&start), &ending_of(path))
+}
+
+fn ending_of(path: &Path) -> String {
+    path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase()
 }
 
 /// Reads a file as a tool.

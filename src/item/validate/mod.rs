@@ -18,7 +18,7 @@ use super::node::Node;
 use super::place::Place;
 use super::signature::{Integrity, UNSTAMPED_FOLDERS};
 use super::store::{Content, Item, ItemStore};
-use super::tool::{LoadedTool, Spelling};
+use super::tool::LoadedTool;
 use super::wording::shown;
 
 /// What is said about stamps: no reason not to make a new one.
@@ -50,9 +50,7 @@ pub fn check(item: &Item, store: &ItemStore, unsigned: Unsigned, findings: &mut 
     match &item.content {
         Content::Tool(tool) => {
             tool::check(tool, store.roots().project.as_deref(), findings);
-            if tool.spelling == Spelling::ToolRoot {
-                tool_root::check(tool, findings);
-            }
+            tool_root::check(tool, findings);
         }
         Content::Directive(directive) => directive::check(directive, store, findings),
         Content::Knowledge(entry) => knowledge::check(entry, findings),

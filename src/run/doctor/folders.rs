@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::probe::Outcome;
 use super::{Surroundings, TerminalKind};
+use crate::item::wording::shown;
 
 /// Less free space than this is worth a word.
 const LITTLE: u64 = 1 << 30;
@@ -17,9 +18,17 @@ const SKEW: SignedDuration = SignedDuration::from_secs(5);
 /// The user's home.
 pub(super) fn home(around: &Surroundings) -> Outcome {
     match &around.own.home {
-        None => Outcome::warning(
-            "`HOME` is not set: there are no items and settings of your own, and caches go to the temporary folder",
-            "set `HOME`",
+        None => {
+            let fault = match around.patient.environment.find("HOME") {
+                None => "`HOME` is not set".to_owned(),
+                Some(home) => format!("`HOME` is `{}`, which is no absolute path", shown(&home.to_string_lossy())),
+            };
+            let consequence = "there are no items and settings of your own, and caches go to the temporary folder";
+            Outcome::warning(format!("{fault}: {consequence}"), "set `HOME`")
+        }
+        Some(home) if !home.is_dir() => Outcome::warning(
+            format!("`{}` is not a folder: there are no items and settings of your own", home.display()),
+            "make it, or set `HOME`",
         ),
         Some(home) => match writable(home) {
             Ok(()) => Outcome::ok(format!("`{}`", home.display())),
@@ -65,13 +74,19 @@ fn writable(folder: &Path) -> io::Result<()> {
 /// The temporary folder.
 pub(super) fn temporary(around: &Surroundings) -> Outcome {
     let folder = around.patient.environment.temporary_folder();
-    match writable(&around.workshop) {
+    let made = tempfile::Builder::new().prefix("piton-doctor-").tempdir_in(&folder);
+    match made.and_then(|made| writable(made.path())) {
         Ok(()) => Outcome::ok(format!("`{}`", folder.display())),
-        Err(err) => Outcome::missing(
-            format!("`{}` cannot be written: {err}", folder.display()),
-            "make room there, or name another folder in `TMPDIR`",
-        ),
+        Err(err) => unwritable(&folder, &err),
     }
+}
+
+/// A temporary folder in which nothing can be made.
+pub(super) fn unwritable(folder: &Path, reason: &dyn std::fmt::Display) -> Outcome {
+    Outcome::missing(
+        format!("cannot make a folder in `{}`: {reason}", folder.display()),
+        "make room there, or name another folder in `TMPDIR`",
+    )
 }
 
 /// Free space, where the project and temporary files are.
@@ -103,7 +118,7 @@ pub(super) fn clock(around: &Surroundings) -> Outcome {
     let now = around.own.now();
     let written = fs::write(&file, "tick").and_then(|()| fs::metadata(&file)?.modified());
     let Some(written) = written.ok().and_then(|time| Timestamp::try_from(time).ok()) else {
-        return Outcome::warning("the file system does not tell when a file was written", "").without_hint();
+        return Outcome::warning("the file system does not tell when a file was written", "");
     };
     let skew = written.duration_since(now);
     if now < Timestamp::from_second(1_735_689_600).unwrap_or_default() {

@@ -26,16 +26,16 @@ impl Outcome {
     }
 
     pub(super) fn warning(detail: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { status: Status::Warning, detail: detail.into(), hint: Some(hint.into()) }
+        Self::told(Status::Warning, detail.into(), hint.into())
     }
 
     pub(super) fn missing(detail: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { status: Status::Missing, detail: detail.into(), hint: Some(hint.into()) }
+        Self::told(Status::Missing, detail.into(), hint.into())
     }
 
-    /// The same without anything to do about it.
-    pub(super) fn without_hint(self) -> Self {
-        Self { hint: None, ..self }
+    /// An empty hint is none: there is nothing to do about it.
+    fn told(status: Status, detail: String, hint: String) -> Self {
+        Self { status, detail, hint: Some(hint).filter(|hint| !hint.is_empty()) }
     }
 }
 
@@ -56,6 +56,9 @@ use Need::{Optional, Required};
 pub(super) const TEMPORARY: Probe =
     probe("temporary folder", Machine, Required, "make a folder and a file in it", folders::temporary);
 
+/// What is tried in the repository of the project, where it can be opened; `repository` says why it cannot.
+pub(super) const IN_REPOSITORY: [&str; 4] = ["identity", "operation", "locks", "file system"];
+
 /// Everything that is tried, in the order in which it is shown.
 pub(super) const PROBES: [Probe; 25] = [
     probe("checkpoint", Rope, Required, "commit a step and roll one back in a throw-away repository", rope::rope),
@@ -69,7 +72,13 @@ pub(super) const PROBES: [Probe; 25] = [
     probe("node", Programs, Optional, "call a tool through the Node.js runtime", programs::node),
     probe("ssh-keygen", Programs, Optional, "make a key, sign with it and verify", programs::ssh_keygen),
     probe("containers", Programs, Optional, "ping the sockets of Docker and Podman", programs::containers),
-    probe("project", Project, Optional, "look for `.ai/` and for the top of a work tree", project::found),
+    probe(
+        "project",
+        Project,
+        Optional,
+        "look for `.ai/` and for the top of a work tree, and whether items can be written",
+        project::found,
+    ),
     probe("settings", Project, Required, "read every layer of settings", project::settings),
     probe("repository", Project, Required, "open it", project::repository),
     probe("identity", Project, Required, "ask whom git would name in a commit", project::identity),

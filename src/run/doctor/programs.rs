@@ -33,9 +33,14 @@ const NODE: &str = "const number = Number(process.env.PITON_PARAM_NUMBER);\n\
 /// The git program. Checkpoints do without; what talks to others does not.
 pub(super) fn git(around: &Surroundings) -> Outcome {
     match say(around, &["git", "--version"], b"") {
-        Ok(version) => Outcome::ok(version.trim_start_matches("git version ").to_owned()),
-        Err(wrong) => Outcome::missing(
-            format!("{wrong}: `push`, `fetch`, `run --worktree`, hooks and signed commits do not work"),
+        Ok(version) if version.starts_with("git version ") => {
+            Outcome::ok(version.trim_start_matches("git version ").to_owned())
+        }
+        answer => Outcome::missing(
+            format!(
+                "{}: `push`, `fetch`, `run --worktree`, hooks and signed commits do not work",
+                answer.map_or_else(|wrong| wrong, |said| format!("`git --version` says `{said}`"))
+            ),
             "install git; checkpoints themselves do without it",
         ),
     }
@@ -61,7 +66,12 @@ fn called(around: &Surroundings, tool: (&str, &str, &str, &str), language: &str,
     let wrong = match call(around, tool) {
         Ok(Ok(value)) if value.get("answer").and_then(Value::as_i64) == Some(42) => {
             let version = value.get("version").and_then(Value::as_str).unwrap_or_default();
-            return Outcome::ok(shown(version));
+            return if around.own.search_path().is_empty() {
+                let detail = format!("{}, found where programs usually are: `PATH` is not set", shown(version));
+                Outcome::warning(detail, "set `PATH`")
+            } else {
+                Outcome::ok(shown(version))
+            };
         }
         Ok(Ok(value)) => format!("the tool answered {value}"),
         Ok(Err(message)) => message,
@@ -108,7 +118,7 @@ fn call(
 
 /// Whether packages of Python tools can be installed.
 pub(super) fn venv(around: &Surroundings) -> Outcome {
-    if let Ok(version) = say(around, &["uv", "--version"], b"") {
+    if let Some(version) = say(around, &["uv", "--version"], b"").ok().filter(|said| said.starts_with("uv ")) {
         return Outcome::ok(format!("made by {version}"));
     }
     let folder = around.workshop.join("venv");
@@ -165,7 +175,7 @@ pub(super) fn containers(around: &Surroundings) -> Outcome {
         Some(socket) => format!("a service answers at `{}`, but piton cannot run containers yet", socket.display()),
         None => "neither Docker nor Podman answers, and piton cannot run containers yet".to_owned(),
     };
-    Outcome::missing(detail, "").without_hint()
+    Outcome::missing(detail, "")
 }
 
 fn answers(socket: &Path, limit: Duration) -> bool {

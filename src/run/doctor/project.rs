@@ -25,10 +25,23 @@ pub(super) fn found(around: &Surroundings) -> Outcome {
             format!("`{}` is neither inside of a git repository nor has it `.ai/`", ctx.root.display()),
             "go to a project, or make one of this folder: `git init && piton init`",
         ),
-        Ok(ctx) if !ctx.project_items().is_dir() => {
-            Outcome::ok(format!("`{}`, without items of its own", ctx.root.display()))
+        Ok(ctx) => {
+            let items = ctx.project_items();
+            let shown = items.display();
+            match fs::metadata(&items) {
+                Err(_) if fs::symlink_metadata(&items).is_err() => {
+                    Outcome::ok(format!("`{}`, without items of its own", ctx.root.display()))
+                }
+                Ok(found) if found.is_dir() => match rustix::fs::access(&items, rustix::fs::Access::WRITE_OK) {
+                    Ok(()) => Outcome::ok(format!("`{}`, {}", ctx.root.display(), ctx.found_by.reason())),
+                    Err(err) => Outcome::warning(
+                        format!("`{shown}` cannot be written: {err}; items and results of tools cannot be kept"),
+                        "make it writable",
+                    ),
+                },
+                _ => Outcome::warning(format!("`{shown}` is not a folder: there can be no items"), "rename it"),
+            }
         }
-        Ok(ctx) => Outcome::ok(format!("`{}`, {}", ctx.root.display(), ctx.found_by.reason())),
         Err(ContextError::Variable(_)) => {
             Outcome::warning("not looked for, because the settings are not valid", "see `settings`")
         }
@@ -47,12 +60,17 @@ pub(super) fn settings(around: &Surroundings) -> Outcome {
     };
     let told = |finding: &Finding| format!("{}:{}: {}", finding.file.display(), finding.line, finding.message);
     let worst = findings.iter().find(|finding| finding.severity == Severity::Error).or_else(|| findings.first());
+    let ignored = around.patient.found.as_ref().ok().and_then(|ctx| ctx.config.ignored_variables().first());
     match worst {
-        None => match misspelt(around) {
-            Some((name, meant)) => {
+        None => match (ignored, misspelt(around)) {
+            (Some(ignored), _) => Outcome::warning(
+                format!("`{}` is ignored: {}", ignored.variable, ignored.reason),
+                "set it in `~/.ai/config.yaml` if it is meant",
+            ),
+            (None, Some((name, meant))) => {
                 Outcome::warning(format!("the variable `{name}` sets nothing"), format!("did you mean `{meant}`?"))
             }
-            None => Outcome::ok("every value is one that its setting can have"),
+            (None, None) => Outcome::ok("every value is one that its setting can have"),
         },
         Some(finding) if finding.severity == Severity::Error => {
             Outcome::missing(told(finding), "`piton config` shows all of them")
@@ -184,10 +202,15 @@ fn abilities(folder: &Path) -> io::Result<Vec<&'static str>> {
     Ok(lacks)
 }
 
+/// Whether there is a repository to ask about.
+pub(super) fn has_repository(around: &Surroundings) -> bool {
+    around.patient.found.as_ref().is_ok_and(|ctx| open_repository(ctx).is_ok())
+}
+
 /// Asks something about the repository of the project, where there is one.
 fn in_repository(around: &Surroundings, ask: impl FnOnce(&Repository, &Context) -> Outcome) -> Outcome {
     let Ok(ctx) = &around.patient.found else {
-        return Outcome::warning("there is no project here", "").without_hint();
+        return Outcome::warning("there is no project here", "");
     };
     match open_repository(ctx) {
         Ok(repository) => ask(&repository, ctx),

@@ -78,6 +78,9 @@ pub struct ItemOutcome {
     /// The run that wrote it; none when nothing was written into the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunSummary>,
+    /// Whether there is no repository, so that no undo takes it back.
+    #[serde(skip)]
+    pub lacks_git: bool,
     /// Files that no checkpoint holds, and no undo takes back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uncovered: Vec<UncoveredFile>,
@@ -129,7 +132,7 @@ fn carry(
             Effort::Plan => effect.answer.only_planned(),
         }
         let dry_run = request.effort == Effort::Plan;
-        return Ok(ItemOutcome { answer: Some(effect.answer), dry_run, run: None, uncovered });
+        return Ok(ItemOutcome { answer: Some(effect.answer), dry_run, run: None, lacks_git: false, uncovered });
     }
     let run_request = RunRequest {
         name: request.verb.to_string(),
@@ -139,11 +142,12 @@ fn carry(
         directive: None,
     };
     let mut session = Session::begin(ctx, &run_request, observer)?;
+    let lacks_git = session.lacks_git();
     match write(ctx, request, author, &mut session, mode) {
         Ok((answer, end)) => {
             let answer = Some(answer).filter(|_| end.status == StepStatus::Succeeded);
             let run = session.finish(end.run_status(), end.error)?;
-            Ok(ItemOutcome { answer, dry_run: false, run: Some(run), uncovered })
+            Ok(ItemOutcome { answer, dry_run: false, run: Some(run), lacks_git, uncovered })
         }
         Err(err) => {
             session.abandon(&err)?;

@@ -11,16 +11,18 @@ use serde_json::Value;
 use super::parameters::Given;
 use super::{Access, Home, ItemAnswer, ItemEffect, ItemStepError, Write, shown};
 use crate::context::Context;
-use crate::exec::chain;
+use crate::exec::chain::{self, ChainError, ExecutorChain};
+use crate::exec::syntax::Language;
 use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::{InvalidItemId, ItemId};
 use crate::item::skeleton::{self, Fields, Kind, Layout, Skeleton, SkeletonError, SkeletonFile, Usage};
 use crate::item::source::SourceFile;
-use crate::item::store::{ItemKind, ItemStore, Layer, PRIMITIVES};
+use crate::item::store::{Item, ItemKind, ItemStore, Layer, PRIMITIVES};
 use crate::item::tool::{self, Reading, Root, Surroundings, ToolKind};
 use crate::item::wording::separated;
 use crate::item::{directive, knowledge};
+use crate::run::session::open_repository;
 
 /// An item that was created, or would be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -67,7 +69,7 @@ pub(super) fn create(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Res
         files: made.files.iter().map(|file| shown(&file.path)).collect(),
         source: home.layer(),
         edit: shown(&made.edit),
-        next: next(&fields.id, home, &made),
+        next: next(store, &fields.id, home, &made),
         name: fields.id,
         path,
         notes,
@@ -91,37 +93,50 @@ pub(super) fn wanted(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Res
         }
         Some(_) => return Err(given.wrong("category", format!("is another one than that of `{id}`"))),
     };
-    let executor = given.field("executor")?;
+    let executor = match given.field("executor")? {
+        Some(executor) => Some(store.find(ItemKind::Tool, &executor)?.id.clone()),
+        None => None,
+    };
     let kind = match (given.kind()?, given.field("tool_type")?) {
         (Some(ItemKind::Directive), _) => Kind::Directive,
         (Some(ItemKind::Knowledge), _) => Kind::Knowledge,
-        (_, written) => Kind::of(written.as_deref().unwrap_or("script"), executor.as_deref())?,
+        (_, written) => Kind::of(written.as_deref().unwrap_or("script"), executor.as_ref().map(ItemId::as_str))?,
     };
     let executor = match executor {
-        Some(executor) => Some(store.find(ItemKind::Tool, &executor)?.id.clone()),
         None if kind == Kind::McpTool && given.whole("content")?.is_none() => Some(only_server(store)?),
-        None => None,
+        executor => executor,
     };
+    let needs_folder = id.name() == "tool" && !matches!(kind, Kind::Directive | Kind::Knowledge);
     let layout = match given.field("layout")?.as_deref() {
         // A file `tool.yaml` would make the folder that it lies in a tool.
-        Some("file") if id.name() == "tool" => return Err(given.wrong("layout", "must be `folder` for this id")),
-        None if id.name() == "tool" => Some(Layout::Folder),
+        Some("file") if needs_folder => return Err(given.wrong("layout", "must be `folder` for this id")),
+        None if needs_folder => Some(Layout::Folder),
         None => None,
         Some("file") => Some(Layout::File),
         Some("folder") => Some(Layout::Folder),
         Some(_) => return Err(given.wrong("layout", "must be `file` or `folder`")),
     };
-    let variable = |name: &str| ctx.environment.find(name)?.to_str().map(str::trim).map(str::to_owned);
-    let author = ["GIT_AUTHOR_NAME", "USER", "LOGNAME"].into_iter().filter_map(variable).find(|name| !name.is_empty());
     let fields = Fields {
         id: id.name().parse().map_err(|reason| invalid(&name, reason))?,
         category,
         description: given.field("description")?,
         executor,
         layout,
-        author: author.unwrap_or_else(|| "unknown".to_owned()),
+        author: author(ctx).unwrap_or_else(|| "unknown".to_owned()),
     };
     Ok((kind, fields))
+}
+
+/// Who writes it: whom git would name, else the user of the machine.
+fn author(ctx: &Context) -> Option<String> {
+    let variable = |name: &str| ctx.environment.find(name)?.to_str().map(str::trim).map(str::to_owned);
+    let of_git = || {
+        let repository = open_repository(ctx).ok()?;
+        let committer = repository.committer(ctx.environment.variables(), ctx.now()).ok()?;
+        committer.split_once(" <").map(|(name, _)| name.trim().to_owned())
+    };
+    let names = [variable("GIT_AUTHOR_NAME"), of_git(), variable("USER"), variable("LOGNAME")];
+    names.into_iter().flatten().find(|name| !name.is_empty())
 }
 
 /// A tool of a server needs one; where there is just one, it is meant.
@@ -191,14 +206,9 @@ fn judge(store: &ItemStore, id: &ItemId, made: &Skeleton) -> Result<Option<Strin
             let around = Surroundings { folder, root: Root::Tools, in_lib: false, extractors: &[] };
             match tool::read(&source, &around, &mut findings) {
                 Reading::Tool(tool) => {
-                    let problem = match chain::resolve(store, &tool) {
-                        Ok(chain) => chain.check_kinds().err(),
-                        Err(err) => Some(err),
-                    };
-                    if let Some(err) = problem {
-                        let hint = err.hint();
-                        return Err(ItemStepError::NotValid { code: err.code(), reason: err.to_string(), hint });
-                    }
+                    let chain = chain::resolve(store, &tool)?;
+                    chain.check_kinds()?;
+                    one_language(&chain, made)?;
                     missing_script(&tool, made)?;
                     (Some(tool.manifest.tool_id.clone()), Some(tool.manifest.tool_type))
                 }
@@ -225,6 +235,19 @@ fn judge(store: &ItemStore, id: &ItemId, made: &Skeleton) -> Result<Option<Strin
     }
 }
 
+/// A runtime runs one language, and the script has to be in that.
+fn one_language(chain: &ExecutorChain<'_>, made: &Skeleton) -> Result<(), ItemStepError> {
+    let Some(runtime) = chain.runtime().map(|item| item.id.as_str()) else { return Ok(()) };
+    match (Language::of_runtime(runtime), Language::of_file(&made.edit)) {
+        (Some(runs), Some(written)) if runs != written => Err(ItemStepError::NotValid {
+            code: Code::UnexpectedExecutor,
+            reason: format!("`{runtime}` runs {runs}, and the script is {written}"),
+            hint: Some("give the type without an executor, or the executor without a type".to_owned()),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// A manifest that starts a file has to come with it.
 fn missing_script(tool: &tool::LoadedTool, made: &Skeleton) -> Result<(), ItemStepError> {
     let starts = tool.manifest.config.get("entrypoint").and_then(Value::as_str);
@@ -243,7 +266,7 @@ fn missing_script(tool: &tool::LoadedTool, made: &Skeleton) -> Result<(), ItemSt
 }
 
 /// What comes after creating an item, in commands.
-fn next(id: &ItemId, home: Home, made: &Skeleton) -> Vec<String> {
+fn next(store: &ItemStore, id: &ItemId, home: Home, made: &Skeleton) -> Vec<String> {
     let path = shown(&made.edit);
     let edited = match home {
         Home::Project => path,
@@ -264,7 +287,10 @@ fn next(id: &ItemId, home: Home, made: &Skeleton) -> Vec<String> {
         Usage::Read | Usage::NotYet => {}
     }
     if home == Home::Project {
-        next.push(format!("piton sign {id}"));
+        let is_namesake = |item: &Item| item.layer == Layer::Project && item.kind() != made.kind && item.id == *id;
+        let shared = store.items().iter().any(is_namesake);
+        let kind = if shared { format!(" --type {}", made.kind) } else { String::new() };
+        next.push(format!("piton sign {id}{kind}"));
     }
     next
 }
@@ -284,6 +310,12 @@ fn is_builtin(store: &ItemStore, kind: ItemKind, id: &ItemId) -> bool {
         || store.items().iter().any(|item| {
             item.layer == Layer::Builtin && item.kind() == kind && item.id.as_str().eq_ignore_ascii_case(id.as_str())
         })
+}
+
+impl From<ChainError> for ItemStepError {
+    fn from(err: ChainError) -> Self {
+        Self::NotValid { code: err.code(), reason: err.to_string(), hint: err.hint() }
+    }
 }
 
 impl From<SkeletonError> for ItemStepError {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::Verb;
+use crate::context::ITEMS;
 use crate::item::code::Code;
 use crate::item::id::{InvalidItemId, ItemId};
 use crate::item::migration::MigrationError;
@@ -161,7 +162,7 @@ pub enum ItemStepError {
         reason: String,
     },
     /// There is no home to copy to.
-    #[error("there is no home folder: HOME is not set")]
+    #[error("there is no home folder: HOME is not set to an absolute path")]
     NoHome,
     /// A file cannot be read.
     #[error("cannot read `{}`: {reason}", .path.display())]
@@ -224,6 +225,9 @@ impl ItemStepError {
             Self::Missing { verb, name } => format!("in a directive, write <{verb} {name}=\"…\"/>"),
             Self::Unknown { similar, .. } => did_you_mean(similar.as_deref(), "remove it"),
             Self::Wrong { name, .. } if name == "item_type" => "in the terminal, `--type` says it".to_owned(),
+            Self::Wrong { name, .. } if name == "category" => {
+                "give it once: before the id, or apart from it".to_owned()
+            }
             Self::Wrong { .. } => return None,
             Self::NoRegistry => {
                 "`source` is `project`, `user`, `builtin`, or `local` for the first two and `all` for everything"
@@ -257,6 +261,9 @@ impl ItemStepError {
                 format!("choose another id, or change a copy of it: `piton load {id} --to project`")
             }
             Self::Builtin { .. } => "choose another id; a tool names a primitive as its executor".to_owned(),
+            Self::InTheWay { path } if path.as_os_str() == ITEMS => {
+                "items lie in a folder `.ai` of the project itself: rename what is there".to_owned()
+            }
             Self::InTheWay { .. } => "rename it, or choose another category".to_owned(),
             Self::Unseen(_) => "choose another name".to_owned(),
             Self::Unconfirmed(_) => "`confirm: true` says that it is meant; a dry run shows what would go".to_owned(),

@@ -40,10 +40,14 @@ pub(in crate::run) fn apply(ctx: &Context, writes: &[Write]) -> Result<(), ItemS
                 for old in replaced.iter().rev().flatten() {
                     let _ = one(ctx, old);
                 }
+                let path = match write.home {
+                    Home::Project => write.path.clone(),
+                    Home::User => Path::new("~").join(&write.path),
+                };
                 return Err(match failure {
                     Failure::NoHome => ItemStepError::NoHome,
-                    Failure::Outside => ItemStepError::Outside(write.path.clone()),
-                    Failure::System(source) => ItemStepError::Unwritable { path: write.path.clone(), source },
+                    Failure::Outside => ItemStepError::Outside(path),
+                    Failure::System(source) => ItemStepError::Unwritable { path, source },
                 });
             }
         }

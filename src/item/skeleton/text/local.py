@@ -1,4 +1,4 @@
-import argparse
+@header@import argparse
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--who", default="world")

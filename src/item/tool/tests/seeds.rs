@@ -554,3 +554,34 @@ fn a_wrapper_of_an_mcp_tool_may_call_it_tool_name() {
     assert_eq!(case.tool().manifest.kind, ToolKind::McpTool);
     assert_eq!(case.tool().manifest.config["mcp_tool_name"], json!("query-docs"));
 }
+
+#[test]
+fn a_program_of_any_language_is_a_tool_where_its_header_says_so() {
+    let fields = ["tool_id: count", "tool_type: script", "version: 1.0.0", "executor: my_runtime"];
+    for (name, mark) in [
+        ("count.sql", "--"),
+        ("count.hs", "--"),
+        ("count.clj", ";;"),
+        ("count.m", "%"),
+        ("count.java", "//"),
+        ("count.erl", "%"),
+        ("count.bat", "::"),
+    ] {
+        let header: String = fields.map(|field| format!("{mark} {field}\n")).concat();
+        let start = if name.ends_with("bat") { "@echo off\n" } else { "" };
+        let case = lenient(name, &format!("{start}{header}\nSELECT 1;\n"));
+        let manifest = &case.tool().manifest;
+        assert_eq!(manifest.tool_id.as_str(), "count", "{name}");
+        assert_eq!(manifest.config["entrypoint"], name);
+        // What says nothing about a tool is data, and nobody complains.
+        for text in ["SELECT 1;\n", &format!("{mark} executor: somebody\nx\n"), &format!("{mark} a: [\nx\n")] {
+            let case = lenient(name, text);
+            assert!(matches!(case.reading, Reading::NotATool), "{name} {text}");
+            assert!(case.findings.into_vec().is_empty(), "{name} {text}");
+        }
+    }
+    for name in ["notes.txt", "style.css", "count.sql.orig", "page.md"] {
+        let case = lenient(name, "-- tool_id: count\n-- tool_type: script\n");
+        assert!(matches!(case.reading, Reading::NotATool), "{name}");
+    }
+}

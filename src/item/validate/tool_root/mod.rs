@@ -15,7 +15,7 @@ use crate::item::code::Code;
 use crate::item::finding::{Findings, Severity};
 use crate::item::id::ItemId;
 use crate::item::node::{Data, Node};
-use crate::item::tool::{LoadedTool, Spelling};
+use crate::item::tool::{LoadedTool, Spelling, ToolKind};
 
 use fields::{is_command_name, list_of, reference, similar_or, wrong_type};
 
@@ -38,16 +38,16 @@ struct Names<'t> {
     commands: Option<Vec<&'t str>>,
 }
 
-/// Checks a tool with a `tool:` root; others are left alone.
+/// Checks a tool with a `tool:` root; of others only what a meta tool refers to.
 pub fn check(tool: &LoadedTool, findings: &mut Findings) {
-    if tool.spelling != Spelling::ToolRoot {
-        return;
-    }
     let map = &tool.node;
+    if tool.spelling != Spelling::ToolRoot {
+        return check_meta(tool, &knowledge::helper_ids(map), "config", findings);
+    }
     let explicit = explicit_version(map, findings);
     let names = Names { helpers: knowledge::helper_ids(map), commands: command_names(map, findings) };
     check_strategy(map, findings);
-    check_meta(tool, &names, findings);
+    check_meta(tool, &names.helpers, "tool.meta_specific", findings);
     match explicit.unwrap_or_else(|| detect_version(map)) {
         Version::One => report_ignored(map, findings),
         Version::Two => {
@@ -171,18 +171,18 @@ fn check_known_command(name: &str, node: &Node, path: &str, names: &Names<'_>, f
         .suggest(suggestion);
 }
 
-/// A meta tool combines others by means of a helper.
-fn check_meta(tool: &LoadedTool, names: &Names<'_>, findings: &mut Findings) {
-    if tool.manifest.tool_type != "meta" {
+/// A meta tool combines others by means of a helper; `section` is what its file calls its settings.
+fn check_meta(tool: &LoadedTool, helpers: &[&str], section: &str, findings: &mut Findings) {
+    if tool.manifest.kind != ToolKind::Meta {
         return;
     }
     let Some(config) = tool.node.find("config") else { return };
     if let Some(value) = config.find("orchestration") {
-        reference(value, "tool.meta_specific.orchestration", &names.helpers, findings);
+        reference(value, &format!("{section}.orchestration"), helpers, findings);
     }
     let Some(value) = config.find("aggregates") else { return };
-    for (at, id) in list_of(value, "tool.meta_specific.aggregates", findings).iter().enumerate() {
-        let path = format!("tool.meta_specific.aggregates[{at}]");
+    for (at, id) in list_of(value, &format!("{section}.aggregates"), findings).iter().enumerate() {
+        let path = format!("{section}.aggregates[{at}]");
         match id.as_text().map(str::parse::<ItemId>) {
             Some(Ok(_)) => {}
             Some(Err(err)) => {

@@ -158,6 +158,26 @@ fn everything_that_is_wrong_is_found_in_one_pass() {
 }
 
 #[test]
+fn a_meta_tool_of_any_spelling_names_a_helper_that_exists() {
+    let tool = |named: &str| {
+        format!(
+            "tool_id: m\ntool_type: meta\nversion: 1.0.0\nconfig:\n  orchestration: {named}\n\
+             executable_knowledge:\n  helpers:\n    - id: combine\n"
+        )
+    };
+    let told = |named: &str| lines(&findings(&tool(named), Strength::Lenient));
+    assert_eq!(told("helpers.combine"), Vec::<String>::new());
+    assert_eq!(
+        told("helpers.nope"),
+        ["5:18 error UNKNOWN_REFERENCE config.orchestration: helper `nope` does not exist"]
+    );
+    assert_eq!(
+        told("combine"),
+        ["5:18 error UNKNOWN_REFERENCE config.orchestration: `combine` does not name a helper"]
+    );
+}
+
+#[test]
 fn sections_that_an_explicit_version_ignores_are_named_and_not_judged() {
     assert_eq!(
         check_fixture("ignored_sections.yaml", Strength::Strict),

@@ -39,8 +39,9 @@ pub(super) fn check(
         }
         unseen(made.kind, &file.path)?;
     }
+    // Only in its own layer an id has to differ by more than upper and lower case: file systems may not tell them apart.
+    let others = others.iter().filter(|item| item.id == *id);
     Ok(others
-        .iter()
         .map(|item| {
             let path = store.roots().display(&item.file);
             let kind = made.kind;
