@@ -56,7 +56,7 @@ fn a_staged_item_that_is_not_valid_is_refused_with_its_findings() {
       = hint: read it, then `piton sign greet`
 
     ✗ 1 tool, 0 directives, 0 knowledge entries: 1 error, 1 warning
-    hint: `docs/reference/codes.md` explains each code with a mended example
+    hint: `piton help UNKNOWN_EXECUTOR` explains it with a mended example; `piton help codes` lists all
     error: piton: staged items are not valid, nothing was committed
     hint: mend and stage them; `git commit --no-verify` leaves this check out
     ");

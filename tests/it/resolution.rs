@@ -102,7 +102,7 @@ fn a_category_narrows_an_id() {
     ----- stderr -----
     warning: 2 items are not signed; `--format json` lists them
     ✗ 2 tools, 0 directives, 0 knowledge entries: 2 errors, 2 warnings
-    hint: `docs/reference/codes.md` explains each code with a mended example
+    hint: `piton help DUPLICATE_ID` explains it with a mended example; `piton help codes` lists all
     ");
 }
 
@@ -224,7 +224,7 @@ fn chains_that_cannot_work_are_shown_whole() {
     ----- stderr -----
     warning: 4 items are not signed; `--format json` lists them
     ✗ 4 tools, 0 directives, 0 knowledge entries: 4 errors, 4 warnings
-    hint: `docs/reference/codes.md` explains each code with a mended example
+    hint: `piton help EXECUTOR_CYCLE` explains it with a mended example; `piton help codes` lists all
     ");
 }
 
