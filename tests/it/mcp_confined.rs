@@ -124,7 +124,7 @@ fn ids_name_items_and_never_files() {
         }
         // Links that lead out of the project are no items of it.
         for (kind, id) in [("knowledge", "secret"), ("tool", "passwd")] {
-            assert_eq!(code(&mut client, "load", json!({"item_type": kind, "item_id": id})), "NOT_FOUND");
+            assert_eq!(code(&mut client, "load", json!({"item_type": kind, "item_id": id})), "INVALID_ITEM");
         }
         let found = client.call("search", json!({"item_type": "knowledge", "query": ""}));
         assert_eq!(found["structuredContent"]["total"], 0, "{found}");
