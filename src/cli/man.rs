@@ -79,8 +79,8 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     let mut extra = String::new();
     if is_program {
         extra.push_str(".SH ENVIRONMENT\n");
-        for key in Key::ALL {
-            extra.push_str(&entry(key.variable(), &format!("{}: {}", key.name(), key.summary())));
+        for (key, variable) in Key::ALL.into_iter().filter_map(|key| Some((key, key.effective_variable()?))) {
+            extra.push_str(&entry(variable, &format!("{}: {}", key.name(), key.summary())));
         }
         extra.push_str(&entry("NO_COLOR", "no colours, whatever the value"));
         extra.push_str(".SH FILES\n");

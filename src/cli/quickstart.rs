@@ -37,10 +37,9 @@ const MISHAP: [(&str, &str); 2] = [
 
 pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let options = Options::of(ctx);
-    let store = ItemStore::open(ctx.roots(), options.strength);
-    let report = validation::validate_items(&store, &options);
+    let check = || validation::validate_items(&ItemStore::open(ctx.roots(), options.strength), &options);
     if ui.format() == Format::Json {
-        ui.json(&json!({"project": ctx.root.to_string_lossy(), "validation": report}))?;
+        ui.json(&json!({"project": ctx.root.to_string_lossy(), "validation": check()}))?;
         return Ok(ExitStatus::Success);
     }
     ui.talk_on_stdout();
@@ -49,9 +48,9 @@ pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
         ui.line(&format!("  {file:<42}{meaning}"))?;
     }
     show_runs(ctx, ui)?;
-    ui.line("\nThe files of the project are checked, too: every mistake is found at once; here is none, they are just not signed yet:\n")?;
+    ui.line("\nThe files of the project are checked, too: every mistake is found at once; here is none:\n")?;
     ui.line("$ piton validate")?;
-    validate::human(&report, &ctx.root, ui)?;
+    validate::human(&check(), &ctx.root, ui)?;
     ui.line("\nA directive says what it needs, what it may do and in which steps:\n")?;
     ui.line("$ piton directive show hello")?;
     directive::show("hello", ctx, ui)?;
@@ -61,6 +60,8 @@ pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
 
 /// The main job: directives with checkpoints, a failing step put back, with the user's own work untouched.
 fn show_runs(ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
+    ui.line("\nItems are stamped, so that a change that nobody meant is noticed:\n")?;
+    tour(ctx, ui, &["sign", "--all"])?;
     ui.line("\nEverything in it becomes the first checkpoint:\n")?;
     tour(ctx, ui, &["checkpoint", "--all", "--message", "chore: begin"])?;
     let notes = ctx.root.join("notes.txt");

@@ -171,6 +171,25 @@ fn what_a_copy_replaces_in_the_home_is_kept_there() {
 }
 
 #[test]
+fn a_copy_never_takes_the_place_of_another_item() {
+    let project = TestProject::new()
+        .home_file(".ai/knowledge/ops/facts.md", NOTE.replace("id: facts", "id: rumours"))
+        .file(".ai/knowledge/ops/facts.md", NOTE)
+        .committed();
+    cmd_snapshot!(project.piton(["load", "rumours", "--to", "project", "--overwrite"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `.ai/knowledge/ops/facts.md` holds another item, `facts`
+
+    hint: move that one first; a copy lies at the place of its original
+    ");
+    assert_eq!(project.read(".ai/knowledge/ops/facts.md"), NOTE);
+    project.assert_clean();
+}
+
+#[test]
 fn an_item_that_was_tampered_with_is_shown_but_not_copied() {
     let project = TestProject::new().file(".ai/knowledge/ops/facts.md", NOTE).committed();
     assert_eq!(project.piton(["load", "facts", "--to", "user"]).code(), Some(0));
@@ -214,7 +233,7 @@ fn mistakes_are_told_with_the_way_out() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: tool `fact` does not exist
+    error: there is no item `fact`
 
     hint: did you mean `facts`?
     ");

@@ -365,9 +365,9 @@ fn wrong_usage_is_explained_and_writes_nothing() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: tool `nothing` does not exist
+    error: there is no item `nothing`
 
-    hint: those of a project live in `.ai/tools/`, those of a user in `~/.ai/tools/`
+    hint: `piton search` lists the items
     ");
     cmd_snapshot!(project.piton(["sign", "one", "no/*"]), @"
     success: false

@@ -95,6 +95,22 @@ pub enum ItemStepError {
         /// Whether it may be replaced when asked to.
         replaceable: bool,
     },
+    /// The place to copy to is that of something else.
+    #[error("`{}` holds another item, `{id}`", .path.display())]
+    Another {
+        /// What is there.
+        path: PathBuf,
+        /// What it is called.
+        id: ItemId,
+    },
+    /// Nothing of any kind has this id.
+    #[error("there is no item `{id}`")]
+    NoItem {
+        /// What was asked for.
+        id: ItemId,
+        /// The nearest id there is.
+        similar: Option<ItemId>,
+    },
     /// What is to be created has no id that can be one.
     #[error("{}", not_an_id(.name, .reason))]
     InvalidName {
@@ -196,13 +212,13 @@ impl ItemStepError {
             Self::Wrong { .. } | Self::NotByField { .. } => "INVALID_PARAMETER",
             Self::NoRegistry => "NO_REGISTRY",
             Self::Lookup(err) => err.code(),
-            Self::NothingMatches { .. } => "NOT_FOUND",
+            Self::NothingMatches { .. } | Self::NoItem { .. } => "NOT_FOUND",
             Self::NotOfTheProject { .. } => "NOT_OF_THE_PROJECT",
             Self::NotSignable { .. } => "NOT_STAMPABLE",
             Self::Migration(err) => err.code(),
             Self::Tampered(_) => "HASH_MISMATCH",
             Self::Primitive(_) | Self::Builtin { .. } => "PRIMITIVE_SHADOWED",
-            Self::Exists { .. } | Self::Taken { .. } => "ITEM_EXISTS",
+            Self::Exists { .. } | Self::Another { .. } | Self::Taken { .. } => "ITEM_EXISTS",
             Self::InvalidName { .. } => "INVALID_ID",
             Self::Skeleton(err) => err.code(),
             Self::InTheWay { .. } => "IN_THE_WAY",
@@ -247,6 +263,10 @@ impl ItemStepError {
                 "replace it with `--overwrite`, in a directive with `overwrite=\"true\"`".to_owned()
             }
             Self::Exists { replaceable: false, path } => format!("rename or remove `{}` first", path.display()),
+            Self::Another { .. } => "move that one first; a copy lies at the place of its original".to_owned(),
+            Self::NoItem { similar, .. } => {
+                did_you_mean(similar.as_ref().map(ItemId::as_str), "`piton search` lists the items")
+            }
             Self::InvalidName { mended: Some(id), .. } => format!("did you mean `{id}`?"),
             Self::InvalidName { mended: None, .. } => {
                 "use lower case letters, digits and `_`; `/` after a category".to_owned()

@@ -155,7 +155,8 @@ pub(super) fn find<'s>(
         match store.find_in(kind, id, &layers) {
             Ok(item) => found.push(item),
             Err(err @ LookupError::NotFound { .. }) => {
-                failure = failure.or(Some(err));
+                let is_better = matches!(err, LookupError::NotFound { similar: Some(_), .. });
+                failure = failure.filter(|_| !is_better).or(Some(err));
                 elsewhere = elsewhere.or_else(|| store.find(kind, id).ok());
             }
             // What is there and cannot be used says more than what is not there.
@@ -167,6 +168,9 @@ pub(super) fn find<'s>(
         ([], Some(item), _) => {
             let reason = format!("leaves `{}` out, which comes from the {} layer", item.id, item.layer);
             Err(given.wrong("source", reason))
+        }
+        ([], None, Some(LookupError::NotFound { id, similar, .. })) if kind.is_none() => {
+            Err(ItemStepError::NoItem { id, similar })
         }
         ([], None, Some(err)) => Err(err.into()),
         _ => Err(given.wrong("item_type", format!("is needed: several kinds of items are called `{id}`"))),
@@ -361,8 +365,12 @@ fn refuse_second(store: &ItemStore, item: &Item, home: Home, target: &Path) -> R
     let second = |other: &&Item| {
         other.layer == home.layer() && other.kind() == item.kind() && other.id == item.id && other.file != target
     };
-    match store.items().iter().find(second) {
-        Some(other) => Err(ItemStepError::Exists { path: store.roots().display(&other.file), replaceable: false }),
+    if let Some(other) = store.items().iter().find(second) {
+        return Err(ItemStepError::Exists { path: store.roots().display(&other.file), replaceable: false });
+    }
+    let another = |other: &&Item| other.layer == home.layer() && other.id != item.id && other.file == target;
+    match store.items().iter().find(another) {
+        Some(other) => Err(ItemStepError::Another { path: store.roots().display(&other.file), id: other.id.clone() }),
         None => Ok(()),
     }
 }

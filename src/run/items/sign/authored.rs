@@ -124,7 +124,8 @@ fn file_of(ctx: &Context, item: &SignedItem) -> PathBuf {
 /// Refuses a key that the user has revoked: nobody who knows that would count its signature.
 fn refuse_revoked(ctx: &Context, key: Option<&PublicKey>) -> Result<(), TrustError> {
     let trust = Trust::of(ctx)?;
-    match key.filter(|key| trust.revoked().is_ok_and(|revoked| revoked.is_some_and(|revoked| revoked.has(key)))) {
+    let revoked = trust.revoked()?;
+    match key.filter(|key| revoked.as_ref().is_some_and(|revoked| revoked.has(key))) {
         Some(key) => Err(TrustError::Revoked { fingerprint: key.fingerprint(), file: trust.revoked }),
         None => Ok(()),
     }
