@@ -38,9 +38,10 @@ fn a_topic_is_shown_as_a_page() {
         signature:
           require: integrity
 
-    Each setting has a variable: `checkpoint.mode` is `PITON_CHECKPOINT_MODE`. A
+    Settings have variables: `checkpoint.mode` is `PITON_CHECKPOINT_MODE`. A
     project may tighten what keeps you safe, never loosen it, and some settings are
-    yours alone, such as `agent.command`.
+    yours alone, such as `agent.command`. What signatures are asked for, a variable
+    may tighten as well, and never loosen.
 
         $ piton config                       # every setting, and where its value comes from
         $ piton config checkpoint.mode

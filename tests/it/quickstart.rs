@@ -20,29 +20,38 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
       .ai/tools/examples/tidy_up.sh             the tool that does: metadata and script in one file
       .ai/knowledge/examples/how_items_work.md  knowledge: what is worth remembering
 
+    Items are stamped, so that a change that nobody meant is noticed:
+
+    $ piton sign --all
+    no checkpoint: explicit mode: `piton checkpoint` commits it
+    signed     directive  hello           b154b87e8920  .ai/directives/examples/hello.md
+    signed     directive  tidy            496f6d685a13  .ai/directives/examples/tidy.md
+    signed     tool       greet           da273bdc5e1c  .ai/tools/examples/greet/tool.yaml
+    signed     tool       tidy_up         d1d0b7bc36f9  .ai/tools/examples/tidy_up.sh
+    signed     knowledge  how_items_work  f58929ed6934  .ai/knowledge/examples/how_items_work.md
+    ✓ signed 5 of 5 items
+
     Everything in it becomes the first checkpoint:
 
     $ piton checkpoint --all --message 'chore: begin'
-    ✓ committed [SHA] chore: begin (7 files, +131 −0)
+    ✓ committed [SHA] chore: begin (7 files, +136 −0)
 
     You write `notes.txt`. A directive runs: what each step changes, and only that, is committed:
 
     $ piton run hello --input who=Ada
-    warning: not signed: greet, hello (`piton sign greet hello`)
     ✓ greet  [SHA] chore: add `hello.txt` by `greet` (1 file, +1 −0)
     path: hello.txt
-    ✓ hello succeeded: 1 step, 1 commit (run 01kdyabykrg7p1pec9d98tgx4v)
+    ✓ hello succeeded: 1 step, 1 commit (run 01kdyac8c8fy338sq9m21s2kv4)
 
     The second step of this one fails. It is put back, with the harm it did to your notes; the first one stays:
 
     $ piton run tidy
-    warning: not signed: greet, tidy, tidy_up (`piton sign greet tidy tidy_up`)
     ✓ greet  [SHA] chore: update `hello.txt` by `greet` (1 file, +1 −1)
     removing notes.txt and emptying hello.txt …
     ✗ tidy_up  rolled back 2 files
-    ✗ tidy failed: 2 steps, 1 commit (run 01kdyach5gncy3xsbrj10wk2p3)
+    ✗ tidy failed: 2 steps, 1 commit (run 01kdyacty0y46yvxfhv46wmbva)
     error: tool `tidy_up` exited with status 3 [TOOL_FAILED]
-    hint: see what it did with `piton show 01kdyach5gncy3xsbrj10wk2p3`
+    hint: see what it did with `piton show 01kdyacty0y46yvxfhv46wmbva`
 
     Any command line can be a step:
 
@@ -57,21 +66,21 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     Every step is written down, in a chain that shows tampering:
 
     $ piton log
-    01kdyadz  2026-01-02 03:01:18  undo  succeeded  [SHA]  1 file, +0 −1
-    01kdyadh  2026-01-02 03:01:04  exec sh -c 'echo hello > greeting.txt'  succeeded  [SHA]  1 file, +1 −0  (undone)
-    01kdyach  2026-01-02 03:00:31  directive tidy@1.0.0  failed
+    01kdyae8  2026-01-02 03:01:28  undo  succeeded  [SHA]  1 file, +0 −1
+    01kdyadv  2026-01-02 03:01:14  exec sh -c 'echo hello > greeting.txt'  succeeded  [SHA]  1 file, +1 −0  (undone)
+    01kdyact  2026-01-02 03:00:41  directive tidy@1.0.0  failed
       1  greet  succeeded  [SHA]  1 file, +1 −1
       2  tidy_up  failed  rolled back  2 files, +0 −2
-    01kdyaby  2026-01-02 03:00:12  directive hello@1.0.0  succeeded  [SHA]  1 file, +1 −0
-    01kdyabk  2026-01-02 03:00:01  checkpoint  succeeded  [SHA]  7 files, +131 −0
+    01kdyac8  2026-01-02 03:00:22  directive hello@1.0.0  succeeded  [SHA]  1 file, +1 −0
+    01kdyabx  2026-01-02 03:00:11  checkpoint  succeeded  [SHA]  7 files, +136 −0
+    01kdyabm  2026-01-02 03:00:02  quickstart  succeeded  [SHA]  5 files, +5 −0
     $ piton verify
-    ✓ 5 runs, 5 checkpoints verified
+    ✓ 6 runs, 5 checkpoints verified
 
-    The files of the project are checked, too: every mistake is found at once; here is none, they are just not signed yet:
+    The files of the project are checked, too: every mistake is found at once; here is none:
 
     $ piton validate
-    warning: 5 items are not signed; `--format json` lists them
-    ✓ 2 tools, 2 directives, 1 knowledge entry: 0 errors, 5 warnings
+    ✓ 2 tools, 2 directives, 1 knowledge entry: 0 errors, 0 warnings
 
     A directive says what it needs, what it may do and in which steps:
 
@@ -79,6 +88,7 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     hello 1.0.0 (directive, project)
     Write a greeting into hello.txt
     .ai/directives/examples/hello.md
+    signature: valid
 
     Inputs
       who (string, default "world")  Who is greeted
