@@ -45,6 +45,8 @@ pub(super) struct Facts {
 #[derive(Clone, Debug)]
 pub(super) struct Image {
     rows: Rows,
+    /// Where the rows end and the contents begin.
+    end: u64,
     contents: Vec<u8>,
     pub(super) facts: Facts,
     looks: Section,
@@ -103,7 +105,7 @@ impl Image {
         let details = table(&mut out, &mut contents, documents, write_details);
         let heads = write_heads(&mut contents, documents);
         let (terms, texts) = write_terms(&mut out, &mut contents, documents);
-        let end = contents.position();
+        let last = contents.position();
         contents.bytes(&facts.key);
         contents.signed(facts.moment);
         contents.number(facts.broken);
@@ -113,30 +115,31 @@ impl Image {
             contents.number(section.count);
         }
         contents.number(texts);
-        contents.number(end);
+        contents.number(last);
         let contents = contents.0;
-        let header = [out.position(), contents.len() as u64, u64::from(checksum(&contents))];
+        let end = out.position();
+        let header = [end, contents.len() as u64, u64::from(checksum(&contents))];
         let bytes: Vec<u8> = header.into_iter().flat_map(u64::to_le_bytes).collect();
         if let Some(place) = out.0.get_mut(MAGIC.len()..HEADER) {
             place.copy_from_slice(&bytes);
         }
-        Self { rows: Rows::held(out.0), contents, facts, looks, records, heads, details, terms, texts }
+        Self { rows: Rows::held(out.0), end, contents, facts, looks, records, heads, details, terms, texts }
     }
 
     /// Takes up a file of some length that was kept; nothing if it is not an image, or not all of it.
     pub(super) fn read(file: File, length: u64) -> Option<Self> {
         let header = read_range(&file, 0, HEADER as u64)?;
         let mut reader = Reader::at(header.strip_prefix(MAGIC)?, 0);
-        let (at, size, sum) = (reader.number()?, reader.number()?, reader.number()?);
-        if at.checked_add(size)? != length {
+        let (end, size, sum) = (reader.number()?, reader.number()?, reader.number()?);
+        if end.checked_add(size)? != length {
             return None;
         }
-        let contents = read_range(&file, at, size)?;
+        let contents = read_range(&file, end, size)?;
         if u64::from(checksum(&contents)) != sum {
             return None;
         }
-        let end = Reader::at(&contents, size.checked_sub(8)?).number()?;
-        let mut reader = Reader::at(&contents, end);
+        let last = Reader::at(&contents, size.checked_sub(8)?).number()?;
+        let mut reader = Reader::at(&contents, last);
         let facts = Facts {
             key: reader.bytes()?.to_vec(),
             moment: reader.signed()?,
@@ -146,12 +149,17 @@ impl Image {
         let mut section = || Some(Section { at: reader.number()?, count: reader.number()? });
         let (looks, records, heads, details, terms) = (section()?, section()?, section()?, section()?, section()?);
         let texts = reader.number()?;
-        Some(Self { rows: Rows::kept(file), contents, facts, looks, records, heads, details, terms, texts })
+        Some(Self { rows: Rows::kept(file), end, contents, facts, looks, records, heads, details, terms, texts })
     }
 
     /// The bytes to be kept, one part after the other.
     pub(super) fn parts(&self) -> [&[u8]; 2] {
         [self.rows.as_bytes(), &self.contents]
+    }
+
+    /// Reads everything, for whoever asks again and again.
+    pub(super) fn hold(&mut self) {
+        self.rows.hold(self.end);
     }
 
     /// Whether something was read that is not as it was written: nothing that was asked since can be trusted.

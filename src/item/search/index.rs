@@ -64,12 +64,18 @@ impl Index {
         let kept = shelf.as_ref().ok().and_then(Shelf::take);
         let image = kept.unwrap_or_else(|| Image::build(Facts::default(), &[], &[]));
         let mut index = Self { roots, shelf, image, note: String::new() };
-        index.refresh();
+        index.look();
         index
     }
 
     /// Makes the index right again after any change on disk.
     pub fn refresh(&mut self) -> Freshness {
+        // Whoever asks twice will ask more often.
+        self.image.hold();
+        self.look()
+    }
+
+    fn look(&mut self) -> Freshness {
         let key = key(self.shelf.as_ref().ok(), &self.roots);
         if self.is_right(&key) {
             "nothing changed since the last search".clone_into(&mut self.note);

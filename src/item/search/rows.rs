@@ -47,14 +47,21 @@ impl Rows {
     pub(super) fn read(&self, row: Row) -> Cow<'_, [u8]> {
         let found = match &self.place {
             Place::Held(bytes) => range(bytes, row.at, row.length).map(Cow::Borrowed),
-            Place::Kept(file) => read_range(file, row.at, u64::from(row.length))
-                .filter(|bytes| checksum(bytes) == row.checksum)
-                .map(Cow::Owned),
+            Place::Kept(file) => read_range(file, row.at, u64::from(row.length)).map(Cow::Owned),
         };
-        found.unwrap_or_else(|| {
+        found.filter(|bytes| checksum(bytes) == row.checksum).unwrap_or_else(|| {
             self.are_damaged.store(true, Ordering::Relaxed);
             Cow::Borrowed(&[])
         })
+    }
+
+    /// Reads all of them, up to `length`, for whoever asks again and again.
+    pub(super) fn hold(&mut self, length: u64) {
+        if let Place::Kept(file) = &self.place
+            && let Some(bytes) = read_range(file, 0, length)
+        {
+            self.place = Place::Held(bytes);
+        }
     }
 
     /// Whether a row was asked for that could not be given.
