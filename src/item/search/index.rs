@@ -8,8 +8,6 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 
 use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
@@ -188,28 +186,9 @@ fn is_current(image: &Image) -> bool {
     if !image.facts.is_provable {
         return false;
     }
-    let next = AtomicU64::new(0);
-    let is_current = AtomicBool::new(true);
-    let look = || {
-        while is_current.load(Ordering::Relaxed) {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= image.folder_count() {
-                break;
-            }
-            if !folder_is_current(image, number).unwrap_or(false) {
-                is_current.store(false, Ordering::Relaxed);
-            }
-        }
-    };
-    // This thread works as well, which a pool of threads would not let it do.
-    let others = if image.len() < FEW { 0 } else { thread::available_parallelism().map_or(1, usize::from) - 1 };
-    thread::scope(|scope| {
-        for _ in 0..others {
-            scope.spawn(look);
-        }
-        look();
-    });
-    is_current.into_inner()
+    let numbers = 0..image.folder_count();
+    let is_current = |number: u64| folder_is_current(image, number).unwrap_or(false);
+    if image.len() < FEW { numbers.into_iter().all(is_current) } else { numbers.into_par_iter().all(is_current) }
 }
 
 fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
