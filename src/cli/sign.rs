@@ -114,6 +114,12 @@ fn told(answer: &Signed, arguments: &SignArguments, ui: &mut Ui) -> Result<(), E
             ui.hint(suggestion);
         }
     }
+    let earlier: Vec<String> =
+        answer.signed.iter().filter_map(|item| Some(format!("`{}`", item.earlier_signature.as_ref()?))).collect();
+    if !earlier.is_empty() {
+        ui.warning(&format!("signatures of people that may be of other content: {}", earlier.join(", ")));
+        ui.hint("see with `piton sign --check`; sign as a person with `--key`");
+    }
     let message = answer.message.replacen("signed", done, 1);
     if answer.failed.is_empty() {
         ui.success(&message);

@@ -166,6 +166,31 @@ fn nobody_is_said_to_have_signed_what_they_did_not_sign() {
 }
 
 #[test]
+fn a_stamp_beside_the_signature_of_a_person_warns_that_it_may_be_of_other_content() {
+    let project = project();
+    sign(&project, "ada");
+    let file = project.root().join(".ai/tools/greet/run.sh");
+    let text = fs::read_to_string(&file).expect("a script");
+    fs::write(&file, format!("{text}true\n")).expect("written");
+    let warned = project.piton(["sign", "--all"]);
+    ok(&warned);
+    assert_eq!(
+        warned
+            .stderr()
+            .lines()
+            .filter(|line| line.starts_with("warning") || line.starts_with("hint"))
+            .collect::<Vec<_>>(),
+        [
+            "warning: signatures of people that may be of other content: `.ai/tools/greet/tool.yaml.sshsig`",
+            "hint: see with `piton sign --check`; sign as a person with `--key`"
+        ],
+        "{warned}"
+    );
+    let again = project.piton(["sign", "--all", "--key", &key("ada")]);
+    assert!(again.code() == Some(0) && !again.stderr().contains("warning"), "{again}");
+}
+
+#[test]
 fn a_dry_run_says_what_a_key_would_sign() {
     let project = project();
     let signed = |words: &[&str]| {

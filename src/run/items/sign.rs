@@ -1,8 +1,8 @@
 //! `<sign>`: integrity stamps for the items of the project or the user.
 //!
 //! What is stamped and unchanged is left as it is, so that signing twice writes nothing. An item with
-//! mistakes, which are those that `validate` finds, is not signed: a stamp says that somebody found it good. [`selection`] knows what a pattern means,
-//! [`authored`] adds the signature of a person, [`check`] only looks.
+//! mistakes, which are those that `validate` finds, is not signed: a stamp says that somebody found it good.
+//! [`selection`] knows what a pattern means, [`authored`] adds the signature of a person, [`check`] only looks.
 
 pub(super) mod authored;
 pub(super) mod check;
@@ -18,8 +18,8 @@ use super::{Access, Home, ItemAnswer, ItemEffect, ItemStepError, Write, shown};
 use crate::context::{Context, ITEMS};
 use crate::item::finding::{Findings, Strength};
 use crate::item::search::Scope;
-use crate::item::signature::Integrity;
 use crate::item::signature::stamp::{self, Stamped, Tidied};
+use crate::item::signature::{Integrity, author_file};
 use crate::item::source::{MAX_TEXT, SourceFile};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::validate::Unsigned;
@@ -72,6 +72,9 @@ pub struct SignedItem {
     /// The fingerprint of the key that signed it now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
+    /// The file of a person's signature that was there before and may be of other content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier_signature: Option<String>,
     /// Its file, relative to whose it is.
     #[serde(skip)]
     place: PathBuf,
@@ -129,6 +132,7 @@ pub(super) fn sign(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
             hash: hash.to_owned(),
             time: time.to_owned(),
             author: None,
+            earlier_signature: None,
             place: place.clone(),
             home,
         };
@@ -144,7 +148,9 @@ pub(super) fn sign(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
         };
         match stamped {
             Ok(stamped) => {
-                signed.push(entry(&stamped.hash, &time));
+                let beside = author_file(&item.file);
+                let earlier_signature = beside.is_file().then(|| shown(&store.roots().display(&beside)));
+                signed.push(SignedItem { earlier_signature, ..entry(&stamped.hash, &time) });
                 add_writes(&mut writes, stamped, top, home);
             }
             Err(Refusal { reason, hint }) if is_one => {

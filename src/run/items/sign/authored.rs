@@ -71,6 +71,7 @@ pub(in crate::run::items) fn foresee(ctx: &Context, key: &Path, effect: &mut Ite
     let author = public.map(|key| key.fingerprint());
     for item in others.iter_mut().chain(&mut kept_ones) {
         item.author.clone_from(&author);
+        item.earlier_signature = None;
     }
     (answer.signed, answer.unchanged) = (others, kept_ones);
     answer.tell();
@@ -93,6 +94,7 @@ pub(in crate::run::items) fn add(
         };
         let signature = signatures.get(&text).ok_or_else(changed)?;
         item.author = AuthorSignature::parse(signature).map(|made| made.key.fingerprint());
+        item.earlier_signature = None;
         if signature_beside(&file_of(ctx, item)).ok().flatten().as_deref() != Some(signature) {
             effect.writes.push(Write::text(item.home, author_file(&item.place), signature.clone()));
         }
