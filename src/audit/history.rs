@@ -357,6 +357,11 @@ impl RunRecord {
 }
 
 impl StepRecord {
+    /// Whether it is a call with effects elsewhere, which nobody here can see or take back.
+    pub fn is_external(&self) -> bool {
+        matches!(&self.kind, StepKind::Tool(call) if call.external)
+    }
+
     /// Whether its changes are in the work tree or in a commit.
     pub fn took_effect(&self) -> bool {
         matches!(self.outcome, Outcome::Committed { .. } | Outcome::Kept { .. } | Outcome::Failed { .. })

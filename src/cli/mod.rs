@@ -61,6 +61,7 @@ use crate::config::{ColorSetting, Key, Value};
 use crate::context::{self, Context, Environment};
 use crate::error::{Error, ExitStatus};
 use crate::exec::supervisor::{self, Supervisor};
+use crate::exec::worker;
 use crate::failpoint;
 use crate::item::store::Layer;
 
@@ -269,6 +270,9 @@ pub fn main() -> ExitCode {
     // Before anything that costs time: a tool waits for it.
     if supervisor::is_meant(&words) {
         return supervisor::serve();
+    }
+    if worker::is_meant(&words) {
+        return worker::serve();
     }
     if tool::is_call(&words) {
         Supervisor::start_ahead(&context::own_program());

@@ -8,7 +8,6 @@ use super::past::shell_words;
 use super::show::dedented;
 use super::ui::{Format, Ui};
 use crate::error::{Error, ExitStatus};
-use crate::exec::invocation::{Action, Text};
 use crate::item::directive::{CheckpointMode, Limit, OnFailure};
 use crate::run::directive::preview::{PlannedHook, PlannedStep, Preview, Worst};
 use crate::run::tool::ToolPlan;
@@ -154,12 +153,7 @@ impl Page<'_> {
     }
 
     fn call(&mut self, call: &ToolPlan, space: &str) -> Result<(), Error> {
-        let Action::Process(process) = &call.invocation.action;
-        let words: Vec<String> = std::iter::once(process.program.shown())
-            .chain(process.arguments.iter().map(Text::shown))
-            .map(ToString::to_string)
-            .collect();
-        self.row(space, "runs", &shell_words(&words))?;
+        self.row(space, "runs", &shell_words(&call.invocation.action.words()))?;
         let degraded = call.degraded.as_ref().map(|why| format!("  # {why}")).unwrap_or_default();
         self.row(space, "isolation", &format!("{}{degraded}", call.isolation.as_str()))?;
         for (at, permission) in call.permissions.iter().enumerate() {

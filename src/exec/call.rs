@@ -28,6 +28,8 @@ use super::python::bootstrap::{Entry, Run};
 use super::python::venv::{self, Wanted};
 use super::subprocess::resolve;
 use super::supervisor::{Channel, Ended, MARK, Stream, Supervisor, SupervisorError, Work};
+use super::worker::Job;
+use super::{container, http, mcp};
 use crate::item::signature::hex;
 use crate::item::source::{files_below, read_bytes};
 
@@ -50,6 +52,8 @@ pub struct Machine {
     pub cache: PathBuf,
     /// Where private homes are made.
     pub temporary: PathBuf,
+    /// piton itself, which does some things in a process of its own.
+    pub program: PathBuf,
     /// The variables for installers, which need the user's proxies and indexes.
     pub environment: BTreeMap<OsString, OsString>,
     /// The name of the run, which the tool is told.
@@ -127,9 +131,8 @@ pub fn runs_parser(invocation: &Invocation, machine: &Machine) -> bool {
 
 /// The files that run in the name of a tool and are no part of it: modules of the library, and a parser in one of these folders.
 pub fn borrowed_files(invocation: &Invocation, folders: [Option<&Path>; 3]) -> Vec<PathBuf> {
-    let Action::Process(process) = &invocation.action;
-    let modules =
-        process.python.iter().flat_map(|python| python.lib_imports.values()).flat_map(|file| module_files(file));
+    let python = invocation.action.program().and_then(|process| process.python.as_ref());
+    let modules = python.into_iter().flat_map(|python| python.lib_imports.values()).flat_map(|file| module_files(file));
     let parser = invocation.outputs.parser.as_deref().and_then(|name| super::parser::file_of(name, folders));
     modules.chain(parser).collect()
 }
@@ -153,7 +156,12 @@ pub fn prepare(
     interrupts: &mut Interrupts,
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Prepared, CallError> {
-    let Action::Process(process) = &invocation.action;
+    let process = match &invocation.action {
+        Action::Process(process) => process,
+        Action::Http(_) | Action::Mcp(_) | Action::Container(_) | Action::Meta(_) => {
+            return prepare_worker(invocation, machine);
+        }
+    };
     let source = process.script.as_ref().map(judged_bytes).transpose()?;
     let mut environment: BTreeMap<OsString, OsString> =
         process.environment.iter().map(|(name, text)| (name.into(), text.value.clone().into())).collect();
@@ -187,6 +195,19 @@ pub fn prepare(
         _ => work.argv.extend(process.arguments.iter().map(|text| text.value.clone().into())),
     }
     Ok(Prepared { work, home })
+}
+
+/// Makes the process ready in which piton does it itself.
+fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared, CallError> {
+    let job = match &invocation.action {
+        Action::Http(call) => Job::Http(http::Job::new(call, invocation, machine)),
+        Action::Mcp(call) => Job::Mcp(mcp::Job::new(call, invocation, machine)),
+        Action::Container(call) => Job::Container(container::Job::new(call, invocation, machine)),
+        Action::Process(_) | Action::Meta(_) => return Err(CallError::NoResult { function: "work" }),
+    };
+    let mut work = Work { timeout: Some(invocation.timeout), ..job.work(&machine.program) };
+    work.environment.insert(MARK.into(), machine.run.clone().into());
+    Ok(Prepared { work, home: None })
 }
 
 /// Has the interpreter run the bytes that were judged.

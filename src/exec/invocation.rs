@@ -4,6 +4,11 @@
 //! tests compare it, and [`super::call`] carries it out. Whatever came from the environment of the
 //! caller is a secret: a [`Text`] shows itself without it.
 
+mod container;
+mod http;
+mod mcp;
+mod meta;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -11,6 +16,11 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+
+pub use container::{Container, Image, Volume};
+pub use http::Http;
+pub use mcp::{Mcp, McpTransport, RemoteKind};
+pub use meta::Meta;
 
 use crate::item::finding::serialize_path;
 use crate::item::id::ItemId;
@@ -79,6 +89,76 @@ pub struct Link {
 pub enum Action {
     /// A process is run.
     Process(Process),
+    /// An HTTP request is made.
+    Http(Box<Http>),
+    /// A tool of another MCP server is called.
+    Mcp(Box<Mcp>),
+    /// A container is run.
+    Container(Box<Container>),
+    /// Other tools are called.
+    Meta(Box<Meta>),
+}
+
+impl Action {
+    /// The variables that what is done gets.
+    pub fn environment(&self) -> &BTreeMap<String, Text> {
+        match self {
+            Self::Process(process) => &process.environment,
+            Self::Http(http) => &http.environment,
+            Self::Mcp(mcp) => mcp.environment(),
+            Self::Container(container) => &container.environment,
+            Self::Meta(meta) => &meta.environment,
+        }
+    }
+
+    /// The program of this machine that is started, if one is.
+    pub fn program(&self) -> Option<&Process> {
+        match self {
+            Self::Process(process) => Some(process),
+            Self::Mcp(mcp) => match &mcp.transport {
+                McpTransport::Stdio(process) => Some(process),
+                McpTransport::Remote { .. } => None,
+            },
+            Self::Http(_) | Self::Container(_) | Self::Meta(_) => None,
+        }
+    }
+
+    /// What is done, in the words that a person would type.
+    pub fn words(&self) -> Vec<String> {
+        match self {
+            Self::Process(process) => std::iter::once(process.program.shown())
+                .chain(process.arguments.iter().map(Text::shown))
+                .map(str::to_owned)
+                .collect(),
+            Self::Http(http) => http.words(),
+            Self::Mcp(mcp) => mcp.words(),
+            Self::Container(container) => container.words(),
+            Self::Meta(meta) => meta.words(),
+        }
+    }
+
+    /// Whether what is done may reach the files of the project; an HTTP request cannot.
+    pub fn may_change_files(&self) -> bool {
+        !matches!(self, Self::Http(_))
+    }
+
+    /// Whether it has effects elsewhere, which nobody here can see or take back.
+    pub fn is_external(&self) -> bool {
+        match self {
+            Self::Http(_) | Self::Mcp(_) | Self::Meta(_) => true,
+            Self::Process(_) | Self::Container(_) => false,
+        }
+    }
+
+    fn add_to(&self, rows: &mut Rows<'_>) {
+        match self {
+            Self::Process(process) => process.add_to(rows),
+            Self::Http(http) => http.add_to(rows),
+            Self::Mcp(mcp) => mcp.add_to(rows),
+            Self::Container(container) => container.add_to(rows),
+            Self::Meta(meta) => meta.add_to(rows),
+        }
+    }
 }
 
 /// A process to run.
@@ -231,10 +311,13 @@ impl Invocation {
         self.chain.first().map(|link| link.id.as_str()).unwrap_or_default()
     }
 
-    /// The variables that its process gets.
-    pub fn environment(&self) -> &BTreeMap<String, Text> {
-        let Action::Process(process) = &self.action;
-        &process.environment
+    /// Whether what is printed while it runs is its result.
+    pub fn prints_result(&self) -> bool {
+        match &self.action {
+            Action::Process(process) => process.python.as_ref().is_none_or(|python| !python.calls_main),
+            Action::Container(_) => true,
+            Action::Http(_) | Action::Mcp(_) | Action::Meta(_) => false,
+        }
     }
 
     /// The tool, as trailers name it: `id@version`.
@@ -280,8 +363,7 @@ impl Invocation {
         for (name, value) in &self.parameters {
             rows.add(&format!("parameters.{name}"), &value.to_string());
         }
-        let Action::Process(process) = &self.action;
-        process.add_to(&mut rows);
+        self.action.add_to(&mut rows);
         rows.add("timeout", &format!("{} s", self.timeout.as_secs_f64()));
         let asked = if self.isolation_asked { ", asked for" } else { "" };
         rows.add("isolation", &format!("{}{asked}", level(self.isolation)));

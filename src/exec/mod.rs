@@ -2,15 +2,19 @@
 //!
 //! [`chain`], [`description`] and [`lower()`] are pure: they end in an [`invocation`]. [`syntax`] asks interpreters whether they can parse a
 //! script, without running it. [`subprocess`] runs a command line and leaves nothing of it behind;
-//! [`ssh`] asks `ssh-keygen`; [`process`] tells processes of today from those of yesterday.
+//! [`worker`] does what no program of the machine does; [`ssh`] asks `ssh-keygen`; [`process`] tells processes of today from those of yesterday.
 
 pub mod call;
 pub mod chain;
+mod container;
 mod contract;
 pub mod description;
+mod http;
 pub mod interrupt;
 pub mod invocation;
+mod javascript;
 mod lower;
+mod mcp;
 pub mod parameters;
 mod parser;
 pub mod process;
@@ -20,6 +24,8 @@ pub mod subprocess;
 pub mod supervisor;
 pub mod syntax;
 mod terminal;
+mod web;
+pub mod worker;
 
 pub use lower::{Call, LowerError, Surroundings, lower};
 pub(crate) use lower::{check_stamp, is_always_given, is_public};

@@ -66,7 +66,7 @@ pub(super) enum Violation {
 }
 
 /// What became of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Settlement {
     /// For the summary of the step.
     pub(super) checkpoint: Option<CheckpointSummary>,

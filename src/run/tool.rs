@@ -104,7 +104,13 @@ impl Session<'_, '_> {
         let mut prepared = call::prepare(&step.plan.invocation, &machine, &another, &mut interrupts, &mut tell)?;
         failpoint("tool-prepared");
         let writes = step.plan.invocation.writes.clone().unwrap_or_default();
-        let before = self.start_step(number, step.name, kind, &writes)?;
+        let may_change_files = step.plan.invocation.action.may_change_files();
+        let before = if may_change_files {
+            self.start_step(number, step.name, kind, &writes)?
+        } else {
+            self.open(number, step.name, kind, None, &writes)?;
+            None
+        };
         if before.is_some() {
             prepared.work.watch = Watch::Yes;
         }
@@ -125,6 +131,8 @@ impl Session<'_, '_> {
             failpoint("tool-answered");
         }
         let settlement = match &before {
+            // There is nothing to keep or to put back.
+            None if !may_change_files => Settlement::default(),
             None => self.skip_checkpoint(number)?,
             Some(before) => {
                 let tool = step.plan.invocation.tool();
@@ -302,6 +310,7 @@ impl Session<'_, '_> {
             home: self.ctx.home.clone(),
             cache: self.ctx.cache_folder(),
             temporary: self.ctx.environment.temporary_folder(),
+            program: self.ctx.program.clone(),
             environment: self.ctx.environment.without_git_variables(),
             run: self.run.to_string(),
             patience: Patience::default(),

@@ -26,17 +26,29 @@ const ORDER: [&str; 16] = [
 ];
 
 /// Text that only some files may hold: the text, where it is at home, and the rule.
-const HOMES: [(&[&str], &[&str], &str); 21] = [
+const HOMES: [(&[&str], &[&str], &str); 25] = [
+    (&["rmcp"], &["mcp", "exec/mcp"], "only `mcp` and `exec/mcp` speak the protocol"),
     (
-        &["rmcp", "tokio", "tokio_util", "hyper", "hyper_util", "http_body_util"],
-        &["mcp"],
-        "only `mcp` speaks the protocol and is asynchronous",
+        &["tokio", "tokio_util", "hyper", "hyper_util", "http_body_util", "tokio_tungstenite"],
+        &["mcp", "exec/mcp", "exec/http", "exec/container", "exec/web.rs"],
+        "only `mcp` and what workers do in `exec` is asynchronous",
     ),
+    (
+        &["reqwest", "rustls"],
+        &["exec/web.rs", "exec/http", "exec/mcp"],
+        "only `exec/web.rs` and who it hands its client to speak HTTP",
+    ),
+    (&["bollard", "tar"], &["exec/container"], "only `exec/container` speaks to container engines"),
+    (&["serde_json_path"], &["item/json_path.rs"], "only `item/json_path.rs` mentions the JSONPath crate"),
     (&["saphyr_parser", "serde_yaml"], &["item/yaml"], "only `item/yaml` mentions the YAML crates"),
     (&["jsonc_parser"], &["item/json"], "only `item/json` mentions the JSON parser that knows places"),
     (&["toml_edit"], &["item/toml"], "only `item/toml` mentions the TOML crate"),
     (&["roxmltree"], &["item/directive"], "only `item/directive` mentions the XML crate"),
-    (&["rquickjs"], &["item/javascript"], "only `item/javascript` mentions the JavaScript engine"),
+    (
+        &["rquickjs"],
+        &["item/javascript", "exec/javascript"],
+        "only `item/javascript`, which compiles, and `exec/javascript`, which runs, mention the JavaScript engine",
+    ),
     (
         &["tree_sitter", "tree_sitter_python"],
         &["item/tool/python"],

@@ -106,7 +106,7 @@ impl Bench {
     }
 
     fn process(&mut self) -> &mut Process {
-        let Action::Process(process) = &mut self.invocation.action;
+        let Action::Process(process) = &mut self.invocation.action else { panic!("a process") };
         process
     }
 
@@ -141,6 +141,7 @@ impl Bench {
             home: Some(below("home")),
             cache: below("the cache"),
             temporary: below("tmp"),
+            program: env!("CARGO_BIN_EXE_piton").into(),
             environment: self.environment.clone(),
             run: "a-run".to_owned(),
             patience: self.patience,

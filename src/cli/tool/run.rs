@@ -12,7 +12,6 @@ use crate::cli::{Format, Ui, render};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::exec::call::Progress;
-use crate::exec::invocation::Action;
 use crate::exec::supervisor::{Stream, Supervisor};
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::Strength;
@@ -111,9 +110,7 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
         }
     };
     // What a Python function prints is not its result, nor is what a parser makes one of.
-    let Action::Process(process) = &plan.invocation.action;
-    let prints_result =
-        process.python.as_ref().is_none_or(|python| !python.calls_main) && plan.invocation.outputs.parser.is_none();
+    let prints_result = plan.invocation.prints_result() && plan.invocation.outputs.parser.is_none();
     let mut listener = |progress: Progress<'_>| {
         let mut ui = shared.borrow_mut();
         match progress {

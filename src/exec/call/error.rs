@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::exec::python::bootstrap::Raised;
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::supervisor::SupervisorError;
+use crate::exec::worker::Failure;
 use crate::item::source::Unread;
 use crate::item::wording::shown;
 
@@ -77,6 +78,9 @@ pub enum CallError {
     /// The script raised an exception.
     #[error("{}: {}", shown(&.0.kind), first_line(&.0.message))]
     Raised(Raised),
+    /// What piton does itself for a tool went wrong.
+    #[error("{}", .0.message)]
+    Failed(Failure),
     /// The process ended without handing over a result.
     #[error("the process ended before `{function}` returned")]
     NoResult {
@@ -119,6 +123,7 @@ impl CallError {
             Self::Cache { .. } => "CACHE_FAILED",
             Self::Interrupted => "INTERRUPTED",
             Self::Raised(_) => "TOOL_RAISED",
+            Self::Failed(failure) => failure.kind.code(),
             Self::NoResult { .. } => "NO_RESULT",
             Self::TooLarge { .. } => "RESULT_TOO_LARGE",
             Self::Contract { .. } => "OUTPUT_CONTRACT",
@@ -140,6 +145,7 @@ impl CallError {
             Self::Dependencies { said, .. } => Some(install_hint(said).to_owned()),
             Self::Cache { .. } => Some("see that the folder can be written".to_owned()),
             Self::Interrupted | Self::Raised(_) => None,
+            Self::Failed(failure) => failure.suggestion.clone(),
             Self::NoResult { .. } => {
                 Some("it may have called `os._exit` or crashed; see what it wrote to stderr".to_owned())
             }

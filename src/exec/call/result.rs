@@ -9,6 +9,7 @@ use crate::exec::invocation::{Action, Invocation};
 use crate::exec::parser;
 use crate::exec::python::bootstrap::Answer;
 use crate::exec::supervisor::{Captured, Ended, ResultFault};
+use crate::exec::worker;
 
 /// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,17 +36,22 @@ pub fn read_result(
     supervisor: &NewSupervisor<'_>,
     interrupts: &mut Interrupts,
 ) -> Result<Read, CallError> {
-    let Action::Process(process) = &invocation.action;
     let mut starter = Starter { supervisor, interrupts };
     let mut warnings = Vec::new();
-    let raw = if process.python.as_ref().is_some_and(|python| python.calls_main) {
-        handed_over(ended, "main")?
-    } else {
-        Raw::Output(&ended.stdout)
+    let raw = match &invocation.action {
+        Action::Process(_) if invocation.prints_result() => Raw::Output(&ended.stdout),
+        Action::Process(_) => handed_over(ended, "main")?,
+        Action::Container(_) => match worker_answer(ended)? {
+            Some(value) => Raw::Value(value),
+            None => Raw::Output(&ended.stdout),
+        },
+        Action::Http(_) | Action::Mcp(_) | Action::Meta(_) => {
+            Raw::Value(worker_answer(ended)?.ok_or(CallError::NoResult { function: "work" })?)
+        }
     };
     let outputs = &invocation.outputs;
     let mut parse = |content: &str, name: &str| {
-        let source = parser::Source { machine, environment: &process.environment };
+        let source = parser::Source { machine, environment: invocation.action.environment() };
         parser::parse(name, content, source, &mut starter, &mut warnings)
     };
     let parser = outputs.parser.as_deref();
@@ -69,6 +75,15 @@ pub fn read_result(
     };
     contract::check(&value, invocation, &machine.root, &mut warnings)?;
     Ok(Read { value, warnings })
+}
+
+/// What a worker handed over; none when it handed over nothing.
+fn worker_answer(ended: &Ended) -> Result<Option<Value>, CallError> {
+    match worker::answer(ended).map_err(|bytes| CallError::TooLarge { bytes })? {
+        Some(worker::Answer::Ok(value)) => Ok(Some(value)),
+        Some(worker::Answer::Failed(failure)) => Err(CallError::Failed(failure)),
+        None => Ok(None),
+    }
 }
 
 /// The exception that ended a Python script, if that is how it ended.

@@ -14,15 +14,18 @@ use crate::item::source::leaves;
 use crate::item::wording::{did_you_mean, nearest, shown};
 
 /// How long a process may take that does not say.
-const TIMEOUT: f64 = 300.0;
+pub(super) const PROCESS: f64 = 300.0;
+/// How long an HTTP request may take that does not say.
+pub(super) const HTTP: f64 = 30.0;
 /// The largest file that a process may write when it does not say.
 const FILE_SIZE: u64 = 8 * 1024 * 1024 * 1024;
 
 const LIMITS: [&str; 5] = ["memory", "file_size", "cpu_seconds", "open_files", "processes"];
 
-/// How long the process may take; a caller may only ask for less.
+/// How long a call may take; a caller may only ask for less.
 pub(super) fn timeout(
     settings: &Settings<'_>,
+    usual: f64,
     wanted: Option<f64>,
     words: &Vocabulary<'_>,
     used: &mut Used,
@@ -34,7 +37,7 @@ pub(super) fn timeout(
         hint: "e.g. `timeout: 60`".to_owned(),
         at: Some(Box::new(setting.source.origin())),
     };
-    let (mut seconds, mut origin) = (TIMEOUT, "default".to_owned());
+    let (mut seconds, mut origin) = (usual, "default".to_owned());
     if let Some(setting) = settings.find("timeout") {
         let said = match &setting.data {
             Held::Scalar(Value::Number(number)) => number.as_f64().map(|seconds| (seconds, setting.source.describe())),

@@ -4,48 +4,22 @@
 //! `main` takes them by name, a Python script without one as options, every other script as
 //! variables and as JSON on its standard input, and a command as options.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::arguments::{self, Argument};
 use super::environment::Environment;
 use super::error::LowerError;
 use super::placeholder::{Filled, Used, Vocabulary};
 use super::script::{self, Entrypoint};
-use super::settings::{Setting, Settings};
-use super::{Surroundings, bounds, inline, origin};
-use crate::exec::chain::ExecutorChain;
-use crate::exec::invocation::{Process, Python, Text};
-use crate::item::store::{Layer, Roots};
-use crate::item::tool::{LoadedTool, Requires, ToolKind};
+use super::settings::Setting;
+use super::{Context, Resolved, bounds, inline, origin};
+use crate::exec::invocation::{Action, Process, Python, Text};
+use crate::item::store::Layer;
+use crate::item::tool::{LoadedTool, ToolKind};
 use crate::item::wording::shown;
-
-/// Everything that a process follows from.
-#[derive(Debug)]
-pub(super) struct Context<'c> {
-    pub(super) tool: &'c LoadedTool,
-    /// The tool and everything that runs it.
-    pub(super) tools: &'c [&'c LoadedTool],
-    pub(super) chain: &'c ExecutorChain<'c>,
-    pub(super) settings: &'c Settings<'c>,
-    pub(super) requires: &'c Requires,
-    pub(super) roots: &'c Roots,
-    pub(super) around: &'c Surroundings,
-    pub(super) command: Option<&'c str>,
-    pub(super) parameters: &'c Map<String, Value>,
-}
-
-/// A process with what belongs to it.
-#[derive(Debug)]
-pub(super) struct Resolved {
-    pub(super) process: Process,
-    pub(super) timeout: Duration,
-    /// The variables of the caller that placeholders stand for.
-    pub(super) variables: BTreeSet<String>,
-}
 
 /// How parameters reach a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +81,7 @@ pub(super) fn resolve(
         Style::Command => Vec::new(),
         _ => Value::Object(context.parameters.clone()).to_string().into_bytes(),
     };
-    let timeout = bounds::timeout(context.settings, wanted_timeout, &words, &mut used, origins)?;
+    let timeout = bounds::timeout(context.settings, bounds::PROCESS, wanted_timeout, &words, &mut used, origins)?;
     let text = |key: &str| context.settings.find(key).and_then(Setting::as_text).map(str::to_owned);
     let process = Process {
         program,
@@ -121,7 +95,7 @@ pub(super) fn resolve(
         install_check: text("install_check"),
         install_guide: text("install_guide"),
     };
-    Ok(Resolved { process, timeout, variables: used.variables })
+    Ok(Resolved { action: Action::Process(process), timeout, variables: used.variables })
 }
 
 fn style(context: &Context<'_>) -> Style {

@@ -8,9 +8,13 @@
 mod arguments;
 mod bounds;
 mod command;
+mod container;
 mod environment;
 mod error;
+mod http;
 mod inline;
+mod mcp;
+mod meta;
 mod placeholder;
 mod script;
 mod settings;
@@ -18,6 +22,7 @@ mod settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -57,6 +62,40 @@ pub struct Surroundings {
     pub environment: BTreeMap<OsString, OsString>,
 }
 
+/// Everything that an action follows from.
+#[derive(Debug)]
+struct Context<'c> {
+    tool: &'c LoadedTool,
+    /// The tool and everything that runs it.
+    tools: &'c [&'c LoadedTool],
+    chain: &'c ExecutorChain<'c>,
+    settings: &'c Settings<'c>,
+    requires: &'c Requires,
+    roots: &'c Roots,
+    around: &'c Surroundings,
+    command: Option<&'c str>,
+    parameters: &'c Map<String, Value>,
+}
+
+/// An action with what belongs to it.
+#[derive(Debug)]
+struct Resolved {
+    action: Action,
+    timeout: Duration,
+    /// The variables of the caller that placeholders stand for.
+    variables: BTreeSet<String>,
+}
+
+/// What the end of a chain does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Process,
+    Http,
+    Mcp,
+    Container,
+    Meta,
+}
+
 /// Resolves a call of a tool.
 pub fn lower(store: &ItemStore, item: &Item, call: &Call, around: &Surroundings) -> Result<Invocation, LowerError> {
     let tool = item.as_tool().ok_or_else(|| LowerError::NotATool(item.id.clone()))?;
@@ -69,7 +108,7 @@ pub fn lower(store: &ItemStore, item: &Item, call: &Call, around: &Surroundings)
     for item in &items {
         check_stamp(item, roots)?;
     }
-    check_support(tool, &chain, roots)?;
+    let target = target(tool, &chain, roots)?;
     check_command(tool, call)?;
 
     let mut origins = BTreeMap::new();
@@ -80,7 +119,7 @@ pub fn lower(store: &ItemStore, item: &Item, call: &Call, around: &Surroundings)
     let tools: Vec<&LoadedTool> = items.iter().filter_map(|item| item.as_tool()).collect();
     let settings = Settings::merge(&givers, &tools, roots);
     let requires = requires(&tools);
-    let context = command::Context {
+    let context = Context {
         tool,
         tools: &tools,
         chain: &chain,
@@ -91,7 +130,14 @@ pub fn lower(store: &ItemStore, item: &Item, call: &Call, around: &Surroundings)
         command: call.command.as_deref(),
         parameters: &parameters,
     };
-    let resolved = command::resolve(&context, wanted_timeout, &mut origins)?;
+    let resolve = match target {
+        Target::Process => command::resolve,
+        Target::Http => http::resolve,
+        Target::Mcp => mcp::resolve,
+        Target::Container => container::resolve,
+        Target::Meta => meta::resolve,
+    };
+    let resolved = resolve(&context, wanted_timeout, &mut origins)?;
 
     let manifest = &tool.manifest;
     let (isolation, isolation_asked) = isolation(tool, &chain, roots, &mut origins);
@@ -99,7 +145,7 @@ pub fn lower(store: &ItemStore, item: &Item, call: &Call, around: &Surroundings)
         chain: links,
         command: call.command.clone(),
         parameters,
-        action: Action::Process(resolved.process),
+        action: resolved.action,
         timeout: resolved.timeout,
         isolation,
         isolation_asked,
@@ -155,8 +201,8 @@ pub(crate) fn check_stamp(item: &Item, roots: &Roots) -> Result<(), LowerError> 
     Err(LowerError::Tampered { id: item.id.clone(), file: roots.display(&item.file), line, reason })
 }
 
-/// Says honestly what cannot be run.
-fn check_support(tool: &LoadedTool, chain: &ExecutorChain<'_>, roots: &Roots) -> Result<(), LowerError> {
+/// What a tool does in the end; an error where it does not say, or runs others only.
+fn target(tool: &LoadedTool, chain: &ExecutorChain<'_>, roots: &Roots) -> Result<Target, LowerError> {
     let manifest = &tool.manifest;
     let id = manifest.tool_id.clone();
     let nothing = |missing, example| {
@@ -165,12 +211,16 @@ fn check_support(tool: &LoadedTool, chain: &ExecutorChain<'_>, roots: &Roots) ->
     match manifest.kind {
         ToolKind::Primitive | ToolKind::Runtime => return Err(LowerError::RunsOthers { id, kind: manifest.kind }),
         ToolKind::Script | ToolKind::Cli | ToolKind::Local => {}
-        kind => return Err(LowerError::Unsupported { id, kind }),
+        ToolKind::Api => return Ok(Target::Http),
+        ToolKind::McpServer | ToolKind::McpTool => return Ok(Target::Mcp),
+        ToolKind::Docker => return Ok(Target::Container),
+        ToolKind::Meta => return Ok(Target::Meta),
+        kind @ (ToolKind::Directive | ToolKind::Knowledge) => return Err(LowerError::Unsupported { id, kind }),
     }
     match chain.executors.last() {
-        Some(primitive) if primitive.id.as_str() == "subprocess" => Ok(()),
+        Some(primitive) if primitive.id.as_str() == "subprocess" => Ok(Target::Process),
         // Whatever else ends a chain speaks HTTP, as the runtime of containers does.
-        Some(_) => Err(LowerError::Unsupported { id, kind: ToolKind::Docker }),
+        Some(_) => Ok(Target::Container),
         None if tool.spelling == Spelling::ToolRoot && manifest.kind == ToolKind::Cli => {
             nothing("cli_specific", "`cli_specific: {executable: NAME}`")
         }

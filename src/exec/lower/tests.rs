@@ -82,8 +82,7 @@ pub(super) fn call(parameters: Value) -> Call {
 }
 
 pub(super) fn process(invocation: &Invocation) -> &Process {
-    let Action::Process(process) = &invocation.action;
-    process
+    invocation.action.program().unwrap()
 }
 
 pub(super) fn arguments(invocation: &Invocation) -> Vec<&str> {

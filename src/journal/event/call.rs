@@ -30,6 +30,9 @@ pub struct ToolCall {
     /// Who signed what takes part, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authors: Vec<SignedBy>,
+    /// Whether it has effects elsewhere, which nobody here can see or take back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub external: bool,
 }
 
 /// Who signed an item.
@@ -55,6 +58,7 @@ impl ToolCall {
             isolation: String::new(),
             degraded: None,
             authors: Vec::new(),
+            external: false,
         }
     }
 }

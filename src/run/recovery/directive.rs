@@ -97,6 +97,10 @@ impl Session<'_, '_> {
                 _ => {}
             }
         }
+        if step.is_external() && step.started_process && step.answer.is_none() && !is_settled {
+            let reason = "it was cut off while it ran, and nobody here knows what the other side has done";
+            return self.leave_open(number, reason, "its call was running");
+        }
         let cannot_undo = step.before.is_none() || self.checkpointer.is_none();
         if cannot_undo && !is_settled {
             return match (&step.answer, step.started_process) {

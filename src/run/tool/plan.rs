@@ -10,7 +10,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::secret::redacted;
 use crate::config::SignatureRequirement;
 use crate::context::Context;
-use crate::exec::invocation::{Action, Invocation, Link, Process};
+use crate::exec::invocation::{Invocation, Link, Process};
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
 use crate::item::directive::Directive;
@@ -157,6 +157,7 @@ impl ToolPlan {
             isolation: self.isolation.as_str().to_owned(),
             degraded: self.degraded.clone(),
             authors: self.authors.clone(),
+            external: self.invocation.action.is_external(),
         }
     }
 
@@ -249,31 +250,33 @@ fn judge_signatures(
 
 /// Everything that is missing, at once.
 fn require(invocation: &Invocation) -> Result<(), RunError> {
-    let environment = invocation.environment();
+    let environment = invocation.action.environment();
     let search_path = environment.get("PATH").map(|text| text.value.as_str()).unwrap_or_default();
     let is_there = |name: &&String| {
         subprocess::resolve(OsStr::new(name.as_str()), OsStr::new(search_path), Path::new("/")).is_ok()
     };
     let mut commands: Vec<String> =
         invocation.requires.commands.iter().filter(|name| !is_there(name)).cloned().collect();
-    let Action::Process(process) = &invocation.action;
-    let program = OsStr::new(process.program.value.as_str());
-    let guide = match subprocess::resolve(program, OsStr::new(search_path), &process.folder) {
-        Err(SubprocessError::NotFound(_)) => {
-            let name = process.program.shown().to_owned();
-            commands.retain(|command| *command != name);
-            commands.insert(0, name);
-            guide(invocation, process)
+    let mut how = None;
+    if let Some(process) = invocation.action.program() {
+        let program = OsStr::new(process.program.value.as_str());
+        match subprocess::resolve(program, OsStr::new(search_path), &process.folder) {
+            Err(SubprocessError::NotFound(_)) => {
+                let name = process.program.shown().to_owned();
+                commands.retain(|command| *command != name);
+                commands.insert(0, name);
+                how = guide(invocation, process);
+            }
+            Err(err) => return Err(err.into()),
+            Ok(_) => {}
         }
-        Err(err) => return Err(err.into()),
-        Ok(_) => None,
-    };
+    }
     let is_set = |name: &&String| environment.get(name.as_str()).is_some_and(|text| !text.value.is_empty());
     let variables: Vec<String> = invocation.requires.environment.iter().filter(|name| !is_set(name)).cloned().collect();
     if commands.is_empty() && variables.is_empty() {
         return Ok(());
     }
-    Err(RunError::Requirements { tool: invocation.id().to_string(), commands, variables, guide })
+    Err(RunError::Requirements { tool: invocation.id().to_string(), commands, variables, guide: how })
 }
 
 /// How to get the program of a tool: what its manifest says, or where it is named.

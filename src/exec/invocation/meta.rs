@@ -1,0 +1,33 @@
+//! A call that is made of calls of other tools.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Rows, Text};
+
+/// A function that says which tools are called, one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Meta {
+    /// The tools that it may call.
+    pub aggregates: Vec<String>,
+    /// The id of the helper that decides.
+    pub helper: String,
+    /// Its text.
+    #[serde(skip)]
+    pub source: String,
+    /// The variables that it was given; the function sees none of them.
+    #[serde(skip)]
+    pub environment: BTreeMap<String, Text>,
+}
+
+impl Meta {
+    pub(super) fn add_to(&self, rows: &mut Rows<'_>) {
+        rows.add("action.helper", &self.helper);
+        rows.add_list("action.aggregates", &self.aggregates);
+    }
+
+    pub(super) fn words(&self) -> Vec<String> {
+        vec!["meta".to_owned(), format!("helpers.{}", self.helper)]
+    }
+}

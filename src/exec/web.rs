@@ -1,0 +1,178 @@
+//! The way to other machines: one kind of client, and the addresses that it may reach.
+//!
+//! Whoever speaks HTTP in the name of a tool gets its [`client`] here. Names are looked up by
+//! [`GuardedLookup`], which hands out no address that may not be reached, so that a name which means
+//! something else a moment later gets nobody any further; addresses that are written out are
+//! judged by [`check_url`], which every redirect has to pass as well.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+
+use super::worker::{Failure, FailureKind};
+
+/// How long it may take to reach the other side.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Which addresses may be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Reach {
+    /// Those of the internet only.
+    Public,
+    /// Also this machine and its network.
+    Anywhere,
+}
+
+/// A client that follows no redirect by itself.
+pub(super) fn client(reach: Reach) -> Result<reqwest::Client, Failure> {
+    use_ring();
+    let builder = reqwest::Client::builder()
+        .user_agent(concat!("piton/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT)
+        .redirect(reqwest::redirect::Policy::none())
+        .dns_resolver(Arc::new(GuardedLookup { reach }));
+    builder.build().map_err(|err| {
+        Failure::new(FailureKind::Network, format!("cannot make ready for HTTP: {}", with_sources(&err)))
+            .suggest("see that the certificates of this machine can be read")
+    })
+}
+
+/// Makes `ring` what TLS is done with in this process.
+pub(super) fn use_ring() {
+    // It may have been done already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// Refuses an address that is written out and may not be reached, and anything but HTTP.
+pub(super) fn check_url(url: &Url, reach: Reach) -> Result<(), Failure> {
+    if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
+        let message = format!("`{}` is not an address of the web", url.scheme());
+        return Err(Failure::new(FailureKind::Address, message).suggest("write `https://…`"));
+    }
+    let address = match url.host() {
+        Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
+        Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),
+        Some(Host::Domain(name)) if is_local_name(name) => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        Some(Host::Domain(_)) => None,
+        None => {
+            return Err(
+                Failure::new(FailureKind::Address, "the address names no host").suggest("write `https://HOST/…`")
+            );
+        }
+    };
+    match address {
+        Some(address) if reach == Reach::Public && is_private(address) => {
+            Err(refused(url.host_str().unwrap_or_default()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An address that may not be reached.
+pub(super) fn refused(host: &str) -> Failure {
+    let message = format!("`{host}` is an address of this machine or its network, which is not allowed");
+    Failure::new(FailureKind::Address, message).suggest(
+        "if that is meant: `config.allow_private: true`, and a person runs it or the directive grants that endpoint",
+    )
+}
+
+/// An error with what caused it.
+pub(super) fn with_sources(err: &dyn std::error::Error) -> String {
+    let mut text = err.to_string();
+    let mut source = err.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Many repeat what caused them.
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+fn is_local_name(name: &str) -> bool {
+    let name = name.trim_end_matches('.');
+    name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
+}
+
+/// Looks names up and hands out no address that may not be reached.
+#[derive(Clone, Copy, Debug)]
+struct GuardedLookup {
+    reach: Reach,
+}
+
+/// Why a name gives no address.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LookupFault {
+    /// It means an address that may not be reached.
+    #[error("`{0}` is an address of this machine or its network, which is not allowed")]
+    Private(String),
+}
+
+impl Resolve for GuardedLookup {
+    fn resolve(&self, name: Name) -> Resolving {
+        let reach = self.reach;
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let allowed: Vec<SocketAddr> =
+                found.into_iter().filter(|it| reach == Reach::Anywhere || !is_private(it.ip())).collect();
+            if allowed.is_empty() {
+                return Err(LookupFault::Private(name.as_str().to_owned()).into());
+            }
+            Ok(Box::new(allowed.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// Whether an address is of this machine, its network, or nobody's: whatever the internet does not route.
+pub(super) fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_private_v4(address),
+        IpAddr::V6(address) => is_private_v6(address),
+    }
+}
+
+fn is_private_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_multicast()
+        || address.is_documentation()
+        || a == 0
+        || a >= 240
+        // Shared by customers of one provider; some clouds have their metadata there.
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 192 && b == 0 && c == 0)
+        || (a == 198 && (18..20).contains(&b))
+}
+
+fn is_private_v6(address: Ipv6Addr) -> bool {
+    let segments = address.segments();
+    let [first, second, ..] = segments;
+    let [.., high, low] = segments;
+    let embedded = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        is_private_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    if let Some(mapped) = address.to_ipv4() {
+        return is_private_v4(mapped);
+    }
+    match first {
+        // NAT64 and 6to4 lead to the IPv4 address inside.
+        0x0064 if second == 0xff9b => embedded(high, low),
+        0x2002 => embedded(second, segments.get(2).copied().unwrap_or_default()),
+        // Everything the internet routes begins with 001; Teredo and documentation are in there as well.
+        _ => first & 0xe000 != 0x2000 || (first == 0x2001 && (second == 0 || second == 0x0db8)),
+    }
+}
+
+#[cfg(test)]
+mod tests;
