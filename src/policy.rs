@@ -17,8 +17,10 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exec::invocation::Invocation;
+use crate::exec::Reach;
+use crate::exec::invocation::{Action, EndpointRules, Endpoints, Invocation};
 use crate::item::directive::{Access, Grant};
+use crate::item::endpoint::{Fit, Reading};
 
 pub use denial::{Denial, message, way_out};
 pub use glob::{InvalidGlob, PathGlobs};
@@ -132,6 +134,28 @@ pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
     verdict
 }
 
+/// Tells a request how far it may reach: which addresses, and where redirects may lead.
+///
+/// Addresses of this machine and its network need the word of the manifest, and of a person or a directive.
+pub fn bound(authority: &Authority<'_>, invocation: &mut Invocation) {
+    let Action::Http(http) = &mut invocation.action else { return };
+    let (endpoints, is_trusted) = match authority {
+        Authority::Person => (Endpoints::Any, true),
+        Authority::Agent => (Endpoints::Any, false),
+        Authority::Directives(callers) => {
+            let is_named = |caller: &Caller<'_>| {
+                let grants = caller.grants.iter().filter(|grant| !grant.deny);
+                let mut fits = grants.map(|grant| matching::endpoint_fit(&grant.access, http, Reading::Narrow));
+                fits.any(|fit| fit == Fit::ThisHost)
+            };
+            let is_trusted = !callers.is_empty() && callers.iter().all(is_named);
+            (Endpoints::Granted(callers.iter().map(Caller::endpoint_rules).collect()), is_trusted)
+        }
+    };
+    http.endpoints = endpoints;
+    http.reach = if http.allow_private && is_trusted { Reach::Anywhere } else { Reach::Public };
+}
+
 /// Whether a step may see a variable of the caller's environment.
 pub fn may_see_variable(authority: &Authority<'_>, name: &str) -> bool {
     match authority {
@@ -162,6 +186,15 @@ impl Caller<'_> {
             Some(grant) => Ok(self.signed(grant)),
             None => Err(need.denial(self.name, None)),
         }
+    }
+
+    /// What it grants and denies about endpoints, for whoever follows redirects.
+    fn endpoint_rules(&self) -> EndpointRules {
+        let (denials, grants): (Vec<&Grant>, Vec<&Grant>) = self.grants.iter().partition(|grant| grant.deny);
+        let rules = |grants: Vec<&Grant>| {
+            grants.iter().filter_map(|grant| matching::endpoint_rule(&grant.access)).collect::<Vec<_>>()
+        };
+        EndpointRules { grants: rules(grants), denials: rules(denials) }
     }
 
     /// What it grants about files: no need of a call names files, so all of it is on record.

@@ -29,7 +29,7 @@ use super::python::venv::{self, Wanted};
 use super::subprocess::resolve;
 use super::supervisor::{Channel, Ended, MARK, Stream, Supervisor, SupervisorError, Work};
 use super::worker::Job;
-use super::{container, http, mcp};
+use super::{container, http, mcp, web};
 use crate::item::signature::hex;
 use crate::item::source::{files_below, read_bytes};
 
@@ -207,6 +207,9 @@ fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared
     };
     let mut work = Work { timeout: Some(invocation.timeout), ..job.work(&machine.program) };
     work.environment.insert(MARK.into(), machine.run.clone().into());
+    if matches!(invocation.action, Action::Http(_)) {
+        work.environment.extend(web::variables(&machine.environment));
+    }
     Ok(Prepared { work, home: None })
 }
 

@@ -1,23 +1,279 @@
 //! One HTTP request, in a worker.
+//!
+//! [`Job`] is all that the worker knows. It asks, follows redirects by hand ([`redirect`]), tries again what may be
+//! tried again ([`retry`]) while there is time, and makes a result of the answer ([`answer`]). How long all of
+//! that may take is its supervisor's business; here the time that is left only says whether waiting makes sense.
 
+mod answer;
+mod redirect;
+mod retry;
+
+use std::time::{Duration, Instant};
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use url::Url;
 
 use super::call::Machine;
-use super::invocation::{Http, Invocation};
+use super::invocation::{Endpoints, Http, Invocation};
+use super::web::{self, LookupFault, Reach};
 use super::worker::{End, Failure, FailureKind};
+use crate::item::endpoint::{Base, Fit, Request};
+use crate::item::json_path::JsonPath;
+use answer::Answer;
+use redirect::Next;
+
+/// The most redirects that are followed.
+const MOST_HOPS: usize = 10;
 
 /// What a worker is told.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Job {}
+pub(super) struct Job {
+    method: String,
+    url: String,
+    /// The part of the address that a variable stands for, if one does.
+    base: Option<(String, String)>,
+    /// Whether the tool itself names the host.
+    is_named: bool,
+    headers: Vec<Field>,
+    body: Option<String>,
+    /// Whether the body holds a secret, which is for one server only.
+    is_body_secret: bool,
+    transform: Option<String>,
+    retries: u32,
+    max_size: u64,
+    reach: Reach,
+    endpoints: Endpoints,
+    /// The hosts of the user's proxies.
+    proxies: Vec<String>,
+    timeout: Duration,
+}
+
+/// A header field.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Field {
+    name: String,
+    value: String,
+    /// Whether it holds a secret, which is for one server only.
+    is_secret: bool,
+}
 
 impl Job {
     /// The job of a call.
-    pub(super) fn new(_http: &Http, _invocation: &Invocation, _machine: &Machine) -> Self {
-        Self {}
+    pub(super) fn new(http: &Http, invocation: &Invocation, machine: &Machine) -> Self {
+        let field = |(name, text): &(String, super::invocation::Text)| Field {
+            name: name.clone(),
+            value: text.value.clone(),
+            is_secret: text.has_secret(),
+        };
+        Self {
+            method: http.method.clone(),
+            url: http.url.value.clone(),
+            base: match &http.base {
+                Base::Variable { written, value } => Some((written.clone(), value.clone())),
+                Base::Named | Base::Foreign => None,
+            },
+            is_named: http.base == Base::Named,
+            headers: http.headers.iter().map(field).collect(),
+            body: http.body.as_ref().map(|body| body.value.clone()),
+            is_body_secret: http.body.as_ref().is_some_and(super::invocation::Text::has_secret),
+            transform: http.transform.clone(),
+            retries: http.retries,
+            max_size: http.max_size,
+            reach: http.reach,
+            endpoints: http.endpoints.clone(),
+            proxies: web::proxy_hosts(&machine.environment),
+            timeout: invocation.timeout,
+        }
     }
 
     /// Does it.
     pub(super) fn carry_out(self) -> End {
-        Failure::new(FailureKind::Job, "cannot be done").into()
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(self.call()).into(),
+            Err(err) => Failure::new(FailureKind::Job, format!("cannot make ready for HTTP: {err}")).into(),
+        }
     }
+
+    async fn call(self) -> Result<Value, Failure> {
+        let first = Url::parse(&self.url)
+            .map_err(|err| Failure::new(FailureKind::Job, format!("the address cannot be read: {err}")))?;
+        let transform = match &self.transform {
+            Some(text) => {
+                Some((text.as_str(), JsonPath::parse(text).map_err(|err| Failure::new(FailureKind::Job, err))?))
+            }
+            None => None,
+        };
+        let deadline = Instant::now() + self.timeout;
+        let mut clients = Clients { public: None, anywhere: None, proxies: &self.proxies };
+        let mut attempt = 0;
+        loop {
+            let outcome = self.attempt(&first, &mut clients).await;
+            let wait = match &outcome {
+                Ok(answer) => retry::after_answer(&self.method, answer, attempt),
+                Err(fault) => retry::after_fault(&self.method, fault, attempt),
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            match wait.filter(|wait| attempt < self.retries && *wait < left) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => {
+                    let answer = outcome.map_err(|fault| fault.failure)?;
+                    return answer.into_result(transform.as_ref().map(|(text, path)| (*text, path)), attempt + 1);
+                }
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Asks once, wherever redirects lead.
+    async fn attempt(&self, first: &Url, clients: &mut Clients<'_>) -> Result<Answer, Fault> {
+        let mut next = Next {
+            method: self.method.clone(),
+            url: first.clone(),
+            headers: self.headers.clone(),
+            body: self.body.clone(),
+        };
+        for _ in 0..=MOST_HOPS {
+            let reach = self.permit(&next, first)?;
+            let response = send(&next, clients.get(reach)?).await?;
+            match redirect::follow(&next, &response, self.is_body_secret)? {
+                Some(further) => next = further,
+                None => return Answer::read(response, &next.url, self.max_size).await,
+            }
+        }
+        let message = format!("`{}` leads from one address to the next more than {MOST_HOPS} times", host_of(first));
+        Err(Failure::new(FailureKind::Redirect, message).suggest("see where it leads with `curl -sIL`").into())
+    }
+
+    /// Whether a request may be made, and how far it reaches.
+    fn permit(&self, next: &Next, first: &Url) -> Result<Reach, Failure> {
+        let is_first = next.url.origin() == first.origin();
+        let base = match &self.base {
+            Some((written, value)) => Base::Variable { written: written.clone(), value: value.clone() },
+            None if self.is_named && is_first => Base::Named,
+            None => Base::Foreign,
+        };
+        let fit = self.endpoints.fit(&Request { method: &next.method, url: &next.url, base: &base });
+        if fit == Fit::No {
+            let address = format!("{}{}", next.url.origin().ascii_serialization(), next.url.path());
+            let message = format!("the server leads to `{} {address}`, which no directive allows", next.method);
+            return Err(Failure::new(FailureKind::Redirect, message).suggest("grant that endpoint, if it is meant"));
+        }
+        // A public server must not lead into the network of whoever asks it: a host that nobody named is public.
+        let is_named = next.url.host() == first.host() || fit == Fit::ThisHost;
+        let reach = if is_named { self.reach } else { Reach::Public };
+        web::check_url(&next.url, reach)?;
+        let is_proxy = self.proxies.iter().any(|proxy| Some(proxy.as_str()) == next.url.host_str());
+        if is_proxy && reach == Reach::Public {
+            return Err(web::refused(host_of(&next.url)));
+        }
+        Ok(reach)
+    }
+}
+
+/// Why an attempt came to nothing.
+#[derive(Debug)]
+struct Fault {
+    failure: Failure,
+    kind: FaultKind,
+}
+
+/// When an attempt came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FaultKind {
+    /// Before anything was sent.
+    Unsent,
+    /// After something was sent.
+    Broken,
+    /// It would come to nothing again.
+    Final,
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        Self { failure, kind: FaultKind::Final }
+    }
+}
+
+impl Fault {
+    /// What the client says, in words without an address, which may hold secrets.
+    fn of(err: reqwest::Error, url: &Url, meanwhile: &str) -> Self {
+        let err = err.without_url();
+        if let Some(fault) = lookup_fault(&err) {
+            let LookupFault::Private(_) = fault;
+            return web::refused(host_of(url)).into();
+        }
+        let host = host_of(url);
+        let (kind, message) = if err.is_connect() {
+            (FaultKind::Unsent, format!("cannot reach `{host}`: {}", web::with_sources(&err)))
+        } else if err.is_builder() {
+            (FaultKind::Final, format!("the request to `{host}` cannot be made: {}", web::with_sources(&err)))
+        } else {
+            (FaultKind::Broken, format!("{meanwhile} `{host}` broke off: {}", web::with_sources(&err)))
+        };
+        let failure = Failure::new(FailureKind::Network, message);
+        let failure = if kind == FaultKind::Unsent {
+            failure.suggest("check the address, the network, and `HTTPS_PROXY` where there is a proxy")
+        } else {
+            failure
+        };
+        Self { failure, kind }
+    }
+}
+
+/// The clients of a call: one for each reach.
+struct Clients<'c> {
+    public: Option<Client>,
+    anywhere: Option<Client>,
+    proxies: &'c [String],
+}
+
+impl Clients<'_> {
+    fn get(&mut self, reach: Reach) -> Result<Client, Failure> {
+        let place = match reach {
+            Reach::Public => &mut self.public,
+            Reach::Anywhere => &mut self.anywhere,
+        };
+        match place {
+            Some(client) => Ok(client.clone()),
+            None => Ok(place.insert(web::client_behind(reach, self.proxies)?).clone()),
+        }
+    }
+}
+
+async fn send(next: &Next, client: Client) -> Result<Response, Fault> {
+    let wrong = |what: &str| Fault::from(Failure::new(FailureKind::Job, format!("{what} cannot be sent")));
+    let method = Method::from_bytes(next.method.as_bytes()).map_err(|_| wrong("the method"))?;
+    let mut headers = HeaderMap::new();
+    for field in &next.headers {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| wrong("a header"))?;
+        let mut value = HeaderValue::from_bytes(field.value.as_bytes()).map_err(|_| wrong("a header"))?;
+        value.set_sensitive(field.is_secret);
+        headers.append(name, value);
+    }
+    let mut request = client.request(method, next.url.clone()).headers(headers);
+    if let Some(body) = &next.body {
+        request = request.body(body.clone());
+    }
+    request.send().await.map_err(|err| Fault::of(err, &next.url, "the request to"))
+}
+
+/// Why a name gave no address, if that is what went wrong.
+fn lookup_fault(err: &reqwest::Error) -> Option<&LookupFault> {
+    let mut source = std::error::Error::source(err);
+    while let Some(cause) = source {
+        if let Some(fault) = cause.downcast_ref::<LookupFault>() {
+            return Some(fault);
+        }
+        source = cause.source();
+    }
+    None
+}
+
+/// The host of an address, with its port where that is not the usual one.
+fn host_of(url: &Url) -> &str {
+    &url[url::Position::BeforeHost..url::Position::AfterPort]
 }

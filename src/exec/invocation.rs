@@ -18,7 +18,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 pub use container::{Container, Image, Volume};
-pub use http::Http;
+pub use http::{EndpointRule, EndpointRules, Endpoints, Http};
 pub use mcp::{Mcp, McpTransport, RemoteKind};
 pub use meta::Meta;
 
@@ -263,6 +263,11 @@ impl Text {
     /// A text that is a secret as a whole.
     pub fn secret(value: impl Into<String>) -> Self {
         Self { value: value.into(), shown: Some(REDACTED.to_owned()) }
+    }
+
+    /// A text of which parts are secret, and the same without them.
+    pub fn partly_secret(value: impl Into<String>, shown: impl Into<String>) -> Self {
+        Self { value: value.into(), shown: Some(shown.into()) }
     }
 
     /// Appends another text.

@@ -28,4 +28,6 @@ mod web;
 pub mod worker;
 
 pub use lower::{Call, LowerError, Surroundings, lower};
+pub use web::Reach;
+
 pub(crate) use lower::{check_stamp, is_always_given, is_public};

@@ -5,6 +5,8 @@
 //! something else a moment later gets nobody any further; addresses that are written out are
 //! judged by [`check_url`], which every redirect has to pass as well.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,21 +23,76 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Which addresses may be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Reach {
+pub enum Reach {
     /// Those of the internet only.
     Public,
     /// Also this machine and its network.
     Anywhere,
 }
 
+impl Reach {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Anywhere => "anywhere",
+        }
+    }
+}
+
+/// The variables that lead programs to the web: proxies, and the certificates to trust.
+const VARIABLES: [&str; 10] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+/// Those of the user's variables that a worker needs to get to the web.
+pub(super) fn variables(environment: &BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
+    let pick = |name: &&str| environment.get_key_value(OsStr::new(name));
+    let found = VARIABLES.iter().filter_map(pick).filter(|(_, value)| !value.is_empty());
+    found.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// The hosts of the user's proxies: their names may mean addresses of the network, and are looked up.
+pub(super) fn proxy_hosts(environment: &BTreeMap<OsString, OsString>) -> Vec<String> {
+    let is_proxy = |name: &OsString| {
+        name.to_str().is_some_and(|name| {
+            let name = name.to_ascii_lowercase();
+            name.ends_with("_proxy") && name != "no_proxy"
+        })
+    };
+    let values = variables(environment).into_iter().filter(|(name, _)| is_proxy(name)).map(|(_, value)| value);
+    let host = |value: OsString| {
+        let text = value.to_str()?.to_owned();
+        // Without a scheme it is one for HTTP.
+        let text = if text.contains("://") { text } else { format!("http://{text}") };
+        Some(Url::parse(&text).ok()?.host_str()?.to_ascii_lowercase())
+    };
+    values.filter_map(host).collect()
+}
+
 /// A client that follows no redirect by itself.
+#[cfg_attr(not(test), expect(dead_code, reason = "for the clients of MCP servers"))]
 pub(super) fn client(reach: Reach) -> Result<reqwest::Client, Failure> {
+    client_behind(reach, &[])
+}
+
+/// A client that follows no redirect by itself, and may look up these proxies wherever they are.
+pub(super) fn client_behind(reach: Reach, proxies: &[String]) -> Result<reqwest::Client, Failure> {
     use_ring();
     let builder = reqwest::Client::builder()
         .user_agent(concat!("piton/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT)
         .redirect(reqwest::redirect::Policy::none())
-        .dns_resolver(Arc::new(GuardedLookup { reach }));
+        .dns_resolver(Arc::new(GuardedLookup { reach, proxies: proxies.into() }));
     builder.build().map_err(|err| {
         Failure::new(FailureKind::Network, format!("cannot make ready for HTTP: {}", with_sources(&err)))
             .suggest("see that the certificates of this machine can be read")
@@ -97,15 +154,18 @@ pub(super) fn with_sources(err: &dyn std::error::Error) -> String {
     text
 }
 
+/// Whether a name is of this machine or its network, whoever looks it up: behind a proxy that is not us.
 fn is_local_name(name: &str) -> bool {
-    let name = name.trim_end_matches('.');
-    name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost" || [".localhost", ".local", ".internal"].iter().any(|end| name.ends_with(end))
 }
 
 /// Looks names up and hands out no address that may not be reached.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct GuardedLookup {
     reach: Reach,
+    /// Names that may mean any address.
+    proxies: Arc<[String]>,
 }
 
 /// Why a name gives no address.
@@ -118,7 +178,8 @@ pub(super) enum LookupFault {
 
 impl Resolve for GuardedLookup {
     fn resolve(&self, name: Name) -> Resolving {
-        let reach = self.reach;
+        let is_proxy = self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name.as_str()));
+        let reach = if is_proxy { Reach::Anywhere } else { self.reach };
         Box::pin(async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             let allowed: Vec<SocketAddr> =

@@ -67,6 +67,14 @@ pub enum FailureKind {
     Network,
     /// The address is none that may be reached.
     Address,
+    /// A redirect leads where the call may not go, or nowhere.
+    Redirect,
+    /// The other side answered that it did not do it.
+    Status,
+    /// The answer cannot be read, or is too large.
+    Response,
+    /// What was to be picked out of the answer is not in it.
+    Transform,
 }
 
 impl FailureKind {
@@ -76,6 +84,10 @@ impl FailureKind {
             Self::Job => "WORKER_FAILED",
             Self::Network => "NETWORK_FAILED",
             Self::Address => "ADDRESS_REFUSED",
+            Self::Redirect => "REDIRECT_REFUSED",
+            Self::Status => "HTTP_STATUS",
+            Self::Response => "BAD_RESPONSE",
+            Self::Transform => "TRANSFORM_FAILED",
         }
     }
 }

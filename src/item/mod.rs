@@ -7,6 +7,7 @@
 pub mod code;
 pub mod directive;
 pub mod document;
+pub mod endpoint;
 pub mod expr;
 pub mod extractor;
 pub mod finding;
@@ -14,6 +15,7 @@ pub(crate) mod footprint;
 pub mod id;
 pub mod javascript;
 pub mod json;
+pub mod json_path;
 pub mod knowledge;
 pub mod migration;
 pub mod node;

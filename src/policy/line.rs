@@ -3,7 +3,9 @@
 //! A line for one thing matches that thing: characters that mean something in a glob or in XML are
 //! escaped, and those that no attribute can hold become a pattern for any one such character.
 
+use crate::exec::invocation::{Http, REDACTED};
 use crate::item::directive::{Access, Grant};
+use crate::item::endpoint::{Base, is_safe};
 
 /// A glob for one byte that is no visible character of ASCII; globs match bytes.
 const UNSEEN: &str = "[! -~]";
@@ -40,6 +42,18 @@ pub(super) fn env(name: &str) -> String {
 /// Using all of one MCP server.
 pub(super) fn mcp(server: &str) -> String {
     element("mcp", &[("name", &exactly(server.as_bytes()))])
+}
+
+/// Making one request. What is secret in its path is any one segment.
+pub(super) fn api(http: &Http) -> String {
+    let name = if is_safe(&http.method) { "read" } else { "write" };
+    let begins = match &http.base {
+        Base::Variable { written, .. } => written.as_str(),
+        Base::Named | Base::Foreign => "",
+    };
+    let rest = http.endpoint.strip_prefix(begins).unwrap_or(&http.endpoint);
+    let parts: Vec<String> = rest.split(REDACTED).map(|part| exactly(part.as_bytes())).collect();
+    element(name, &[("resource", "api"), ("endpoint", &format!("{} {begins}{}", http.method, parts.join("*")))])
 }
 
 /// Writing what a glob matches.

@@ -6,8 +6,9 @@
 use globset::GlobBuilder;
 use serde_json::Value;
 
-use crate::exec::invocation::Link;
+use crate::exec::invocation::{EndpointRule, Http, Link};
 use crate::item::directive::Access;
+use crate::item::endpoint::{self, Fit, Reading, Request};
 use crate::item::store::Layer;
 use crate::item::tool::ToolKind;
 
@@ -130,6 +131,29 @@ pub(super) fn is_id(glob: &str, id: &str, form: Form) -> bool {
     match GlobBuilder::new(glob).literal_separator(false).build() {
         Ok(glob) => glob.compile_matcher().is_match(id),
         Err(_) => matches!(form, Form::Broken),
+    }
+}
+
+/// How well a permission fits a request.
+pub(super) fn endpoint_fit(access: &Access, http: &Http, reading: Reading) -> Fit {
+    let Some(rule) = endpoint_rule(access) else { return Fit::No };
+    match url::Url::parse(&http.url.value) {
+        Ok(url) => {
+            let request = Request { method: &http.method, url: &url, base: &http.base };
+            endpoint::fit(&rule.endpoint, rule.writes, &request, reading)
+        }
+        // Nobody knows where it goes.
+        Err(_) if reading == Reading::Wide => Fit::ThisHost,
+        Err(_) => Fit::No,
+    }
+}
+
+/// A permission about endpoints, for whoever follows redirects.
+pub(super) fn endpoint_rule(access: &Access) -> Option<EndpointRule> {
+    match access {
+        Access::ReadApi { endpoint } => Some(EndpointRule { endpoint: endpoint.clone(), writes: false }),
+        Access::WriteApi { endpoint } => Some(EndpointRule { endpoint: endpoint.clone(), writes: true }),
+        _ => None,
     }
 }
 

@@ -1,12 +1,13 @@
 //! What an invocation needs.
 //!
-//! The tool, each link of its chain that is not built in, and what these say they require. Built-in
+//! The tool, each link of its chain that is not built in, what these say they require, and where a request goes. Built-in
 //! links come with the tool, but a `<deny>` that names one is honoured.
 
 use super::matching::{self, Form};
 use super::{Denial, Enforcement, Permission, line};
-use crate::exec::invocation::{Invocation, Link};
+use crate::exec::invocation::{Action, Http, Invocation, Link};
 use crate::item::directive::Access;
+use crate::item::endpoint::{Fit, Reading};
 use crate::item::store::Layer;
 use crate::item::wording::shown;
 
@@ -28,6 +29,8 @@ pub(super) enum Need<'i> {
     Variable(&'i str),
     /// To use another MCP server.
     Server(&'i str),
+    /// To make a request over HTTP.
+    Endpoint(&'i Http),
 }
 
 /// Whether a link needs a grant of its own.
@@ -51,7 +54,11 @@ pub(super) fn of(invocation: &Invocation) -> Vec<Need<'_>> {
     let variables: Vec<&String> = requires.environment.iter().chain(&invocation.variables).collect();
     let variables = once(variables).map(Need::Variable);
     let servers = once(&requires.mcp).map(Need::Server);
-    links.chain(commands).chain(variables).chain(servers).collect()
+    let endpoint = match &invocation.action {
+        Action::Http(http) => Some(Need::Endpoint(http)),
+        _ => None,
+    };
+    links.chain(commands).chain(variables).chain(servers).chain(endpoint).collect()
 }
 
 /// What a tool says it writes, which is all that binds a person.
@@ -83,6 +90,7 @@ impl Need<'_> {
             (Self::Server(name), Access::Mcp { server, tools }) => {
                 (tools.is_empty() || tools.iter().any(|tool| tool == "*")) && matching::is_id(server, name, Form::Exact)
             }
+            (Self::Endpoint(http), access) => matching::endpoint_fit(access, http, Reading::Narrow) != Fit::No,
             _ => false,
         }
     }
@@ -95,6 +103,7 @@ impl Need<'_> {
         match (self, access) {
             (Self::Tool { link, types, .. }, access) => matching::denies_tool(access, link, types),
             (Self::Server(name), Access::Mcp { server, .. }) => matching::is_id(server, name, Form::Broken),
+            (Self::Endpoint(http), access) => matching::endpoint_fit(access, http, Reading::Wide) != Fit::No,
             _ => self.is_allowed_by(access),
         }
     }
@@ -106,6 +115,7 @@ impl Need<'_> {
             Self::Command(name) => line::shell(name),
             Self::Variable(name) => line::env(name),
             Self::Server(name) => line::mcp(name),
+            Self::Endpoint(http) => line::api(http),
         }
     }
 
@@ -115,12 +125,13 @@ impl Need<'_> {
             Self::Command(name) => format!("use the command `{}`", shown(name)),
             Self::Variable(name) => format!("see the variable `{}`", shown(name)),
             Self::Server(name) => format!("use the MCP server `{}`", shown(name)),
+            Self::Endpoint(http) => format!("call `{} {}`", http.method, shown(&http.endpoint)),
         }
     }
 
     fn enforcement(&self) -> Enforcement {
         match self {
-            Self::Tool { .. } | Self::Variable(_) | Self::Server(_) => Enforcement::Broker,
+            Self::Tool { .. } | Self::Variable(_) | Self::Server(_) | Self::Endpoint(_) => Enforcement::Broker,
             // A script that may run at all may run any command it finds.
             Self::Command(_) => Enforcement::DeclaredOnly,
         }

@@ -27,6 +27,7 @@ use crate::checkpoint::watch::GitWatch;
 use crate::config::SignatureRequirement;
 use crate::exec::call::{self, Files, Machine, Patience, Prepared, Progress, Read};
 use crate::exec::interrupt::{Interrupts, signal_in_words};
+use crate::exec::invocation::Action;
 use crate::exec::process;
 use crate::exec::supervisor::{Captured, Ended, Supervisor, Watch};
 use crate::failpoint::failpoint;
@@ -254,6 +255,10 @@ impl Session<'_, '_> {
         result.unsigned = step.plan.unsigned.iter().map(|file| file.to_string_lossy().into_owned()).collect();
         if let Some(ended) = &answer.ended {
             result.tell(ended, &secrets);
+            if matches!(invocation.action, Action::Http(_)) {
+                // That is how our own process ended, which tells nobody anything.
+                result.exit_code = None;
+            }
         }
         result.tell_git(answer.git_changed);
         // Why the changes were not kept matters more than that the tool failed.

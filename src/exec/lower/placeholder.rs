@@ -13,6 +13,7 @@ use super::error::LowerError;
 use super::settings::Source;
 use super::{Surroundings, as_text};
 use crate::exec::invocation::Text;
+use crate::item::params::ParamProblem;
 use crate::item::tool::ToolManifest;
 use crate::item::wording::{did_you_mean, nearest};
 
@@ -77,9 +78,50 @@ enum Piece<'t> {
     Malformed(&'t str),
 }
 
+/// A value that is about to be put into a text.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Given<'g> {
+    /// One of the caller.
+    Parameter(&'g Value),
+    /// One of the environment, or a default for it.
+    Variable(&'g str),
+}
+
+impl Given<'_> {
+    /// The value as a text: lists and objects as JSON.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Parameter(value) => as_text(value),
+            Self::Variable(value) => (*value).to_owned(),
+        }
+    }
+}
+
+/// How a value is written where it is put: takes what stands before it; otherwise says what is wrong with it.
+pub(super) type Put<'p> = dyn FnMut(&str, Given<'_>) -> Result<String, String> + 'p;
+
 impl Vocabulary<'_> {
     /// Puts everything in; nothing is left of a text that is just a parameter which was not given.
     pub(super) fn fill(&self, text: &str, field: &str, source: &Source<'_>) -> Result<Option<Filled>, LowerError> {
+        self.fill_with(text, field, source, &mut |_, given| Ok(given.text()))
+    }
+
+    /// As [`Vocabulary::fill`], with values written as the place asks for.
+    pub(super) fn fill_with(
+        &self,
+        text: &str,
+        field: &str,
+        source: &Source<'_>,
+        put: &mut Put<'_>,
+    ) -> Result<Option<Filled>, LowerError> {
+        let wrong = |name: &str, reason: String| LowerError::Parameters {
+            id: self.manifest.tool_id.clone(),
+            problems: vec![ParamProblem {
+                pointer: format!("/{name}"),
+                message: format!("parameter `{name}` {reason}"),
+                suggestion: Some(format!("give another value; it is used in `{field}`")),
+            }],
+        };
         let fault = |placeholder: String, reason: &str, hint: String| LowerError::Placeholder {
             placeholder,
             field: field.to_owned(),
@@ -99,9 +141,13 @@ impl Vocabulary<'_> {
                 }
                 Piece::Variable { name, default } => {
                     filled.variables.push(name.to_owned());
-                    filled.text.push(&self.variable(name, default).map_err(|reason| {
+                    let text = self.variable(name, default).map_err(|reason| {
                         fault(format!("${{{name}}}"), reason, format!("set `{name}`, or write `${{{name}:-default}}`"))
-                    })?);
+                    })?;
+                    let value = put(&filled.text.value, Given::Variable(&text.value)).map_err(|reason| {
+                        fault(format!("${{{name}}}"), &reason, format!("set `{name}` to another value"))
+                    })?;
+                    filled.text.push(&if text.has_secret() { Text::secret(value) } else { Text::plain(value) });
                     filled.whole = alone.then(|| format!("environment variable {name}"));
                 }
                 Piece::Parameter(name) => match self.parameters.get(name).filter(|value| !value.is_null()) {
@@ -110,7 +156,9 @@ impl Vocabulary<'_> {
                         if at == 0 && !value.is_number() {
                             filled.leading = Some(name.to_owned());
                         }
-                        filled.text.push(&Text::plain(as_text(value)));
+                        let text =
+                            put(&filled.text.value, Given::Parameter(value)).map_err(|reason| wrong(name, reason))?;
+                        filled.text.push(&Text::plain(text));
                         filled.whole = alone.then(|| format!("parameter {name}"));
                     }
                     None if self.declares(name) && alone => return Ok(None),
@@ -121,7 +169,9 @@ impl Vocabulary<'_> {
                     None => match self.known_word(name) {
                         Some(value) => {
                             filled.script |= is_script(name);
-                            filled.text.push(&Text::plain(value));
+                            let text = put(&filled.text.value, Given::Parameter(&Value::String(value)))
+                                .map_err(|reason| wrong(name, reason))?;
+                            filled.text.push(&Text::plain(text));
                         }
                         None => return Err(self.unknown(name, &fault)),
                     },

@@ -168,6 +168,9 @@ impl Reader<'_, '_> {
     fn api(&mut self, element: &Element, path: &str) {
         let Some(directions) = self.directions(element, path, &["endpoint"]) else { return };
         let Some(text) = self.required(element, &["endpoint"], path) else { return };
+        if !pattern::check_endpoint(&text, &join(path, "endpoint"), self.reading) {
+            return;
+        }
         for direction in directions {
             let endpoint = text.value.clone();
             self.grant(

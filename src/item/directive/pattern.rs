@@ -5,6 +5,7 @@ use globset::GlobBuilder;
 use super::reading::Reading;
 use super::xml::Text;
 use crate::item::code::Code;
+use crate::item::endpoint::Endpoint;
 use crate::item::wording::shown;
 
 /// Checks a path glob: inside the project, and a valid glob.
@@ -36,6 +37,18 @@ pub(super) fn check_effect(text: &Text, path: &str, reading: &mut Reading<'_>) {
             .report(Code::GrantWithoutEffect, text.offset_at(0), path, message)
             .suggest("remove it; checkpoints need no permission");
     }
+}
+
+/// Checks an endpoint: a method, if one is named, and a path or an address.
+pub(super) fn check_endpoint(text: &Text, path: &str, reading: &mut Reading<'_>) -> bool {
+    let parsed = Endpoint::parse(&text.value);
+    if let Err(reason) = &parsed {
+        let message = format!("the endpoint `{}` {reason}", shown(&text.value));
+        reading
+            .report(Code::InvalidPattern, text.offset_at(0), path, message)
+            .suggest("write `GET /users/*`, or a whole address: `GET https://api.example.com/users/*`");
+    }
+    parsed.is_ok()
 }
 
 /// Checks a glob.

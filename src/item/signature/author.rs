@@ -112,7 +112,8 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn encode(bytes: &[u8]) -> String {
+/// Bytes as base64.
+pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());

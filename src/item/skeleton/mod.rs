@@ -188,7 +188,7 @@ fn manifest(kind: Kind, fields: &Fields) -> Skeleton {
     let (text, executor, usage) = match kind {
         Kind::Cli => (include_str!("text/cli.yaml"), "subprocess", Usage::Call("folder=.")),
         Kind::Runtime => (include_str!("text/runtime.yaml"), "subprocess", Usage::Executor),
-        Kind::Api => (include_str!("text/api.yaml"), "http_client", Usage::NotYet),
+        Kind::Api => (include_str!("text/api.yaml"), "http_client", Usage::Call("repo=git")),
         Kind::McpServer => (include_str!("text/mcp_server.yaml"), "subprocess", Usage::NotYet),
         Kind::McpTool => (include_str!("text/mcp_tool.yaml"), "server", Usage::NotYet),
         Kind::Docker => (include_str!("text/docker.yaml"), "docker_runtime", Usage::NotYet),
@@ -211,7 +211,7 @@ fn filled(text: &str, written: &str, usual: &str, entrypoint: &str, fields: &Fie
     let described = match written {
         "cli" => "Lists the files of a folder",
         "runtime" => "Runs scripts with bash, which stops at variables that are not set",
-        "api" => "Gets one item over HTTP",
+        "api" => "Looks up a repository on GitHub",
         "mcp_server" => "Offers the tools of an MCP server",
         "mcp_tool" => "Says something by way of an MCP server",
         "docker" => "Greets somebody from a container",

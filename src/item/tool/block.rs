@@ -19,7 +19,7 @@ const LIFTED: [&str; 7] =
     ["requires", "mutates_state", "dependencies", "timeout", "isolation", "writes", "permissions"];
 
 /// What a block may say besides.
-const SETTINGS: [&str; 37] = [
+const SETTINGS: [&str; 39] = [
     "entrypoint",
     "entry_point",
     "venv",
@@ -37,6 +37,8 @@ const SETTINGS: [&str; 37] = [
     "body",
     "payload",
     "query",
+    "params",
+    "max_size",
     "response_transform",
     "retry",
     "retries",

@@ -90,9 +90,10 @@ pub fn plan(
         home: ctx.home.clone(),
         environment: ctx.environment.variables().clone(),
     };
-    let invocation = lower(store, item, &call, &around)?;
+    let mut invocation = lower(store, item, &call, &around)?;
     let (unsigned, authors) = judge_signatures(ctx, store, &invocation)?;
     let verdict = policy::judge(authority, &invocation);
+    policy::bound(authority, &mut invocation);
     let writes = WriteRules::of(authority, &invocation);
     if verdict.denials.is_empty() {
         require(&invocation)?;

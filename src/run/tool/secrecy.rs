@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 
 use serde_json::{Map, Value};
 
-use crate::exec::invocation::{Invocation, REDACTED};
+use crate::exec::invocation::{Action, Invocation, REDACTED};
 use crate::exec::is_public;
 
 /// Shorter values are too common in other text to be taken out of it.
@@ -24,6 +24,9 @@ impl Secrets {
         let value = |name: &String| environment.get(OsStr::new(name))?.to_str().map(str::to_owned);
         let secret = invocation.variables.iter().filter(|name| !is_public(name));
         let mut values: Vec<String> = secret.filter_map(value).collect();
+        if let Action::Http(http) = &invocation.action {
+            values.extend(http.encoded_secrets.iter().cloned());
+        }
         values.retain(|value| value.len() >= SHORTEST);
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         values.dedup();

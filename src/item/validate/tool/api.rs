@@ -4,11 +4,13 @@ use serde_json::Value;
 
 use crate::item::code::Code;
 use crate::item::finding::Findings;
+use crate::item::json_path::JsonPath;
 use crate::item::node::Node;
 use crate::item::tool::LoadedTool;
 use crate::item::validate::{place_of, required};
+use crate::item::wording::shown;
 
-const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
 /// Checks a tool that makes an HTTP call.
 pub(super) fn check(tool: &LoadedTool, findings: &mut Findings) {
@@ -28,6 +30,25 @@ pub(super) fn check(tool: &LoadedTool, findings: &mut Findings) {
         Some(url) => url_template(tool, url, findings),
     }
     auth(tool, findings);
+    transform(tool, findings);
+}
+
+/// The path that picks the result out of the answer must be one.
+fn transform(tool: &LoadedTool, findings: &mut Findings) {
+    let Some(value) = tool.node.find("config").and_then(|config| config.find("response_transform")) else { return };
+    let path = "config.response_transform";
+    let example = "write a JSONPath, e.g. `$.items[0].name`";
+    match value.as_text().map(|text| (text, JsonPath::parse(text))) {
+        Some((_, Ok(_))) => {}
+        None if value.is_null() => {}
+        None => {
+            findings.add(Code::InvalidType, value.place, path, format!("{path} must be a string")).suggest(example);
+        }
+        Some((text, Err(reason))) => {
+            let message = format!("'{}' is not a JSONPath: {reason}", shown(text));
+            findings.add(Code::InvalidExpression, value.place, path, message).suggest(example);
+        }
+    }
 }
 
 fn auth(tool: &LoadedTool, findings: &mut Findings) {

@@ -1,0 +1,136 @@
+//! Where an answer leads.
+//!
+//! The next request is what a browser would make of it, and less: no secret goes to another server, and nothing goes
+//! from a protected connection to an open one. Whether the next address may be reached is judged by who asks for it.
+
+use reqwest::Response;
+use reqwest::header::LOCATION;
+use url::Url;
+
+use super::{Field, host_of};
+use crate::exec::worker::{Failure, FailureKind};
+
+/// The next request.
+#[derive(Clone, Debug)]
+pub(super) struct Next {
+    pub(super) method: String,
+    pub(super) url: Url,
+    pub(super) headers: Vec<Field>,
+    pub(super) body: Option<String>,
+}
+
+/// Fields that say who asks, whatever they hold.
+const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+
+/// The request that an answer leads to; none when it leads nowhere.
+pub(super) fn follow(now: &Next, response: &Response, is_body_secret: bool) -> Result<Option<Next>, Failure> {
+    let status = response.status().as_u16();
+    match response.headers().get(LOCATION) {
+        Some(location) if matches!(status, 301 | 302 | 303 | 307 | 308) => {
+            step(now, status, location.as_bytes(), is_body_secret).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn step(now: &Next, status: u16, location: &[u8], is_body_secret: bool) -> Result<Next, Failure> {
+    let refused = |message: String| Failure::new(FailureKind::Redirect, message);
+    let host = host_of(&now.url);
+    let text = String::from_utf8_lossy(location);
+    let url = now.url.join(&text).map_err(|err| refused(format!("`{host}` leads to what is no address: {err}")))?;
+    if now.url.scheme() == "https" && url.scheme() == "http" {
+        let message = format!("`{host}` leads from HTTPS to HTTP, where anybody can read along");
+        return Err(refused(message).suggest("name the address that it leads to, if that is meant"));
+    }
+    let mut next = Next { url, ..now.clone() };
+    next.url.set_fragment(None);
+    let becomes_get = match status {
+        303 => now.method != "HEAD",
+        301 | 302 => now.method == "POST",
+        _ => false,
+    };
+    if becomes_get {
+        "GET".clone_into(&mut next.method);
+        next.body = None;
+        next.headers.retain(|field| !field.name.to_ascii_lowercase().starts_with("content-"));
+    }
+    if next.url.origin() != now.url.origin() {
+        let is_kept =
+            |field: &Field| !field.is_secret && !CREDENTIALS.iter().any(|name| field.name.eq_ignore_ascii_case(name));
+        next.headers.retain(is_kept);
+        if is_body_secret && next.body.is_some() {
+            let message = format!("`{host}` leads to `{}`, and the body holds a secret", host_of(&next.url));
+            return Err(refused(message).suggest("name the address that it leads to, if that is meant"));
+        }
+    }
+    Ok(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now(method: &str, url: &str) -> Next {
+        let field = |name: &str, is_secret| Field { name: name.to_owned(), value: "x".to_owned(), is_secret };
+        Next {
+            method: method.to_owned(),
+            url: Url::parse(url).unwrap(),
+            headers: vec![
+                field("accept", false),
+                field("Content-Type", false),
+                field("Authorization", false),
+                field("X-Token", true),
+            ],
+            body: Some("body".to_owned()),
+        }
+    }
+
+    fn told(next: &Next) -> (String, &str, Vec<&str>, bool) {
+        let names = next.headers.iter().map(|field| field.name.as_str()).collect();
+        (next.method.clone(), next.url.as_str(), names, next.body.is_some())
+    }
+
+    #[test]
+    fn methods_change_as_in_browsers() {
+        let from = |method: &str, status| step(&now(method, "https://a.example/x"), status, b"/y", false).unwrap();
+        for (method, status, becomes, has_body) in [
+            ("POST", 301, "GET", false),
+            ("POST", 302, "GET", false),
+            ("POST", 303, "GET", false),
+            ("PUT", 303, "GET", false),
+            ("HEAD", 303, "HEAD", true),
+            ("PUT", 302, "PUT", true),
+            ("POST", 307, "POST", true),
+            ("POST", 308, "POST", true),
+        ] {
+            let next = from(method, status);
+            assert_eq!((next.method.as_str(), next.body.is_some()), (becomes, has_body), "{method} {status}");
+        }
+        assert_eq!(
+            told(&from("POST", 303)),
+            ("GET".to_owned(), "https://a.example/y", vec!["accept", "Authorization", "X-Token"], false)
+        );
+    }
+
+    #[test]
+    fn another_server_gets_no_secrets() {
+        let to = |location: &str| step(&now("PUT", "https://a.example/x"), 307, location.as_bytes(), false).unwrap();
+        for location in ["https://b.example/y", "https://a.example:8443/y", "//evil.example/y"] {
+            let next = to(location);
+            assert_eq!(told(&next).2, ["accept", "Content-Type"], "{location}");
+        }
+        assert_eq!(told(&to("https://a.example/y#part")).1, "https://a.example/y");
+        assert_eq!(told(&to("?q=1")).1, "https://a.example/x?q=1");
+        let refused = step(&now("PUT", "https://a.example/x"), 307, b"https://b.example/", true).unwrap_err();
+        assert_eq!(refused.message, "`a.example` leads to `b.example`, and the body holds a secret");
+    }
+
+    #[test]
+    fn nothing_leaves_a_protected_connection() {
+        let refused = step(&now("GET", "https://a.example/x"), 302, b"http://a.example/x", false).unwrap_err();
+        assert_eq!(refused.message, "`a.example` leads from HTTPS to HTTP, where anybody can read along");
+        assert!(step(&now("GET", "http://a.example/x"), 302, b"https://a.example/x", false).is_ok());
+        let refused = step(&now("GET", "https://a.example/x"), 302, b"https://[", false).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Redirect);
+    }
+}

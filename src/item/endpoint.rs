@@ -1,0 +1,315 @@
+//! Endpoints: the addresses that permissions name, and whether a request goes to one.
+//!
+//! `[METHOD] /path`, `[METHOD] https://host/path`, `[METHOD] ${VARIABLE}/path`, or `*`. In a path `*` stays inside
+//! one segment, `**` crosses them, `{name}` is any one segment; a host is matched label by label. A
+//! query is looked at only where the endpoint has one. Grants are read narrowly, denials widely: [`fit`].
+
+use std::borrow::Cow;
+
+use globset::GlobBuilder;
+use url::Url;
+
+/// A request that is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'r> {
+    /// The method, in capitals.
+    pub method: &'r str,
+    /// The whole address.
+    pub url: &'r Url,
+    /// How much of the address the tool itself says.
+    pub base: &'r Base,
+}
+
+/// Who says where an address begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Base {
+    /// The tool: scheme, host and port stand in its manifest.
+    Named,
+    /// A variable of the environment.
+    Variable {
+        /// The beginning as the manifest writes it, e.g. `${API}` or `https://${HOST}`.
+        written: String,
+        /// What that stands for.
+        value: String,
+    },
+    /// Somebody else: a parameter, or another server.
+    #[default]
+    Foreign,
+}
+
+/// How well an endpoint fits a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fit {
+    /// It does not.
+    No,
+    /// It does, as one of many hosts.
+    AnyHost,
+    /// It does, and the host is named.
+    ThisHost,
+}
+
+/// In whose favour doubts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// What is doubtful does not fit.
+    Narrow,
+    /// What is doubtful fits.
+    Wide,
+}
+
+/// An endpoint, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint<'e> {
+    /// The method, if one is named.
+    pub method: Option<&'e str>,
+    target: Target<'e>,
+    query: Option<&'e str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target<'e> {
+    Everything,
+    Path(&'e str),
+    Whole { scheme: &'e str, authority: &'e str, path: &'e str },
+    Variable(&'e str),
+}
+
+/// Whether a method only reads.
+pub fn is_safe(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS")
+}
+
+impl<'e> Endpoint<'e> {
+    /// Takes an endpoint apart; otherwise says what is wrong with it.
+    pub fn parse(text: &'e str) -> Result<Self, &'static str> {
+        let text = text.trim();
+        if text.chars().any(char::is_control) {
+            return Err("holds characters that no address may hold");
+        }
+        let (method, rest) = match text.split_once(char::is_whitespace) {
+            Some(("*", rest)) => (None, rest.trim_start()),
+            Some((word, rest)) if word.chars().all(|c| c.is_ascii_alphabetic()) => (Some(word), rest.trim_start()),
+            Some(_) => return Err("holds a space that is not after a method"),
+            None => (None, text),
+        };
+        let (address, query) = match rest.split_once('?') {
+            Some((address, query)) => (address, Some(query)),
+            None => (rest, None),
+        };
+        let target = match address {
+            "*" | "**" => Target::Everything,
+            _ if address.contains("${") => Target::Variable(address),
+            _ if address.starts_with('/') => Target::Path(address),
+            _ => {
+                let Some((scheme, after)) = address.split_once("://") else {
+                    return Err("is neither a path, which begins with `/`, nor a whole address");
+                };
+                let end = after.find('/').unwrap_or(after.len());
+                let (authority, path) = after.split_at(end);
+                if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+                    return Err("is not an address of the web");
+                }
+                if authority.is_empty() || authority.contains('@') {
+                    return Err("names no host");
+                }
+                Target::Whole { scheme, authority, path: if path.is_empty() { "/" } else { path } }
+            }
+        };
+        let globs = match target {
+            Target::Whole { path, .. } | Target::Path(path) | Target::Variable(path) => path,
+            Target::Everything => "*",
+        };
+        if globs.split('/').any(|segment| matches!(segment, "." | "..")) {
+            return Err("holds `.` or `..`, which no request ever does");
+        }
+        if !matches!(target, Target::Variable(_)) && glob(globs, Reading::Narrow).is_none() {
+            return Err("is not a pattern");
+        }
+        Ok(Self { method, target, query })
+    }
+
+    /// How well it fits a request, whose method is judged apart.
+    fn fit(&self, request: &Request<'_>, reading: Reading) -> Fit {
+        if let Some(query) = self.query {
+            let asked = request.url.query().unwrap_or_default();
+            let is_met = GlobBuilder::new(query).build().map(|glob| glob.compile_matcher().is_match(asked));
+            if !is_met.unwrap_or(reading == Reading::Wide) {
+                return Fit::No;
+            }
+        }
+        let path = request.url.path();
+        match self.target {
+            Target::Everything => Fit::AnyHost,
+            Target::Path(pattern) if !is_path(pattern, path, reading) => Fit::No,
+            // Whose host it is does not matter to a denial.
+            Target::Path(_) if reading == Reading::Wide => Fit::ThisHost,
+            Target::Path(_) if *request.base == Base::Named => Fit::ThisHost,
+            Target::Path(_) => Fit::No,
+            Target::Whole { scheme, authority, path: pattern } => {
+                if !scheme.eq_ignore_ascii_case(request.url.scheme()) && reading == Reading::Narrow {
+                    return Fit::No;
+                }
+                match host_fit(scheme, authority, request.url, reading) {
+                    Fit::No => Fit::No,
+                    _ if !is_path(pattern, path, reading) => Fit::No,
+                    fit => fit,
+                }
+            }
+            Target::Variable(pattern) => {
+                let Base::Variable { written, .. } = request.base else { return Fit::No };
+                let (Some(pattern), Some(rest)) =
+                    (pattern.strip_prefix(written.as_str()), request.base.rest(request.url))
+                else {
+                    return Fit::No;
+                };
+                let is_met = if pattern.is_empty() { rest.is_empty() } else { is_path(pattern, &rest, reading) };
+                if is_met { Fit::ThisHost } else { Fit::No }
+            }
+        }
+    }
+}
+
+impl Base {
+    /// What comes after the part that a variable stands for.
+    pub fn rest(&self, url: &Url) -> Option<String> {
+        let Self::Variable { value, .. } = self else { return None };
+        let base = Url::parse(value).ok().filter(|base| base.origin() == url.origin())?;
+        let rest = url.path().strip_prefix(base.path().trim_end_matches('/'))?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_owned())
+    }
+}
+
+/// How well an endpoint, as it is written, fits a request. `writes` says which kind of permission it stands in.
+pub fn fit(text: &str, writes: bool, request: &Request<'_>, reading: Reading) -> Fit {
+    let Ok(endpoint) = Endpoint::parse(text) else {
+        return if reading == Reading::Wide { Fit::ThisHost } else { Fit::No };
+    };
+    let fits = match endpoint.method {
+        // Leave to read is no leave to write, whatever method it names.
+        Some(method) => {
+            method.eq_ignore_ascii_case(request.method)
+                && (reading == Reading::Wide || writes || is_safe(request.method))
+        }
+        None => writes != is_safe(request.method),
+    };
+    if fits { endpoint.fit(request, reading) } else { Fit::No }
+}
+
+fn host_fit(scheme: &str, authority: &str, url: &Url, reading: Reading) -> Fit {
+    let host = url.host_str().unwrap_or_default();
+    let bare = authority.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (pattern, port) = match bare {
+        Some((_, rest)) => (authority.get(..authority.len() - rest.len()).unwrap_or(authority), rest.strip_prefix(':')),
+        None => match authority.rsplit_once(':') {
+            Some((pattern, port)) => (pattern, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let usual = if scheme.eq_ignore_ascii_case("http") { 80 } else { 443 };
+    let is_port = match port {
+        None => url.port_or_known_default() == Some(usual) || reading == Reading::Wide,
+        Some("*") => true,
+        Some(port) => port.parse().ok() == url.port_or_known_default(),
+    };
+    if !is_port {
+        return Fit::No;
+    }
+    if pattern.eq_ignore_ascii_case(host) {
+        return Fit::ThisHost;
+    }
+    if bare.is_some() || !pattern.contains(['*', '{', '[']) {
+        return Fit::No;
+    }
+    // Labels are to a host what segments are to a path.
+    let labels = pattern.to_ascii_lowercase().replace('.', "/");
+    let is_met = GlobBuilder::new(&labels).literal_separator(reading == Reading::Narrow).build();
+    match is_met.map(|glob| glob.compile_matcher().is_match(host.replace('.', "/"))) {
+        Ok(true) => Fit::AnyHost,
+        Ok(false) => Fit::No,
+        Err(_) if reading == Reading::Wide => Fit::AnyHost,
+        Err(_) => Fit::No,
+    }
+}
+
+fn is_path(pattern: &str, path: &str, reading: Reading) -> bool {
+    let Some(matcher) = glob(pattern, reading) else { return reading == Reading::Wide };
+    let path = decoded(path, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+    if matcher.is_match(&*path) {
+        return true;
+    }
+    if reading == Reading::Narrow {
+        return false;
+    }
+    // Servers differ in what they take for the same path; what is denied is denied in all of these spellings.
+    let mut plain = decoded(&path, |_| true).into_owned();
+    while plain.contains("//") {
+        plain = plain.replace("//", "/");
+    }
+    let trimmed = plain.trim_end_matches('/');
+    [plain.as_str(), trimmed, &format!("{trimmed}/")].iter().any(|path| matcher.is_match(path))
+}
+
+/// The matcher of a path; none when it is no pattern.
+fn glob(pattern: &str, reading: Reading) -> Option<globset::GlobMatcher> {
+    let mut text = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    while let Some((before, after)) = rest.split_once('{') {
+        text.push_str(before);
+        match after.split_once('}') {
+            Some((name, more)) if is_name(name) => {
+                text.push('*');
+                rest = more;
+            }
+            _ => {
+                text.push('{');
+                rest = after;
+            }
+        }
+    }
+    text.push_str(rest);
+    let is_wide = reading == Reading::Wide;
+    // A request has its spaces and everything beyond ASCII as `%XX`.
+    let mut written = String::with_capacity(text.len());
+    for byte in decoded(&text, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)).bytes() {
+        if byte.is_ascii() && byte != b' ' {
+            written.push(char::from(byte));
+        } else {
+            written.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    if is_wide && let Some(folder) = written.strip_suffix("/**") {
+        written = format!("{{{folder},{folder}/**}}");
+    }
+    let glob =
+        GlobBuilder::new(&written).literal_separator(true).backslash_escape(true).case_insensitive(is_wide).build();
+    glob.ok().map(|glob| glob.compile_matcher())
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+/// A text in which `%XX` stands for itself where `is_plain` says so, and has capital digits elsewhere.
+fn decoded(text: &str, is_plain: impl Fn(u8) -> bool) -> Cow<'_, str> {
+    if !text.contains('%') {
+        return Cow::Borrowed(text);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let byte = (*first == b'%')
+            .then(|| after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()))
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte {
+            Some(byte) if is_plain(byte) => bytes.push(byte),
+            Some(byte) => bytes.extend(format!("%{byte:02X}").into_bytes()),
+            None => bytes.push(*first),
+        }
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests;
