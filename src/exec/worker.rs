@@ -67,6 +67,16 @@ pub enum FailureKind {
     Network,
     /// The address is none that may be reached.
     Address,
+    /// No container engine answers.
+    ContainerEngine,
+    /// An image is not there and cannot be had.
+    ContainerImage,
+    /// An image cannot be built.
+    ContainerBuild,
+    /// A container cannot be made or started.
+    Container,
+    /// A container needed more memory than it may have.
+    ContainerMemory,
 }
 
 impl FailureKind {
@@ -76,7 +86,19 @@ impl FailureKind {
             Self::Job => "WORKER_FAILED",
             Self::Network => "NETWORK_FAILED",
             Self::Address => "ADDRESS_REFUSED",
+            Self::ContainerEngine => "CONTAINER_ENGINE",
+            Self::ContainerImage => "IMAGE_UNAVAILABLE",
+            Self::ContainerBuild => "BUILD_FAILED",
+            Self::Container => "CONTAINER_FAILED",
+            Self::ContainerMemory => "OUT_OF_MEMORY",
         }
+    }
+}
+
+impl FailureKind {
+    /// Whether the machine lacks something, and no call of this kind can be made.
+    pub fn is_of_machine(self) -> bool {
+        self == Self::ContainerEngine
     }
 }
 

@@ -42,6 +42,11 @@ pub(super) fn mcp(server: &str) -> String {
     element("mcp", &[("name", &exactly(server.as_bytes()))])
 }
 
+/// Running containers in one network.
+pub(super) fn docker(network: &str) -> String {
+    element("execute", &[("resource", "docker"), ("network", network)])
+}
+
 /// Writing what a glob matches.
 pub(super) fn write(glob: &str) -> String {
     element("write", &[("resource", "filesystem"), ("path", glob)])

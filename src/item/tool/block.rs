@@ -19,7 +19,7 @@ const LIFTED: [&str; 7] =
     ["requires", "mutates_state", "dependencies", "timeout", "isolation", "writes", "permissions"];
 
 /// What a block may say besides.
-const SETTINGS: [&str; 37] = [
+const SETTINGS: [&str; 43] = [
     "entrypoint",
     "entry_point",
     "venv",
@@ -44,6 +44,12 @@ const SETTINGS: [&str; 37] = [
     "image",
     "build_context",
     "dockerfile",
+    "build_args",
+    "working_dir",
+    "workdir",
+    "user",
+    "memory",
+    "limits",
     "volumes",
     "network",
     "command",
