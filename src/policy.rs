@@ -108,8 +108,13 @@ pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
     let callers = match authority {
         Authority::Person | Authority::Agent => {
             let who = if matches!(authority, Authority::Agent) { AGENT } else { PERSON };
-            let needs = needs.iter().filter(|need| need.wants_grant());
-            verdict.permissions = needs.map(|need| need.permission(who.to_owned())).collect();
+            for need in needs.iter().filter(|need| need.wants_grant()) {
+                if matches!(authority, Authority::Agent) && need.is_beyond_agents() {
+                    verdict.denials.push(need.denial(NOBODY, None));
+                } else {
+                    verdict.permissions.push(need.permission(who.to_owned()));
+                }
+            }
             verdict.permissions.extend(need::declared(invocation, who));
             return verdict;
         }

@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+pub use super::container::end_abandoned as end_abandoned_containers;
 pub use super::python::bootstrap::Raised;
 pub use error::CallError;
 pub use result::{Read, raised, read_result};
@@ -120,7 +121,16 @@ pub(super) struct Starter<'s> {
 impl Starter<'_> {
     /// Has work done to its end.
     pub(super) fn run(&mut self, work: &Work) -> Result<Ended, CallError> {
-        Ok((self.supervisor)()?.run(work, self.interrupts, &mut |_, _| {})?)
+        self.run_aloud(work, &mut |_, _| {})
+    }
+
+    /// The same, and somebody hears what it writes.
+    pub(super) fn run_aloud(
+        &mut self,
+        work: &Work,
+        hear: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<Ended, CallError> {
+        Ok((self.supervisor)()?.run(work, self.interrupts, hear)?)
     }
 }
 
@@ -134,7 +144,7 @@ pub fn borrowed_files(invocation: &Invocation, folders: [Option<&Path>; 3]) -> V
     let python = invocation.action.program().and_then(|process| process.python.as_ref());
     let modules = python.into_iter().flat_map(|python| python.lib_imports.values()).flat_map(|file| module_files(file));
     let parser = invocation.outputs.parser.as_deref().and_then(|name| super::parser::file_of(name, folders));
-    modules.chain(parser).collect()
+    modules.chain(parser).chain(container::borrowed_files(invocation)).collect()
 }
 
 /// The files of a module: a package has all of its folder, but for bytecode that is not read.
@@ -158,9 +168,10 @@ pub fn prepare(
 ) -> Result<Prepared, CallError> {
     let process = match &invocation.action {
         Action::Process(process) => process,
-        Action::Http(_) | Action::Mcp(_) | Action::Container(_) | Action::Meta(_) => {
-            return prepare_worker(invocation, machine);
+        Action::Container(container) => {
+            return container::prepare(container, invocation, machine, &mut Starter { supervisor, interrupts }, tell);
         }
+        Action::Http(_) | Action::Mcp(_) | Action::Meta(_) => return prepare_worker(invocation, machine),
     };
     let source = process.script.as_ref().map(judged_bytes).transpose()?;
     let mut environment: BTreeMap<OsString, OsString> =
@@ -202,8 +213,7 @@ fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared
     let job = match &invocation.action {
         Action::Http(call) => Job::Http(http::Job::new(call, invocation, machine)),
         Action::Mcp(call) => Job::Mcp(mcp::Job::new(call, invocation, machine)),
-        Action::Container(call) => Job::Container(container::Job::new(call, invocation, machine)),
-        Action::Process(_) | Action::Meta(_) => return Err(CallError::NoResult { function: "work" }),
+        Action::Process(_) | Action::Container(_) | Action::Meta(_) => return Err(CallError::NoResult { function: "work" }),
     };
     let mut work = Work { timeout: Some(invocation.timeout), ..job.work(&machine.program) };
     work.environment.insert(MARK.into(), machine.run.clone().into());

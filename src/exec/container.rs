@@ -1,23 +1,193 @@
-//! Running a container through the API of Docker or Podman, in a worker.
+//! Running a container through the API of Docker or Podman, in workers.
+//!
+//! The first finds the engine and sees to the image, which may take long and comes before any snapshot; the second
+//! makes the container, is its standard streams, and ends as it ends. A container is no child of any process here:
+//! [`note`] is what keeps one from being forgotten.
 
+pub(super) mod context;
+mod engine;
+mod image;
+mod note;
+mod run;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bollard::errors::Error;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::call::Machine;
-use super::invocation::{Container, Invocation};
-use super::worker::{End, Failure, FailureKind};
+use super::call::{CallError, Machine, Prepared, Progress, Starter};
+use super::interrupt::Interrupts;
+use super::invocation::{Action, Built, Container, Image, Invocation};
+use super::supervisor::{Farewell, MARK, Supervisor, Work};
+use super::web::with_sources;
+use super::worker::{self, Answer, End, Failure, FailureKind};
+use crate::item::source::files_below;
+use engine::{About, Engine};
+use run::Run;
+
+/// How long ending what nobody looks after may take.
+const SWEEPING_TIME: Duration = Duration::from_secs(30);
 
 /// What a worker is told.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Job {}
+#[serde(tag = "task", rename_all = "snake_case")]
+pub(super) enum Job {
+    /// Find the engine, and see that it has the image.
+    Prepare {
+        /// Where one may listen.
+        engines: Vec<String>,
+        image: Image,
+        /// Where notes are.
+        notes: PathBuf,
+    },
+    /// Run a container.
+    Run(Box<Run>),
+    /// End containers that nobody looks after.
+    Sweep {
+        /// Where notes are.
+        notes: PathBuf,
+    },
+}
+
+/// What the first worker found.
+#[derive(Debug, Serialize, Deserialize)]
+struct Found {
+    engine: About,
+    /// The id of the image.
+    image: String,
+}
+
+/// Makes a container ready to run: its engine and its image.
+pub(super) fn prepare(
+    container: &Container,
+    invocation: &Invocation,
+    machine: &Machine,
+    starter: &mut Starter<'_>,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<Prepared, CallError> {
+    let notes = notes_of(&machine.cache);
+    let job = worker::Job::Container(Job::Prepare {
+        engines: container.engines.clone(),
+        image: container.image.clone(),
+        notes: notes.clone(),
+    });
+    let mut work = Work { timeout: Some(machine.patience.installer), ..job.work(&machine.program) };
+    work.environment.insert(MARK.into(), machine.run.clone().into());
+    let ended = starter.run_aloud(&work, &mut |_, bytes| {
+        for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {
+            tell(Progress::Preparing(line));
+        }
+    })?;
+    if ended.interrupted {
+        return Err(CallError::Interrupted);
+    }
+    let failed = |message: String| CallError::Failed(Failure::new(FailureKind::ContainerImage, message));
+    if ended.timed_out {
+        let limit = machine.patience.installer.as_secs();
+        return Err(failed(format!("{} was not there after {limit} s", container.image.shown())));
+    }
+    let found: Found = match worker::answer(&ended).map_err(|bytes| CallError::TooLarge { bytes })? {
+        Some(Answer::Ok(value)) => serde_json::from_value(value).map_err(|err| failed(err.to_string()))?,
+        Some(Answer::Failed(failure)) => return Err(CallError::Failed(failure)),
+        None => return Err(CallError::NoResult { function: "work" }),
+    };
+    let run = Run::new(container, invocation, machine, found, notes);
+    let job = worker::Job::Container(Job::Run(Box::new(run)));
+    let mut work = Work {
+        timeout: Some(invocation.timeout),
+        farewell: Farewell::Ask,
+        ..job.work(&machine.program)
+    };
+    work.environment.insert(MARK.into(), machine.run.clone().into());
+    Ok(Prepared { work, home: None })
+}
+
+/// Ends the containers whose workers were killed, as far as their engines answer.
+pub fn end_abandoned(cache: &Path, program: &Path) {
+    let notes = notes_of(cache);
+    if !note::any(&notes) {
+        return;
+    }
+    let job = worker::Job::Container(Job::Sweep { notes });
+    let work = Work { timeout: Some(SWEEPING_TIME), ..job.work(program) };
+    // Whatever cannot be ended now has its note until the next time.
+    if let (Ok(supervisor), Ok(mut interrupts)) = (Supervisor::start(program), Interrupts::listen()) {
+        let _ = supervisor.run(&work, &mut interrupts, &mut |_, _| {});
+    }
+}
+
+/// The files that an image is built from, where they are no part of the tool.
+pub(super) fn borrowed_files(invocation: &Invocation) -> Vec<PathBuf> {
+    match &invocation.action {
+        Action::Container(container) => match &container.image {
+            Image::Built(Built { context, is_of_tool: false, .. }) => {
+                files_below(context).into_iter().map(|(path, _)| path).collect()
+            }
+            Image::Built(_) | Image::Named(_) => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+fn notes_of(cache: &Path) -> PathBuf {
+    cache.join("containers")
+}
 
 impl Job {
-    /// The job of a call.
-    pub(super) fn new(_container: &Container, _invocation: &Invocation, _machine: &Machine) -> Self {
-        Self {}
-    }
-
     /// Does it.
     pub(super) fn carry_out(self) -> End {
-        Failure::new(FailureKind::Job, "cannot be done").into()
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(err) => return Failure::new(FailureKind::Job, format!("cannot begin: {err}")).into(),
+        };
+        let end = runtime.block_on(async {
+            match self {
+                Self::Prepare { engines, image, notes } => {
+                    note::sweep(&notes).await;
+                    End::from(find(&engines, &image).await.map(|found| json!(found)))
+                }
+                Self::Run(run) => run.carry_out().await,
+                Self::Sweep { notes } => {
+                    note::sweep(&notes).await;
+                    End::from(Ok(json!(null)))
+                }
+            }
+        });
+        // A request that still hangs must not keep it from ending.
+        runtime.shutdown_background();
+        end
     }
+}
+
+async fn find(engines: &[String], image: &Image) -> Result<Found, Failure> {
+    let engine = Engine::find(engines).await?;
+    let image = engine.ensure(image).await?;
+    Ok(Found { engine: engine.about, image })
+}
+
+/// Tells whoever waits for this worker what it is at.
+fn tell(line: &str) {
+    // Nobody may hear it.
+    let _ = write_all(rustix::stdio::stderr(), format!("{line}\n").as_bytes());
+}
+
+fn write_all(to: std::os::fd::BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match rustix::io::write(to, rest) {
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(err) => return Err(err.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Whether an engine says that it does not know what it was asked about.
+fn is_missing(err: &Error) -> bool {
+    matches!(err, Error::DockerResponseServerError { status_code: 404, .. })
 }

@@ -14,10 +14,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-pub use container::{Container, Image, Volume};
+pub use container::{Built, Container, Image, Network, User, Volume};
 pub use http::{EndpointRule, EndpointRules, Endpoints, Http};
 pub use mcp::{Mcp, McpTransport, RemoteKind};
 pub use meta::Meta;
@@ -142,6 +142,11 @@ impl Action {
         !matches!(self, Self::Http(_))
     }
 
+    /// Whether it runs in a container, where no process of ours sees what it does.
+    pub fn is_container(&self) -> bool {
+        matches!(self, Self::Container(_))
+    }
+
     /// Whether it has effects elsewhere, which nobody here can see or take back.
     pub fn is_external(&self) -> bool {
         match self {
@@ -228,7 +233,7 @@ pub enum Beside {
 }
 
 /// What a process may use up; none is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of address space.
     pub memory: Option<u64>,
@@ -412,18 +417,7 @@ impl Process {
                 rows.add(&format!("action.python.lib_imports.{name}"), &file.to_string_lossy());
             }
         }
-        let limits = self.limits;
-        for (name, limit) in [
-            ("memory", limits.memory),
-            ("file_size", limits.file_size),
-            ("cpu_seconds", limits.cpu_seconds),
-            ("open_files", limits.open_files),
-            ("processes", limits.processes),
-        ] {
-            if let Some(limit) = limit {
-                rows.add(&format!("action.limits.{name}"), &limit.to_string());
-            }
-        }
+        rows.add_limits(self.limits);
     }
 }
 
@@ -437,6 +431,20 @@ impl Rows<'_> {
     fn add(&mut self, name: &str, value: &str) {
         let origin = self.origins.get(name).map(|origin| visible(origin));
         self.rows.push(Row { name: visible(name), value: visible(value), origin });
+    }
+
+    fn add_limits(&mut self, limits: Limits) {
+        for (name, limit) in [
+            ("memory", limits.memory),
+            ("file_size", limits.file_size),
+            ("cpu_seconds", limits.cpu_seconds),
+            ("open_files", limits.open_files),
+            ("processes", limits.processes),
+        ] {
+            if let Some(limit) = limit {
+                self.add(&format!("action.limits.{name}"), &limit.to_string());
+            }
+        }
     }
 
     fn add_list(&mut self, name: &str, list: &[String]) {

@@ -67,6 +67,8 @@ pub struct Work {
     pub watch: Watch,
     /// How long it may take.
     pub timeout: Option<Duration>,
+    /// How it ends when piton is gone.
+    pub farewell: Farewell,
     /// What it may use up.
     pub limits: Limits,
     /// How many bytes of each stream are kept: half of them from its start, half from its end.
@@ -84,6 +86,7 @@ impl Default for Work {
             channel: Channel::None,
             watch: Watch::No,
             timeout: None,
+            farewell: Farewell::Kill,
             limits: Limits::default(),
             kept: KEPT,
         }
@@ -106,6 +109,15 @@ pub enum Watch {
     No,
     /// It is, where the kernel can tell.
     Yes,
+}
+
+/// How a tool ends when piton is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// It is killed.
+    Kill,
+    /// It is asked to end first, because it has something to clear up elsewhere, and killed soon after.
+    Ask,
 }
 
 /// One of the streams of a tool.

@@ -75,6 +75,16 @@ pub enum FailureKind {
     Response,
     /// What was to be picked out of the answer is not in it.
     Transform,
+    /// No container engine answers.
+    ContainerEngine,
+    /// An image is not there and cannot be had.
+    ContainerImage,
+    /// An image cannot be built.
+    ContainerBuild,
+    /// A container cannot be made or started.
+    Container,
+    /// A container needed more memory than it may have.
+    ContainerMemory,
 }
 
 impl FailureKind {
@@ -88,7 +98,19 @@ impl FailureKind {
             Self::Status => "HTTP_STATUS",
             Self::Response => "BAD_RESPONSE",
             Self::Transform => "TRANSFORM_FAILED",
+            Self::ContainerEngine => "CONTAINER_ENGINE",
+            Self::ContainerImage => "IMAGE_UNAVAILABLE",
+            Self::ContainerBuild => "BUILD_FAILED",
+            Self::Container => "CONTAINER_FAILED",
+            Self::ContainerMemory => "OUT_OF_MEMORY",
         }
+    }
+}
+
+impl FailureKind {
+    /// Whether the machine lacks something, and no call of this kind can be made.
+    pub fn is_of_machine(self) -> bool {
+        self == Self::ContainerEngine
     }
 }
 

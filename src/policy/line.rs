@@ -56,6 +56,11 @@ pub(super) fn api(http: &Http) -> String {
     element(name, &[("resource", "api"), ("endpoint", &format!("{} {begins}{}", http.method, parts.join("*")))])
 }
 
+/// Running containers in one network.
+pub(super) fn docker(network: &str) -> String {
+    element("execute", &[("resource", "docker"), ("network", network)])
+}
+
 /// Writing what a glob matches.
 pub(super) fn write(glob: &str) -> String {
     element("write", &[("resource", "filesystem"), ("path", glob)])

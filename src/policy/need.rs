@@ -5,7 +5,7 @@
 
 use super::matching::{self, Form};
 use super::{Denial, Enforcement, Permission, line};
-use crate::exec::invocation::{Action, Http, Invocation, Link};
+use crate::exec::invocation::{Action, Http, Invocation, Link, Network};
 use crate::item::directive::Access;
 use crate::item::endpoint::{Fit, Reading};
 use crate::item::store::Layer;
@@ -31,6 +31,8 @@ pub(super) enum Need<'i> {
     Server(&'i str),
     /// To make a request over HTTP.
     Endpoint(&'i Http),
+    /// To run a container in a network; that of the machine is not given without being asked for.
+    Container(Network),
 }
 
 /// Whether a link needs a grant of its own.
@@ -54,11 +56,12 @@ pub(super) fn of(invocation: &Invocation) -> Vec<Need<'_>> {
     let variables: Vec<&String> = requires.environment.iter().chain(&invocation.variables).collect();
     let variables = once(variables).map(Need::Variable);
     let servers = once(&requires.mcp).map(Need::Server);
-    let endpoint = match &invocation.action {
+    let place = match &invocation.action {
         Action::Http(http) => Some(Need::Endpoint(http)),
+        Action::Container(container) => Some(Need::Container(container.network)),
         _ => None,
     };
-    links.chain(commands).chain(variables).chain(servers).chain(endpoint).collect()
+    links.chain(commands).chain(variables).chain(servers).chain(place).collect()
 }
 
 /// What a tool says it writes, which is all that binds a person.
@@ -75,7 +78,16 @@ pub(super) fn declared(invocation: &Invocation, granted_by: &str) -> Vec<Permiss
 impl Need<'_> {
     /// Whether nothing is allowed without a grant.
     pub(super) fn wants_grant(&self) -> bool {
-        !matches!(self, Self::Tool { comes_along: Coming::WithTheTool, .. })
+        match self {
+            Self::Tool { comes_along, .. } => *comes_along == Coming::ByGrant,
+            Self::Container(network) => *network == Network::Host,
+            Self::Command(_) | Self::Variable(_) | Self::Server(_) | Self::Endpoint(_) => true,
+        }
+    }
+
+    /// Whether only a person or a directive allows it: whoever connects an agent need not have thought of it.
+    pub(super) fn is_beyond_agents(&self) -> bool {
+        matches!(self, Self::Container(Network::Host))
     }
 
     /// Whether a grant covers it.
@@ -91,6 +103,10 @@ impl Need<'_> {
                 (tools.is_empty() || tools.iter().any(|tool| tool == "*")) && matching::is_id(server, name, Form::Exact)
             }
             (Self::Endpoint(http), access) => matching::endpoint_fit(access, http, Reading::Narrow) != Fit::No,
+            // Containers in general are not those on the machine's own network.
+            (Self::Container(network), Access::Docker { network: Some(name) }) => {
+                matching::is_name(name, network.as_str())
+            }
             _ => false,
         }
     }
@@ -104,6 +120,7 @@ impl Need<'_> {
             (Self::Tool { link, types, .. }, access) => matching::denies_tool(access, link, types),
             (Self::Server(name), Access::Mcp { server, .. }) => matching::is_id(server, name, Form::Broken),
             (Self::Endpoint(http), access) => matching::endpoint_fit(access, http, Reading::Wide) != Fit::No,
+            (Self::Container(_), Access::Docker { network: None }) => true,
             _ => self.is_allowed_by(access),
         }
     }
@@ -116,6 +133,7 @@ impl Need<'_> {
             Self::Variable(name) => line::env(name),
             Self::Server(name) => line::mcp(name),
             Self::Endpoint(http) => line::api(http),
+            Self::Container(network) => line::docker(network.as_str()),
         }
     }
 
@@ -126,12 +144,18 @@ impl Need<'_> {
             Self::Variable(name) => format!("see the variable `{}`", shown(name)),
             Self::Server(name) => format!("use the MCP server `{}`", shown(name)),
             Self::Endpoint(http) => format!("call `{} {}`", http.method, shown(&http.endpoint)),
+            Self::Container(Network::Host) => "run a container on the network of this machine".to_owned(),
+            Self::Container(network) => format!("run a container with the network `{}`", network.as_str()),
         }
     }
 
     fn enforcement(&self) -> Enforcement {
         match self {
-            Self::Tool { .. } | Self::Variable(_) | Self::Server(_) | Self::Endpoint(_) => Enforcement::Broker,
+            Self::Tool { .. }
+            | Self::Variable(_)
+            | Self::Server(_)
+            | Self::Endpoint(_)
+            | Self::Container(_) => Enforcement::Broker,
             // A script that may run at all may run any command it finds.
             Self::Command(_) => Enforcement::DeclaredOnly,
         }

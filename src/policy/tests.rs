@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Map;
 
 use super::*;
-use crate::exec::invocation::{Action, Limits, Link, Process, Text};
+use crate::exec::invocation::{Action, Container, Image, Limits, Link, Network, Process, Text, User};
 use crate::item::directive;
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::signature::Integrity;
@@ -14,6 +14,7 @@ use crate::item::source::SourceFile;
 use crate::item::store::Layer;
 use crate::item::tool::{Isolation, Outputs, Requires, ToolKind};
 
+mod containers;
 mod grants;
 mod properties;
 mod writes;
@@ -81,6 +82,29 @@ fn script(id: &str, tool_type: &str, runtime: &str) -> Invocation {
         link(runtime, "runtime", ToolKind::Runtime, Layer::Builtin),
         link("subprocess", "primitive", ToolKind::Primitive, Layer::Builtin),
     ])
+}
+
+/// A container of the project in a network.
+fn container(network: Network) -> Invocation {
+    let mut invocation = invocation(vec![
+        link("box", "docker", ToolKind::Docker, Layer::Project),
+        link("docker_runtime", "runtime", ToolKind::Runtime, Layer::Builtin),
+        link("http_client", "primitive", ToolKind::Primitive, Layer::Builtin),
+    ]);
+    invocation.action = Action::Container(Box::new(Container {
+        engines: Vec::new(),
+        image: Image::Named("alpine:3".to_owned()),
+        command: Vec::new(),
+        entrypoint: None,
+        folder: None,
+        volumes: Vec::new(),
+        network,
+        user: User::Caller,
+        environment: std::collections::BTreeMap::new(),
+        input: Vec::new(),
+        limits: Limits::default(),
+    }));
+    invocation
 }
 
 fn judge_by(permissions: &str, invocation: &Invocation) -> Verdict {

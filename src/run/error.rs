@@ -82,6 +82,16 @@ pub enum RunError {
         /// The level.
         level: &'static str,
     },
+    /// A container is in a network that does not go with the level that was asked for.
+    #[error("tool `{tool}` asks for isolation `{level}`, which a container with the network `{network}` does not have")]
+    ContainerNetwork {
+        /// The tool.
+        tool: String,
+        /// The level.
+        level: &'static str,
+        /// The network.
+        network: &'static str,
+    },
     /// The commit was made, and the index could not follow.
     #[error("the commit was made, but the index could not be brought up to date")]
     Unfinished(#[source] CheckpointError),
@@ -265,7 +275,7 @@ impl RunError {
             Self::Supervisor(err) => err.code(),
             Self::Author(err) => err.code(),
             Self::Requirements { .. } => "REQUIREMENTS_MISSING",
-            Self::Sandbox { .. } => "SANDBOX_UNAVAILABLE",
+            Self::Sandbox { .. } | Self::ContainerNetwork { .. } => "SANDBOX_UNAVAILABLE",
             Self::Unfinished(_) => "UNFINISHED",
             Self::Signals(_) => "SIGNALS_FAILED",
             Self::Recovery { .. } => "RECOVERY_FAILED",
@@ -331,6 +341,10 @@ impl RunError {
             Self::Sandbox { .. } => Some(
                 "`--allow-degraded` runs it supervised only, which is written down; or ask for `trusted`".to_owned(),
             ),
+            Self::ContainerNetwork { level, .. } => Some(match *level {
+                "restricted" => "write `network: none`, or ask for `sandboxed`".to_owned(),
+                _ => "write `network: none` or `bridge`".to_owned(),
+            }),
             Self::Unfinished(_) => Some("`piton recover` finishes it, as the next command does".to_owned()),
             Self::Signals(_) => None,
             Self::Recovery { source, .. } | Self::InStep { source, .. } => source.hint(),
@@ -429,11 +443,13 @@ impl RunError {
             | Self::Signals(_)
             | Self::Recovery { .. }
             | Self::Sandbox { .. }
+            | Self::ContainerNetwork { .. }
             | Self::RunWaits(_)
             | Self::Pin(_)
             | Self::PinDamaged { .. }
             | Self::Marker(_)
             | Self::Supervisor(_) => true,
+            Self::Call(CallError::Failed(failure)) => failure.kind.is_of_machine(),
             Self::InStep { source, .. } => source.is_unsafe(),
             _ => false,
         }

@@ -127,6 +127,8 @@ fn recover(
     // A command that was started and not written down yet, or that left its group.
     process::kill_marked(MARK, &run.to_string());
     call::remove_homes(&ctx.environment.temporary_folder(), &run.to_string());
+    // Before anything is put back: a container could go on writing.
+    call::end_abandoned_containers(&ctx.cache_folder(), &ctx.program);
     if let Some(checkpointer) = &checkpointer {
         checkpointer.clear_ref_locks(&refs_of(run))?;
     }

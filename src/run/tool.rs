@@ -112,7 +112,8 @@ impl Session<'_, '_> {
             self.open(number, step.name, kind, None, &writes)?;
             None
         };
-        if before.is_some() {
+        let is_elsewhere = step.plan.invocation.action.is_container();
+        if before.is_some() && !is_elsewhere {
             prepared.work.watch = Watch::Yes;
         }
         let answer = self.ask(number, step.plan, &machine, supervisor, &prepared, &mut interrupts, listener)?;
@@ -141,8 +142,8 @@ impl Session<'_, '_> {
                 let (run, prefix) = (self.run, self.prefix());
                 let top = self.repository()?.top().to_path_buf();
                 let index = self.repository()?.git_dir().join("index");
-                // What else ran in its name was not watched.
-                let others_ran = installed || call::runs_parser(&step.plan.invocation, &machine);
+                // What else ran in its name was not watched; of a container the engine writes the files.
+                let others_ran = installed || is_elsewhere || call::runs_parser(&step.plan.invocation, &machine);
                 let touched = answer.ended.as_ref().map(|ended| &ended.touched).filter(|_| !others_ran);
                 let has = |path: &Path| touched.is_none_or(|touched| touched.has(path));
                 let rules = Rules {
@@ -196,6 +197,10 @@ impl Session<'_, '_> {
             (Some(before), Some(after)) => after.changed_since(&before),
             _ => Vec::new(),
         };
+        if plan.invocation.action.is_container() && ended.as_ref().map_or(true, |ended| ended.exit_code.is_none()) {
+            // Its worker was killed before it could do that itself.
+            call::end_abandoned_containers(&machine.cache, &machine.program);
+        }
         let ended = match ended {
             Ok(ended) => ended,
             Err(err) => {

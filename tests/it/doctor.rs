@@ -79,7 +79,9 @@ fn people_see_groups_signs_and_what_to_do() {
     let text = ran.stdout();
     assert!(text.starts_with("The rope\n  ✓ checkpoint "), "{ran}");
     assert!(text.contains("\n\nPrograms\n") && text.contains("\n\nThis project\n"), "{ran}");
-    assert!(text.contains("piton cannot run containers yet"), "{ran}");
+    // Whether there is one is the machine's affair.
+    let has_engine = text.lines().any(|line| line.contains(" containers ") && line.contains("answers at `"));
+    assert!(has_engine || text.contains("neither Docker nor Podman answers"), "{ran}");
     assert!(!text.contains("tried:"), "{ran}");
     assert!(ran.stderr().starts_with("✓ piton works here: "), "{ran}");
     assert!(project.piton(["doctor", "-v"]).stdout().contains("tried: git --version\n"));

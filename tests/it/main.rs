@@ -10,6 +10,8 @@ mod checkpoint;
 mod codes;
 mod company;
 mod config;
+mod container;
+mod container_engine;
 mod crash;
 mod directive;
 mod doctor;

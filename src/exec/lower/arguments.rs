@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::error::LowerError;
 use super::placeholder::{Used, Vocabulary};
-use super::settings::{Held, Settings};
+use super::settings::{Held, Setting, Settings};
 use super::{MAX_WORD, as_text};
 use crate::exec::invocation::Text;
 use crate::item::tool::Origin;
@@ -46,17 +46,60 @@ pub(super) fn configured(
     used: &mut Used,
 ) -> Result<Vec<Argument>, LowerError> {
     let Some(setting) = settings.find("args") else { return Ok(Vec::new()) };
-    let wrong = |field: &str, at: &super::settings::Setting<'_>| LowerError::Setting {
+    let Held::List(elements) = &setting.data else { return Err(wrong("config.args", setting, "a list")) };
+    filled(elements, "config.args", words, used)
+}
+
+/// The words of a setting that is a list, or a text with words as in a shell.
+///
+/// A text is taken apart before anything is put in, so that a parameter is one word there, too.
+pub(super) fn worded(
+    setting: &Setting<'_>,
+    field: &str,
+    words: &Vocabulary<'_>,
+    used: &mut Used,
+) -> Result<Vec<Argument>, LowerError> {
+    match &setting.data {
+        Held::List(elements) => filled(elements, field, words, used),
+        Held::Scalar(Value::String(text)) => {
+            let split = shlex::split(text).ok_or_else(|| LowerError::Setting {
+                field: field.to_owned(),
+                reason: "ends within quotes".to_owned(),
+                hint: format!("write a list of words: `{}: [PROGRAM, ARGUMENT]`", name_of(field)),
+                at: Some(Box::new(setting.source.origin())),
+            })?;
+            let of_word = |word| Setting { data: Held::Scalar(Value::String(word)), source: setting.source.clone() };
+            filled(&split.into_iter().map(of_word).collect::<Vec<_>>(), field, words, used)
+        }
+        _ => Err(wrong(field, setting, "a list of words")),
+    }
+}
+
+fn name_of(field: &str) -> &str {
+    field.rsplit('.').next().unwrap_or(field)
+}
+
+fn wrong(field: &str, at: &Setting<'_>, wanted: &str) -> LowerError {
+    let name = name_of(field).split('[').next().unwrap_or(field);
+    LowerError::Setting {
         field: field.to_owned(),
-        reason: format!("is {}; it must be {}", at.type_name(), if field.ends_with(']') { "a text" } else { "a list" }),
-        hint: "e.g. `args: [--verbose, \"{name}\"]`".to_owned(),
+        reason: format!("is {}; it must be {wanted}", at.type_name()),
+        hint: format!("e.g. `{name}: [--verbose, \"{{name}}\"]`"),
         at: Some(Box::new(at.source.origin())),
-    };
-    let Held::List(elements) = &setting.data else { return Err(wrong("config.args", setting)) };
+    }
+}
+
+/// Words with everything put in.
+fn filled(
+    elements: &[Setting<'_>],
+    list: &str,
+    words: &Vocabulary<'_>,
+    used: &mut Used,
+) -> Result<Vec<Argument>, LowerError> {
     let mut arguments: Vec<Argument> = Vec::new();
     let mut ended = false;
     for (at, element) in elements.iter().enumerate() {
-        let field = format!("config.args[{at}]");
+        let field = format!("{list}[{at}]");
         let argument = match &element.data {
             Held::Scalar(Value::String(template)) => {
                 let Some(filled) = words.fill(template, &field, &element.source)? else { continue };
@@ -83,7 +126,7 @@ pub(super) fn configured(
                 Argument { origin: filled.origin(&element.source), text: filled.text, placed }
             }
             Held::Scalar(scalar) if !scalar.is_null() => Argument::plain(as_text(scalar), element.source.describe()),
-            _ => return Err(wrong(&field, element)),
+            _ => return Err(wrong(&field, element, "a text")),
         };
         arguments.push(argument);
     }

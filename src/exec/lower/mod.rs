@@ -140,7 +140,12 @@ pub fn lower(store: &ItemStore, item: &Item, call: &Call, around: &Surroundings)
     let resolved = resolve(&context, wanted_timeout, &mut origins)?;
 
     let manifest = &tool.manifest;
-    let (isolation, isolation_asked) = isolation(tool, &chain, roots, &mut origins);
+    let (mut isolation, isolation_asked) = isolation(tool, &chain, roots, &mut origins);
+    if let Action::Container(container) = &resolved.action
+        && !isolation_asked
+    {
+        isolation = container.isolation();
+    }
     Ok(Invocation {
         chain: links,
         command: call.command.clone(),

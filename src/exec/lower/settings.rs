@@ -19,7 +19,7 @@ use crate::item::tool::{LoadedTool, Origin};
 #[derive(Clone, Debug)]
 pub(super) struct Giver {
     id: ItemId,
-    layer: Layer,
+    pub(super) layer: Layer,
     /// Its file as people read it.
     file: PathBuf,
     /// Whether it is the tool itself.

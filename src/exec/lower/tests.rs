@@ -13,6 +13,7 @@ use crate::item::store::ItemKind;
 
 mod arguments;
 mod chain;
+mod container;
 mod environment;
 mod placeholder;
 mod property;

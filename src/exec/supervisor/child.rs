@@ -20,7 +20,7 @@ use super::protocol::{End, Inbox, Order, Report};
 use super::result::Incoming;
 use super::touched::Touched;
 use super::witness::Witness;
-use super::{STOP_GRACE, TIMEOUT_GRACE, Work};
+use super::{Farewell, STOP_GRACE, TIMEOUT_GRACE, Work};
 use crate::exec::process::{kill_below, signal_below};
 
 /// Does the work of one supervisor.
@@ -137,7 +137,8 @@ impl Guard {
             self.reap();
             let is_due = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             match self.asked {
-                _ if self.is_deserted => return,
+                _ if self.is_deserted && self.work.farewell == Farewell::Kill => return,
+                None if self.is_deserted => deadline = self.ask_to_stop(Reason::Stopped, STOP_GRACE),
                 None if self.status.is_some() => return,
                 None if is_due => deadline = self.ask_to_stop(Reason::TimedOut, TIMEOUT_GRACE),
                 Some(_) if self.is_alone || is_due => return,
@@ -159,7 +160,11 @@ impl Guard {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let nothing = PollFlags::empty();
         let mut fds = [
-            PollFd::from_borrowed_fd(stdin(), PollFlags::IN),
+            // What is gone would be heard of again and again.
+            match self.is_deserted {
+                false => PollFd::from_borrowed_fd(stdin(), PollFlags::IN),
+                true => PollFd::new(&self.null, nothing),
+            },
             PollFd::new(&self.signals, PollFlags::IN),
             // What is not there is asked for nothing.
             match &self.input {

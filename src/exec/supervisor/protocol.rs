@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::touched::TouchedPaths;
-use super::{Channel, ResultFault, Watch, Work};
+use super::{Channel, Farewell, ResultFault, Watch, Work};
 use crate::exec::invocation::Limits;
 
 /// What piton tells a supervisor.
@@ -95,6 +95,7 @@ impl Order {
                 writer.bytes(&work.input);
                 writer.byte(u8::from(work.channel == Channel::Private));
                 writer.byte(u8::from(work.watch == Watch::Yes));
+                writer.byte(u8::from(work.farewell == Farewell::Ask));
                 writer.optional(work.timeout.map(in_micros));
                 let Limits { memory, file_size, cpu_seconds, open_files, processes } = work.limits;
                 for limit in [memory, file_size, cpu_seconds, open_files, processes] {
@@ -124,6 +125,7 @@ impl Order {
                 let input = reader.bytes()?.to_vec();
                 let channel = if reader.byte()? == 0 { Channel::None } else { Channel::Private };
                 let watch = if reader.byte()? == 0 { Watch::No } else { Watch::Yes };
+                let farewell = if reader.byte()? == 0 { Farewell::Kill } else { Farewell::Ask };
                 let timeout = reader.optional()?.map(Duration::from_micros);
                 let limits = Limits {
                     memory: reader.optional()?,
@@ -133,7 +135,8 @@ impl Order {
                     processes: reader.optional()?,
                 };
                 let kept = 0;
-                let work = Work { program, argv, folder, environment, input, channel, watch, timeout, limits, kept };
+                let work =
+                    Work { program, argv, folder, environment, input, channel, watch, timeout, farewell, limits, kept };
                 Some(Self::Work(Box::new(work)))
             }
             b'S' => Some(Self::Stop),

@@ -191,7 +191,7 @@ fn manifest(kind: Kind, fields: &Fields) -> Skeleton {
         Kind::Api => (include_str!("text/api.yaml"), "http_client", Usage::Call("repo=git")),
         Kind::McpServer => (include_str!("text/mcp_server.yaml"), "subprocess", Usage::NotYet),
         Kind::McpTool => (include_str!("text/mcp_tool.yaml"), "server", Usage::NotYet),
-        Kind::Docker => (include_str!("text/docker.yaml"), "docker_runtime", Usage::NotYet),
+        Kind::Docker => (include_str!("text/docker.yaml"), "docker_runtime", Usage::Call("who=Ada")),
         _ => (include_str!("text/meta.yaml"), "", Usage::NotYet),
     };
     let written = kind.as_str();

@@ -19,7 +19,7 @@ const LIFTED: [&str; 7] =
     ["requires", "mutates_state", "dependencies", "timeout", "isolation", "writes", "permissions"];
 
 /// What a block may say besides.
-const SETTINGS: [&str; 39] = [
+const SETTINGS: &[&str] = &[
     "entrypoint",
     "entry_point",
     "venv",
@@ -46,6 +46,12 @@ const SETTINGS: [&str; 39] = [
     "image",
     "build_context",
     "dockerfile",
+    "build_args",
+    "working_dir",
+    "workdir",
+    "user",
+    "memory",
+    "limits",
     "volumes",
     "network",
     "command",
@@ -82,7 +88,7 @@ pub(super) fn lower(map: &mut Node, findings: &mut Findings) -> Option<ToolKind>
             format!("executor.{}", unknown.key),
             format!("an executor has no field `{}`", unknown.key.escape_debug()),
         );
-        let meant = nearest(&unknown.key, SETTINGS.into_iter().chain(LIFTED));
+        let meant = nearest(&unknown.key, SETTINGS.iter().copied().chain(LIFTED));
         finding.suggest(did_you_mean(meant, "remove it"));
     }
     let kind = match written {

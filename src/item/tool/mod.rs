@@ -200,8 +200,8 @@ pub struct Requires {
     pub mcp: Vec<String>,
 }
 
-/// How far a tool is kept from the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+/// How far a tool is kept from the machine, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
     /// Supervised, with a scrubbed environment.

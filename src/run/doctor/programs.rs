@@ -163,29 +163,44 @@ fn sign_and_verify(around: &Surroundings, folder: &Path) -> Result<(), String> {
 /// Whether Docker or Podman answers.
 pub(super) fn containers(around: &Surroundings) -> Outcome {
     let environment = &around.own.environment;
-    let of_variable =
-        environment.find("DOCKER_HOST").and_then(|it| it.to_str()?.strip_prefix("unix://").map(PathBuf::from));
+    let host = environment.find("DOCKER_HOST").filter(|host| !host.is_empty());
+    let of_variable = host.and_then(|it| it.to_str()?.strip_prefix("unix://").map(PathBuf::from));
+    if let (Some(host), None) = (host, &of_variable) {
+        let detail = format!("`DOCKER_HOST` is `{}`; only sockets of this machine are used", shown(&host.to_string_lossy()));
+        return Outcome::missing(detail, "set it to `unix:///path/to/the/socket`, or unset it");
+    }
     let runtime = environment.find("XDG_RUNTIME_DIR").map(PathBuf::from);
     let sockets = of_variable
-        .into_iter()
-        .chain(["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from))
-        .chain(runtime.into_iter().flat_map(|it| [it.join("docker.sock"), it.join("podman/podman.sock")]));
-    let found = sockets.into_iter().find(|socket| answers(socket, around.patient.limit));
-    let detail = match found {
-        Some(socket) => format!("a service answers at `{}`, but piton cannot run containers yet", socket.display()),
-        None => "neither Docker nor Podman answers, and piton cannot run containers yet".to_owned(),
-    };
-    Outcome::missing(detail, "")
+        .map_or_else(
+            || {
+                let usual = ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from).into_iter();
+                let own = runtime.into_iter().flat_map(|it| [it.join("docker.sock"), it.join("podman/podman.sock")]);
+                usual.chain(own).collect()
+            },
+            |named| vec![named],
+        );
+    let found = sockets.into_iter().find_map(|socket| Some((engine_at(&socket, around.patient.limit)?, socket)));
+    match found {
+        Some((engine, socket)) => Outcome::ok(format!("{engine} answers at `{}`", socket.display())),
+        None => Outcome::missing(
+            "neither Docker nor Podman answers: tools of type `docker` do not run",
+            "start Docker, or Podman with `systemctl --user start podman.socket`; `DOCKER_HOST` names another socket",
+        ),
+    }
 }
 
-fn answers(socket: &Path, limit: Duration) -> bool {
-    let Ok(mut stream) = UnixStream::connect(socket) else { return false };
-    let asked = stream
-        .set_read_timeout(Some(limit))
-        .and_then(|()| stream.set_write_timeout(Some(limit)))
-        .and_then(|()| stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: localhost\r\n\r\n"));
-    let mut answer = [0; 12];
-    asked.is_ok() && stream.read_exact(&mut answer).is_ok() && answer.ends_with(b"200")
+/// The name of the engine that answers at a socket, if one does.
+fn engine_at(socket: &Path, limit: Duration) -> Option<&'static str> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.set_read_timeout(Some(limit)).ok()?;
+    stream.set_write_timeout(Some(limit)).ok()?;
+    stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
+    let mut answer = Vec::new();
+    // One that keeps the line open has said all of it before.
+    let _ = stream.take(4096).read_to_end(&mut answer);
+    let head = String::from_utf8_lossy(&answer);
+    let is_well = head.get(..12).is_some_and(|status| status.ends_with("200"));
+    is_well.then(|| if head.contains("Libpod") { "Podman" } else { "Docker" })
 }
 
 /// What a program says when it succeeds: its first line. Otherwise why it did not.

@@ -10,7 +10,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::secret::redacted;
 use crate::config::SignatureRequirement;
 use crate::context::Context;
-use crate::exec::invocation::{Invocation, Link, Process};
+use crate::exec::invocation::{Action, Invocation, Link, Process};
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
 use crate::item::directive::Directive;
@@ -96,7 +96,7 @@ pub fn plan(
     policy::bound(authority, &mut invocation);
     let writes = WriteRules::of(authority, &invocation);
     if verdict.denials.is_empty() {
-        require(&invocation)?;
+        require(ctx, &invocation)?;
     }
     let (isolation, degraded) = isolation(&invocation, request.allow_degraded)?;
     Ok(ToolPlan {
@@ -250,18 +250,21 @@ fn judge_signatures(
 }
 
 /// Everything that is missing, at once.
-fn require(invocation: &Invocation) -> Result<(), RunError> {
+fn require(ctx: &Context, invocation: &Invocation) -> Result<(), RunError> {
     let environment = invocation.action.environment();
-    let search_path = environment.get("PATH").map(|text| text.value.as_str()).unwrap_or_default();
-    let is_there = |name: &&String| {
-        subprocess::resolve(OsStr::new(name.as_str()), OsStr::new(search_path), Path::new("/")).is_ok()
+    // What runs elsewhere has no search path of this machine, but may need a command of it.
+    let search_path = match environment.get("PATH") {
+        Some(text) if !invocation.action.is_container() => OsStr::new(text.value.as_str()),
+        _ => ctx.search_path(),
     };
+    let is_there =
+        |name: &&String| subprocess::resolve(OsStr::new(name.as_str()), search_path, Path::new("/")).is_ok();
     let mut commands: Vec<String> =
         invocation.requires.commands.iter().filter(|name| !is_there(name)).cloned().collect();
     let mut how = None;
     if let Some(process) = invocation.action.program() {
         let program = OsStr::new(process.program.value.as_str());
-        match subprocess::resolve(program, OsStr::new(search_path), &process.folder) {
+        match subprocess::resolve(program, search_path, &process.folder) {
             Err(SubprocessError::NotFound(_)) => {
                 let name = process.program.shown().to_owned();
                 commands.retain(|command| *command != name);
@@ -297,8 +300,20 @@ fn guide(invocation: &Invocation, process: &Process) -> Option<String> {
     }
 }
 
-/// The isolation that can be given. More than a supervisor is not there yet.
+/// The isolation that can be given: that of a container, or a supervisor. More is not there yet.
 fn isolation(invocation: &Invocation, allow_degraded: bool) -> Result<(Isolation, Option<String>), RunError> {
+    if let Action::Container(container) = &invocation.action {
+        let (wanted, given) = (invocation.isolation, container.isolation());
+        if wanted <= given {
+            return Ok((given, None));
+        }
+        let (tool, level, network) = (invocation.id().to_owned(), wanted.as_str(), container.network.as_str());
+        if !allow_degraded {
+            return Err(RunError::ContainerNetwork { tool, level, network });
+        }
+        let reason = format!("`{level}` is not given with the network `{network}`; allowed by `--allow-degraded`");
+        return Ok((given, Some(reason)));
+    }
     if invocation.isolation == Isolation::Trusted {
         return Ok((Isolation::Trusted, None));
     }

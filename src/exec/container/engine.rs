@@ -1,0 +1,111 @@
+//! The engine that answers: Docker, or Podman in its clothes.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use bollard::{API_DEFAULT_VERSION, Docker};
+use serde::{Deserialize, Serialize};
+
+use super::with_sources;
+use crate::exec::worker::{Failure, FailureKind};
+
+/// How long an engine may take to say who it is.
+const ANSWERING_TIME: Duration = Duration::from_secs(10);
+
+/// Longer than any call: how long one may take is not for this client to say.
+const ANY_TIME: u64 = 30 * 24 * 60 * 60;
+
+/// An engine that has answered.
+#[derive(Debug)]
+pub(super) struct Engine {
+    pub(super) docker: Docker,
+    pub(super) about: About,
+}
+
+/// What is known of an engine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct About {
+    /// Where it listens.
+    pub(super) url: String,
+    /// Whose it is.
+    pub(super) brand: Brand,
+    /// Whether its containers run as somebody who is not root outside.
+    pub(super) is_rootless: bool,
+    /// Whether it can limit memory.
+    pub(super) limits_memory: bool,
+    /// Whether it can limit the number of processes.
+    pub(super) limits_processes: bool,
+}
+
+/// Whose engine it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Brand {
+    Docker,
+    Podman,
+}
+
+impl Brand {
+    /// Its name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "Docker",
+            Self::Podman => "Podman",
+        }
+    }
+}
+
+impl Engine {
+    /// The first engine that answers.
+    pub(super) async fn find(urls: &[String]) -> Result<Self, Failure> {
+        let mut tried = Vec::new();
+        for url in urls {
+            match Self::connect(url).await {
+                Ok(engine) => return Ok(engine),
+                Err(reason) => tried.push((url, reason)),
+            }
+        }
+        let told: Vec<String> = tried.iter().map(|(url, reason)| format!("`{url}`: {reason}")).collect();
+        let message = format!("no container engine answers ({})", told.join("; "));
+        let is_forbidden = tried.iter().any(|(_, reason)| *reason == FORBIDDEN);
+        Err(Failure::new(FailureKind::ContainerEngine, message).suggest(if is_forbidden {
+            "you may not use that socket: join the group that owns it, or run a rootless engine"
+        } else {
+            "start Docker, or Podman with `systemctl --user start podman.socket`; `DOCKER_HOST` names another socket"
+        }))
+    }
+
+    /// One engine, or why there is none.
+    pub(super) async fn connect(url: &str) -> Result<Self, String> {
+        let path = url.strip_prefix("unix://").unwrap_or(url);
+        // The system's own words for what is wrong with a socket are better than those of a client.
+        UnixStream::connect(path).map_err(|err| match err.kind() {
+            io::ErrorKind::NotFound => "there is no such socket".to_owned(),
+            io::ErrorKind::PermissionDenied => FORBIDDEN.to_owned(),
+            io::ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
+            _ => err.to_string(),
+        })?;
+        let ask = async {
+            let docker = Docker::connect_with_unix(path, ANY_TIME, API_DEFAULT_VERSION)?.negotiate_version().await?;
+            let version = docker.version().await?;
+            let info = docker.info().await?;
+            Ok::<_, bollard::errors::Error>((docker, version, info))
+        };
+        let answer = tokio::time::timeout(ANSWERING_TIME, ask).await.map_err(|_| "it does not answer".to_owned())?;
+        let (docker, version, info) = answer.map_err(|err| with_sources(&err))?;
+        let names = version.components.iter().flatten().map(|component| component.name.as_str());
+        let is_podman = names.chain(version.platform.as_ref().map(|platform| platform.name.as_str()));
+        let is_podman = is_podman.into_iter().any(|name| name.contains("Podman"));
+        let about = About {
+            url: url.to_owned(),
+            brand: if is_podman { Brand::Podman } else { Brand::Docker },
+            is_rootless: info.security_options.iter().flatten().any(|option| option.contains("rootless")),
+            limits_memory: info.memory_limit.unwrap_or_default(),
+            limits_processes: info.pids_limit.unwrap_or_default(),
+        };
+        Ok(Self { docker, about })
+    }
+}
+
+const FORBIDDEN: &str = "permission denied";

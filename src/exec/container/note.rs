@@ -1,0 +1,133 @@
+//! Notes about containers that run, so that none outlives piton for good.
+//!
+//! A container belongs to the engine: killing every process of piton does not end it. Before one is made,
+//! its worker leaves a note with the engine and the run in the user's cache folder and keeps it locked as long as
+//! it lives. A note that nobody has locked is about a container that nobody looks after: [`sweep`] ends it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
+use serde::{Deserialize, Serialize};
+
+use super::engine::Engine;
+use super::is_missing;
+
+/// The label that names the run of a container.
+pub(super) const RUN: &str = "piton.run";
+/// The label that names the tool of a container.
+pub(super) const TOOL: &str = "piton.tool";
+
+/// How long clearing up after others may take, engine by engine.
+const SWEEPING_TIME: Duration = Duration::from_secs(10);
+
+/// How the name of a note ends.
+const WHOLE: &str = "json";
+
+/// The largest note that is read.
+const MAX_NOTE: u64 = 64 * 1024;
+
+/// What a note says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Text {
+    engine: String,
+    /// The name of the container.
+    container: String,
+}
+
+/// The note of a container that is about to run. It stays, and stays locked, until it is taken back.
+#[derive(Debug)]
+pub(super) struct Note {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Note {
+    /// Leaves a note.
+    pub(super) fn leave(folder: &Path, engine: &str, container: &str) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let path = folder.join(format!("{container}.{WHOLE}"));
+        // Under another name until it is locked and complete: nobody else may take it for abandoned.
+        let unfinished = folder.join(format!("{container}.new"));
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&unfinished)?;
+        file.lock()?;
+        let text = Text { engine: engine.to_owned(), container: container.to_owned() };
+        file.write_all(&serde_json::to_vec(&text)?)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &path)?;
+        Ok(Self { path, _lock: file })
+    }
+
+    /// Takes it back: the container is gone.
+    pub(super) fn take_back(self) {
+        // One that stays is about nothing, which the next sweep finds out.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether there is any note, of whomever.
+pub(super) fn any(folder: &Path) -> bool {
+    notes(folder).next().is_some()
+}
+
+/// Ends the containers that nobody looks after; what cannot be ended now keeps its note.
+pub(super) async fn sweep(folder: &Path) {
+    for path in notes(folder) {
+        let Some((lock, text)) = abandoned(&path) else { continue };
+        let done = match text {
+            Some(text) => tokio::time::timeout(SWEEPING_TIME, end(&text)).await.unwrap_or(false),
+            // None of ours.
+            None => true,
+        };
+        if done {
+            let _ = fs::remove_file(&path);
+        }
+        drop(lock);
+    }
+}
+
+fn notes(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|ending| ending == WHOLE))
+}
+
+/// A note that nobody has locked, with what it says.
+fn abandoned(path: &Path) -> Option<(File, Option<Text>)> {
+    let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+    file.try_lock().ok()?;
+    let mut bytes = Vec::new();
+    (&file).take(MAX_NOTE).read_to_end(&mut bytes).ok()?;
+    Some((file, serde_json::from_slice(&bytes).ok()))
+}
+
+/// Ends the container of a note; no when it may still be there.
+async fn end(text: &Text) -> bool {
+    let Ok(engine) = Engine::connect(&text.engine).await else { return false };
+    engine.remove(&text.container).await
+}
+
+impl Engine {
+    /// Kills and removes a container, if it is one of ours; no when it may still be there.
+    pub(super) async fn remove(&self, name: &str) -> bool {
+        let filters = [("name".to_owned(), vec![format!("^{name}$")]), ("label".to_owned(), vec![RUN.to_owned()])];
+        let options = ListContainersOptions { all: true, filters: Some(filters.into()), ..Default::default() };
+        let found = match self.docker.list_containers(Some(options)).await {
+            Ok(found) => found,
+            Err(_) => return false,
+        };
+        let mut gone = true;
+        for id in found.into_iter().filter_map(|container| container.id) {
+            // Removing alone would let Podman wait for it to end by itself.
+            let _ = self.docker.kill_container(&id, None).await;
+            let options = RemoveContainerOptions { force: true, v: true, ..Default::default() };
+            match self.docker.remove_container(&id, Some(options)).await {
+                Ok(()) => {}
+                Err(err) if is_missing(&err) => {}
+                Err(_) => gone = false,
+            }
+        }
+        gone
+    }
+}

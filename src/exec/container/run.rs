@@ -1,0 +1,335 @@
+//! One container, from its making to its end.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+use bollard::container::{AttachContainerResults, LogOutput};
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits,
+};
+use bollard::query_parameters::{
+    AttachContainerOptions, CreateContainerOptions, KillContainerOptions, WaitContainerOptions,
+};
+use futures_util::StreamExt;
+use rustix::process::{getegid, geteuid};
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Found;
+use super::engine::{About, Engine};
+use super::note::{Note, RUN, TOOL};
+use super::write_all;
+use crate::exec::call::Machine;
+use crate::exec::invocation::{Container, Invocation, Limits, Network, User, Volume};
+use crate::exec::supervisor::MARK;
+use crate::exec::worker::{End, Failure, FailureKind};
+
+/// How long a container that is asked to end has until it is killed: less than its worker has.
+const ENDING_TIME: Duration = Duration::from_millis(500);
+
+/// How long what it wrote is waited for when it has ended.
+const DRAINING_TIME: Duration = Duration::from_secs(2);
+
+/// The most processes of a container that does not say: enough for a build, too few to harm the machine.
+const PROCESSES: u64 = 4096;
+
+/// A container to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::exec) struct Run {
+    engine: About,
+    /// The id of the image.
+    image: String,
+    name: String,
+    run: String,
+    tool: String,
+    command: Vec<String>,
+    entrypoint: Option<Vec<String>>,
+    folder: Option<String>,
+    volumes: Vec<Volume>,
+    network: Network,
+    user: User,
+    environment: Vec<String>,
+    input: String,
+    limits: Limits,
+    notes: PathBuf,
+}
+
+impl Run {
+    /// The container of a call.
+    pub(super) fn new(
+        container: &Container,
+        invocation: &Invocation,
+        machine: &Machine,
+        found: Found,
+        notes: PathBuf,
+    ) -> Self {
+        let values = |texts: &[crate::exec::invocation::Text]| texts.iter().map(|text| text.value.clone()).collect();
+        let mut environment: Vec<String> =
+            container.environment.iter().map(|(name, text)| format!("{name}={}", text.value)).collect();
+        environment.push(format!("{MARK}={}", machine.run));
+        let name = format!("piton-{}-{}", machine.run, distinct(&found, container));
+        Self {
+            engine: found.engine,
+            image: found.image,
+            name,
+            run: machine.run.clone(),
+            tool: invocation.tool(),
+            command: values(&container.command),
+            entrypoint: container.entrypoint.as_deref().map(values),
+            folder: container.folder.clone(),
+            volumes: container.volumes.clone(),
+            network: container.network,
+            user: container.user.clone(),
+            environment,
+            // It was made as JSON.
+            input: String::from_utf8_lossy(&container.input).into_owned(),
+            limits: container.limits,
+            notes,
+        }
+    }
+
+    /// Runs it to its end; nothing of it is left then.
+    pub(super) async fn carry_out(self) -> End {
+        match self.run().await {
+            Ok(status) => End::Exit(status),
+            Err(failure) => failure.into(),
+        }
+    }
+
+    async fn run(&self) -> Result<u8, Failure> {
+        let failed = |message: String| Failure::new(FailureKind::Container, message);
+        let mut ended = signal(SignalKind::terminate()).map_err(|err| failed(format!("cannot listen: {err}")))?;
+        let body = self.body()?;
+        let engine = Engine::connect(&self.engine.url).await.map_err(|reason| {
+            let message = format!("{} at `{}` answers no more: {reason}", self.engine.brand.name(), self.engine.url);
+            Failure::new(FailureKind::ContainerEngine, message)
+        })?;
+        let note = Note::leave(&self.notes, &self.engine.url, &self.name).map_err(|err| {
+            failed(format!("cannot leave a note in `{}`: {err}", self.notes.display()))
+                .suggest("see that the folder can be written")
+        })?;
+        let options = CreateContainerOptions { name: Some(self.name.clone()), ..Default::default() };
+        // Not to be broken off: half a request would make a container that nobody knows of.
+        let made = engine.docker.create_container(Some(options), body).await;
+        let outcome = match made {
+            Err(err) => Err(engine.failed(FailureKind::Container, "the container cannot be made", &err)),
+            Ok(_) => tokio::select! {
+                outcome = self.accompany(&engine) => outcome,
+                _ = ended.recv() => {
+                    self.ask_to_end(&engine).await;
+                    Err(failed("the container was ended".to_owned()))
+                }
+            },
+        };
+        if engine.remove(&self.name).await {
+            note.take_back();
+        }
+        outcome
+    }
+
+    /// Starts it, is its streams, and waits for its end.
+    async fn accompany(&self, engine: &Engine) -> Result<u8, Failure> {
+        let kind = FailureKind::Container;
+        let options = AttachContainerOptions {
+            stdin: true,
+            stdout: true,
+            stderr: true,
+            stream: true,
+            ..Default::default()
+        };
+        // Before it is started, so that nothing it writes is missed.
+        let attached = engine.docker.attach_container(&self.name, Some(options)).await;
+        let AttachContainerResults { mut output, mut input } =
+            attached.map_err(|err| engine.failed(kind, "the container cannot be listened to", &err))?;
+        engine
+            .docker
+            .start_container(&self.name, None)
+            .await
+            .map_err(|err| engine.failed(kind, "the container cannot be started", &err).suggest(hint_for(&err)))?;
+        let feed = async {
+            // It need not read anything.
+            let _ = input.write_all(self.input.as_bytes()).await;
+            let _ = input.shutdown().await;
+        };
+        let relay = async {
+            while let Some(Ok(piece)) = output.next().await {
+                let (to, bytes) = match &piece {
+                    LogOutput::StdErr { message } => (rustix::stdio::stderr(), message),
+                    LogOutput::StdOut { message } | LogOutput::Console { message } => {
+                        (rustix::stdio::stdout(), message)
+                    }
+                    LogOutput::StdIn { .. } => continue,
+                };
+                if write_all(to, bytes).is_err() {
+                    break;
+                }
+            }
+        };
+        let mut streams = pin!(async { tokio::join!(feed, relay) });
+        let mut waiting = pin!(self.wait(engine));
+        let mut are_open = true;
+        let status = loop {
+            tokio::select! {
+                status = &mut waiting => break status?,
+                _ = &mut streams, if are_open => are_open = false,
+            }
+        };
+        if are_open {
+            let _ = tokio::time::timeout(DRAINING_TIME, streams).await;
+        }
+        let state = engine.docker.inspect_container(&self.name, None).await.ok().and_then(|found| found.state);
+        if state.is_some_and(|state| state.oom_killed == Some(true)) {
+            let limit = self.limits.memory.map(|bytes| format!(" than {bytes} bytes")).unwrap_or_default();
+            return Err(Failure::new(
+                FailureKind::ContainerMemory,
+                format!("the container needed more memory{limit} and was killed"),
+            )
+            .suggest("give it more with `memory:` in the tool"));
+        }
+        Ok(status)
+    }
+
+    /// The status that it ends with.
+    async fn wait(&self, engine: &Engine) -> Result<u8, Failure> {
+        let options = WaitContainerOptions { condition: "not-running".to_owned() };
+        let mut waiting = pin!(engine.docker.wait_container(&self.name, Some(options)));
+        let code = match waiting.next().await {
+            Some(Ok(ended)) => ended.status_code,
+            Some(Err(bollard::errors::Error::DockerContainerWaitError { code, .. })) => code,
+            Some(Err(err)) => {
+                return Err(engine.failed(FailureKind::Container, "nobody knows how the container ended", &err));
+            }
+            None => {
+                let message = "nobody knows how the container ended: the engine broke off";
+                return Err(Failure::new(FailureKind::Container, message));
+            }
+        };
+        Ok(u8::try_from(code).unwrap_or(u8::MAX))
+    }
+
+    async fn ask_to_end(&self, engine: &Engine) {
+        let options = KillContainerOptions { signal: "SIGTERM".to_owned() };
+        let ending = async {
+            if engine.docker.kill_container(&self.name, Some(options)).await.is_ok() {
+                let _ = self.wait(engine).await;
+            }
+        };
+        // It is killed and removed in any case.
+        let _ = tokio::time::timeout(ENDING_TIME, ending).await;
+    }
+
+    fn body(&self) -> Result<ContainerCreateBody, Failure> {
+        let engine = &self.engine;
+        let refuse = |what: &str| {
+            let message = format!("{} cannot limit {what} on this machine", engine.brand.name());
+            Err(Failure::new(FailureKind::Container, message).suggest("take the limit out of the tool"))
+        };
+        if self.limits.memory.is_some() && !engine.limits_memory {
+            return refuse("memory");
+        }
+        if self.limits.processes.is_some() && !engine.limits_processes {
+            return refuse("the number of processes");
+        }
+        let processes = self.limits.processes.or(engine.limits_processes.then_some(PROCESSES));
+        let ulimits = [
+            ("nofile", self.limits.open_files),
+            ("fsize", self.limits.file_size),
+            ("cpu", self.limits.cpu_seconds),
+        ];
+        let ulimits = ulimits.into_iter().filter_map(|(name, limit)| {
+            let limit = Some(number(limit?));
+            Some(ResourcesUlimits { name: Some(name.to_owned()), soft: limit, hard: limit })
+        });
+        let mounts = self.volumes.iter().map(|volume| Mount {
+            target: Some(volume.target.clone()),
+            source: Some(volume.source.to_string_lossy().into_owned()),
+            typ: Some(MountType::BIND),
+            read_only: Some(volume.read_only),
+            ..Mount::default()
+        });
+        let host_config = HostConfig {
+            mounts: Some(mounts.collect()),
+            network_mode: Some(self.network.as_str().to_owned()),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            memory: self.limits.memory.map(number),
+            // As much and no swap beside it, or the limit would be twice what was asked for.
+            memory_swap: self.limits.memory.map(number),
+            pids_limit: processes.map(number),
+            ulimits: Some(ulimits.collect::<Vec<_>>()).filter(|limits| !limits.is_empty()),
+            // What it writes is the caller's; an engine that keeps it, too, keeps secrets.
+            log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+            auto_remove: Some(false),
+            ..HostConfig::default()
+        };
+        Ok(ContainerCreateBody {
+            image: Some(self.image.clone()),
+            cmd: Some(self.command.clone()).filter(|command| !command.is_empty()),
+            entrypoint: self.entrypoint.clone(),
+            env: Some(self.environment.clone()),
+            working_dir: self.folder.clone(),
+            user: self.user()?,
+            labels: Some(HashMap::from([
+                (RUN.to_owned(), self.run.clone()),
+                (TOOL.to_owned(), self.tool.clone()),
+            ])),
+            open_stdin: Some(true),
+            stdin_once: Some(true),
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            tty: Some(false),
+            host_config: Some(host_config),
+            ..ContainerCreateBody::default()
+        })
+    }
+
+    /// Who it runs as, in the words of the engine; none leaves it to the image.
+    fn user(&self) -> Result<Option<String>, Failure> {
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        let named = match &self.user {
+            // There its root is whoever started the engine, and anybody else a stranger to their files.
+            User::Caller if self.engine.is_rootless => return Ok(Some("0:0".to_owned())),
+            User::Caller => return Ok(Some(format!("{uid}:{gid}"))),
+            User::Named(name) => Some(name.clone()),
+            User::OfImage => None,
+        };
+        let is_caller = named.as_ref().is_some_and(|name| {
+            name.split(':').next() == Some(&uid.to_string()) && name.split(':').nth(1).is_none_or(|it| it == gid.to_string())
+        });
+        let writes = self.volumes.iter().any(|volume| !volume.read_only);
+        if writes && !is_caller && !self.engine.is_rootless && uid != 0 {
+            let message = "the container would write files of the project as somebody else";
+            return Err(Failure::new(FailureKind::Container, message)
+                .suggest("take `user` out of the tool, or mount its volumes with `:ro`"));
+        }
+        Ok(named)
+    }
+}
+
+/// What keeps containers of one run apart, though their calls may have everything in common.
+fn distinct(found: &Found, container: &Container) -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write(found.image.as_bytes());
+    hasher.write(&container.input);
+    format!("{:016x}", hasher.finish())
+}
+
+fn number(limit: u64) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn hint_for(err: &bollard::errors::Error) -> &'static str {
+    let said = super::image::said(err);
+    if said.contains("not found") || said.contains("no such file") {
+        "see that the image has that program, and `command` names it"
+    } else if said.contains("permission denied") {
+        "see that the program in the image may be run by anybody"
+    } else {
+        "see what the engine says, and correct the tool"
+    }
+}

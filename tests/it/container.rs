@@ -1,0 +1,76 @@
+//! Docker tools as far as no engine is needed: what is shown, refused and missing.
+
+use std::os::unix::net::UnixListener;
+
+use serde_json::json;
+
+use crate::harness::{TestProject, cmd_snapshot};
+use crate::tool_run::last;
+
+const GREET: &str = "tool_id: hail\ntool_type: docker\nversion: \"1.0.0\"\ndescription: Hails\nexecutor: docker_runtime\n\
+                     config:\n  image: alpine:3\n  command: [echo, \"{who}\"]\n  volumes: [\"docs:/docs:ro\"]\n\
+                     parameters:\n  - {name: who, type: string, default: world}\n";
+
+fn project() -> TestProject {
+    TestProject::new().file(".ai/tools/hail.yaml", GREET).file("docs/a.txt", "a\n").committed()
+}
+
+#[test]
+fn a_dry_run_shows_everything_and_asks_no_engine() {
+    let project = project().variable("DOCKER_HOST", "unix:///nonexistent/docker.sock");
+    cmd_snapshot!(project.piton(["tool", "run", "hail", "--dry-run"]), @"");
+}
+
+#[test]
+fn without_an_engine_nothing_is_tried_and_every_place_is_named() {
+    let project = project().variable("XDG_RUNTIME_DIR", "/nonexistent");
+    let gone = project.root().join("gone.sock");
+    drop(UnixListener::bind(&gone).expect("a socket"));
+    let project = project.variable("DOCKER_HOST", &format!("unix://{}", gone.display()));
+    cmd_snapshot!(project.piton(["tool", "run", "hail", "--checkpoint", "auto"]), @"");
+    let ran = project.piton(["tool", "run", "hail", "--format", "json"]);
+    assert_eq!((ran.code(), &last(&ran)["code"]), (Some(5), &json!("CONTAINER_ENGINE")), "{ran}");
+    // In a directive it is a step that failed.
+    let project = project.directive("go", ["hail"]);
+    let ran = project.piton(["run", "go", "--format", "json"]);
+    let finished = last(&ran);
+    assert_eq!((&finished["status"], &finished["error"]["code"]), (&json!("failed"), &json!("CONTAINER_ENGINE")), "{ran}");
+}
+
+#[test]
+fn what_listens_and_is_no_engine_is_not_one() {
+    let project = project();
+    let path = project.root().join("s");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let answering = std::thread::spawn(move || {
+        // Once to see whether anybody listens, once to ask.
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().expect("a caller");
+            let _ = std::io::Write::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.6\r\n");
+        }
+    });
+    let project = project.variable("DOCKER_HOST", &format!("unix://{}", path.display()));
+    let ran = project.piton(["tool", "run", "hail", "--format", "json"]);
+    assert_eq!((ran.code(), &last(&ran)["code"]), (Some(5), &json!("CONTAINER_ENGINE")), "{ran}");
+    answering.join().expect("it answered");
+}
+
+#[test]
+fn engines_of_other_machines_are_refused_by_name() {
+    for host in ["tcp://localhost:2375", "ssh://me@there", "npipe:////./pipe/docker", "unix://relative"] {
+        let project = project().variable("DOCKER_HOST", host);
+        let ran = project.piton(["tool", "run", "hail", "--format", "json"]);
+        let result = last(&ran);
+        assert_eq!((ran.code(), &result["code"]), (Some(2), &json!("INVALID_CONFIG")), "{ran}");
+        let message = format!("`DOCKER_HOST` is `{host}`; only engines of this machine are used, by their socket");
+        assert_eq!(result["message"], message, "{ran}");
+    }
+}
+
+#[test]
+fn a_project_does_not_choose_the_engine() {
+    let url = "tool_id: hail\ntool_type: docker\nversion: \"1.0.0\"\ndescription: Hails\nexecutor: docker_runtime\n\
+               config: {image: alpine:3, url: \"unix:///tmp/other.sock\"}\n";
+    let project = TestProject::new().file(".ai/tools/hail.yaml", url);
+    cmd_snapshot!(project.piton(["tool", "run", "hail"]), @"");
+}
