@@ -14,6 +14,7 @@ use crate::item::source::SourceFile;
 use crate::item::store::Layer;
 use crate::item::tool::{Isolation, Outputs, Requires, ToolKind};
 
+mod endpoints;
 mod grants;
 mod properties;
 mod writes;
