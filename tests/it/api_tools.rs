@@ -3,7 +3,7 @@
 mod ending;
 mod hostile;
 mod permission;
-mod secure;
+pub(crate) mod secure;
 pub(crate) mod server;
 
 use serde_json::{Value, json};

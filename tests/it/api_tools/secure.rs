@@ -24,6 +24,14 @@ pub(crate) struct Stage {
     connected: Arc<Mutex<Vec<String>>>,
 }
 
+impl Stage {
+    /// Leads a project to the server: by a proxy, and by the certificate that makes it trusted.
+    pub(crate) fn enter(&self, project: TestProject) -> TestProject {
+        let proxy = format!("http://127.0.0.1:{}", self.proxy);
+        project.variable("HTTPS_PROXY", &proxy).variable("SSL_CERT_FILE", self.authority.to_str().expect("a path"))
+    }
+}
+
 /// Sets the stage in the home of a project: an authority, a server with its certificate, and a proxy.
 pub(crate) fn stage(project: &TestProject, host: &str, answer: String) -> Stage {
     let folder = project.home().join("tls");
