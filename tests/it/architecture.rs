@@ -26,7 +26,7 @@ const ORDER: [&str; 16] = [
 ];
 
 /// Text that only some files may hold: the text, where it is at home, and the rule.
-const HOMES: [(&[&str], &[&str], &str); 25] = [
+const HOMES: [(&[&str], &[&str], &str); 26] = [
     (&["rmcp"], &["mcp", "exec/mcp"], "only `mcp` and `exec/mcp` speak the protocol"),
     (
         &["tokio", "tokio_util", "futures_util", "hyper", "hyper_util", "http_body_util", "tokio_tungstenite"],
@@ -39,6 +39,7 @@ const HOMES: [(&[&str], &[&str], &str); 25] = [
         "only `exec/web.rs` and who it hands its client to speak HTTP",
     ),
     (&["bollard", "tar"], &["exec/container"], "only `exec/container` speaks to container engines"),
+    (&["encoding_rs"], &["exec/http"], "only `exec/http` reads texts in other encodings than UTF-8"),
     (&["serde_json_path"], &["item/json_path.rs"], "only `item/json_path.rs` mentions the JSONPath crate"),
     (&["saphyr_parser", "serde_yaml"], &["item/yaml"], "only `item/yaml` mentions the YAML crates"),
     (&["jsonc_parser"], &["item/json"], "only `item/json` mentions the JSON parser that knows places"),

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::api_tools::secure::stage;
+use crate::api_tools::server::json;
 use crate::harness::TestProject;
 
 /// The files that a page shows: fenced blocks whose info string names a path.
@@ -162,6 +164,24 @@ fn every_command_of_the_guide_to_migrating_works() {
     );
     assert_eq!(project.git(["status", "--porcelain"]), " M mine.txt\n");
     project.git(["fsck", "--strict"]);
+}
+
+#[test]
+fn every_command_of_the_guide_to_apis_works() {
+    let page = pages().into_iter().find(|page| page.starts_with("# Calling APIs")).expect("the page");
+    let project = TestProject::new();
+    let stage = stage(&project, "api.github.com", json(r#"{"description": "Git Source Code Mirror"}"#));
+    let project = stage.enter(project);
+    let project = examples(&page).iter().fold(project, |project, (path, text)| project.file(path, text)).committed();
+    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
+    let commands = commands(&page);
+    assert_eq!(commands.len(), 4);
+    let printed: Vec<String> =
+        commands.iter().map(|command| project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"))).collect();
+    assert_eq!(printed[0], "\"Git Source Code Mirror\"\n");
+    assert!(printed[2].contains("action.url: https://api.github.com/repos/git/git"), "{printed:?}");
+    assert!(printed[3].contains("Git Source Code Mirror"), "{printed:?}");
+    project.assert_clean();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 
+mod api_tools;
 mod architecture;
 mod audit;
 mod author;

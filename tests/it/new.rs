@@ -331,8 +331,7 @@ fn what_comes_next_is_said() {
     ----- stdout -----
     created .ai/tools/weather.yaml
     ----- stderr -----
-    tools of type `api` are validated, but piton cannot run them yet
-    hint: edit `.ai/tools/weather.yaml`, then `piton validate`; once it is right, `piton sign weather`
+    hint: edit `.ai/tools/weather.yaml`, then `piton validate` and `piton tool run weather --param repo=git`; once it is right, `piton sign weather`
     ");
     cmd_snapshot!(project.piton(["new", "tool", "strict_bash", "--type", "runtime"]), @"
     success: true
@@ -443,7 +442,7 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
 #[test]
 fn tools_that_cannot_run_yet_are_valid_and_say_so() {
     let project = TestProject::new();
-    for written in ["api", "mcp_server", "mcp_tool", "meta"] {
+    for written in ["mcp_server", "mcp_tool", "meta"] {
         let made = project.piton(["new", "tool", &format!("my_{written}"), "--type", written]);
         assert_eq!(made.code(), Some(0), "{made}");
         assert!(made.stderr().contains("cannot run them yet"), "{made}");

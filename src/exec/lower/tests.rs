@@ -15,6 +15,7 @@ mod arguments;
 mod chain;
 mod container;
 mod environment;
+mod http;
 mod placeholder;
 mod property;
 mod runtime;

@@ -108,11 +108,6 @@ fn what_was_changed_after_it_was_stamped_is_not_run() {
 
 #[test]
 fn kinds_that_are_not_run_yet_say_so() {
-    let api = "tool_id: t\ntool_type: api\nversion: \"1.0.0\"\ndescription: T\nexecutor: http_client\nconfig: {url: \"https://example.com\", method: GET}\n";
-    insta::assert_snapshot!(Project::new(&[(".ai/tools/t.yaml", api)]).refusal("t", json!({})), @"
-    UNSUPPORTED_TOOL: `t` is an HTTP call, which piton cannot run yet
-    hint: scripts, cli and local tools can be run
-    ");
     insta::assert_snapshot!(project("docker_runtime", &[]).refusal("t", json!({})), @"
         ");
     insta::assert_snapshot!(Project::new(&[]).refusal("bash_runtime", json!({})), @"

@@ -1,0 +1,69 @@
+//! Calls that are cut off: by Ctrl-C, and by the death of piton.
+
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use super::api;
+use super::server::Server;
+use crate::harness::TestProject;
+use crate::tool_run::{last, until};
+
+/// A server that is asked and says nothing.
+fn silent() -> Server {
+    Server::start(|_, _, _| thread::sleep(Duration::from_secs(600)))
+}
+
+fn started(project: &TestProject, arguments: &[&str]) -> Child {
+    let mut command = project.command(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts")
+}
+
+#[test]
+fn ctrl_c_ends_a_call() {
+    let server = silent();
+    let config = format!("method: GET\nurl: \"{}\"", server.url("/"));
+    let project = api(TestProject::new(), "slow", &config, "").committed();
+    let piton = started(&project, &["tool", "run", "slow", "--format", "json"]);
+    until("the server is asked", || !server.asked().is_empty());
+    kill_process(Pid::from_child(&piton), Signal::INT).expect("a process to interrupt");
+    let ran = project.ran(piton.wait_with_output().expect("piton ends"));
+    assert_eq!(ran.code(), Some(130), "{ran}");
+    assert_eq!((&last(&ran)["status"], &last(&ran)["code"]), (&json!("cancelled"), &json!("INTERRUPTED")), "{ran}");
+    project.assert_clean();
+}
+
+#[test]
+fn a_call_that_was_cut_off_is_left_to_a_person() {
+    let server = silent();
+    let config = format!("method: POST\nurl: \"{}\"", server.url("/orders"));
+    let project = api(TestProject::new(), "order", &config, "").tool("after", "", "echo after > after.txt");
+    let text = "# buy\n\n```xml\n<directive name=\"buy\" version=\"1.0.0\">\n  <metadata>\n    <description>Buys</description>\n    \
+        <git_checkpoint mode=\"auto\"/>\n    <permissions><execute resource=\"tool\" id=\"*\"/>\
+        <write resource=\"api\" endpoint=\"POST /orders\"/><write resource=\"filesystem\" path=\"**\"/></permissions>\n  </metadata>\n  <process>\n    \
+        <step name=\"order\"><execute item_type=\"tool\" item_id=\"order\"/></step>\n    \
+        <step name=\"after\"><execute item_type=\"tool\" item_id=\"after\"/></step>\n  </process>\n</directive>\n```\n";
+    let project = project.file(".ai/directives/buy.md", text).committed();
+    let mut piton = started(&project, &["run", "buy"]);
+    until("the server is asked", || !server.asked().is_empty());
+    piton.kill().expect("a process to kill");
+    piton.wait().expect("piton ends");
+    for _ in 0..2 {
+        let ran = project.piton(["resume"]);
+        assert_eq!(ran.code(), Some(4), "{ran}");
+        for word in ["nobody here knows what the other side has done", "--retry", "--result", "--failed"] {
+            assert!(ran.stderr().contains(word), "{word}: {ran}");
+        }
+    }
+    let status = project.piton(["status", "--format", "json"]).json();
+    assert_eq!(status["waiting"]["wait"]["for"], "indeterminate", "{status:#}");
+    assert_eq!(server.asked().len(), 1, "nothing is ordered twice");
+    let ran = project.piton(["resume", "--result", "{\"status\": 201}"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!((server.asked().len(), project.read("after.txt").as_str()), (1, "after\n"));
+    project.assert_clean();
+    assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
+}
