@@ -142,11 +142,12 @@ impl Action {
         !matches!(self, Self::Http(_))
     }
 
-    /// Whether it has effects elsewhere, which nobody here can see or take back.
+    /// Whether it has effects elsewhere, which nobody here can see or take back. Of a meta tool only the calls
+    /// that it makes can have any, and each of them says so itself.
     pub fn is_external(&self) -> bool {
         match self {
-            Self::Http(_) | Self::Mcp(_) | Self::Meta(_) => true,
-            Self::Process(_) | Self::Container(_) => false,
+            Self::Http(_) | Self::Mcp(_) => true,
+            Self::Process(_) | Self::Container(_) | Self::Meta(_) => false,
         }
     }
 

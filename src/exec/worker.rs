@@ -67,6 +67,16 @@ pub enum FailureKind {
     Network,
     /// The address is none that may be reached.
     Address,
+    /// A function took too long.
+    ScriptTimeout,
+    /// A function needs too much memory.
+    ScriptMemory,
+    /// A function threw something.
+    ScriptThrew,
+    /// A function returned what it may not.
+    ScriptReturn,
+    /// A function returned too much.
+    ScriptTooLarge,
 }
 
 impl FailureKind {
@@ -76,6 +86,11 @@ impl FailureKind {
             Self::Job => "WORKER_FAILED",
             Self::Network => "NETWORK_FAILED",
             Self::Address => "ADDRESS_REFUSED",
+            Self::ScriptTimeout => "SCRIPT_TIMEOUT",
+            Self::ScriptMemory => "SCRIPT_MEMORY",
+            Self::ScriptThrew => "SCRIPT_THREW",
+            Self::ScriptReturn => "SCRIPT_RETURN",
+            Self::ScriptTooLarge => "RESULT_TOO_LARGE",
         }
     }
 }
