@@ -3,6 +3,8 @@
 //! [`fold`] is pure: any beginning of a journal gives a [`RunRecord`], so a run that was cut off is
 //! read like any other. Nothing here writes.
 
+mod call;
+
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,6 +12,8 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+pub use call::CallRecord;
 
 use super::error::AuditError;
 use super::trail;
@@ -158,6 +162,9 @@ pub struct StepRecord {
     /// Whether a process of it was started.
     #[serde(skip)]
     pub started_process: bool,
+    /// The calls that it is made of, where it is that of a meta tool.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallRecord>,
     /// The runs beside it whose changes are in the state before it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<RunId>,
@@ -357,9 +364,9 @@ impl RunRecord {
 }
 
 impl StepRecord {
-    /// Whether it is a call with effects elsewhere, which nobody here can see or take back.
+    /// Whether it is a call, or has begun one, with effects elsewhere, which nobody here can see or take back.
     pub fn is_external(&self) -> bool {
-        matches!(&self.kind, StepKind::Tool(call) if call.external)
+        matches!(&self.kind, StepKind::Tool(call) if call.external) || self.calls.iter().any(|it| it.call.external)
     }
 
     /// Whether its changes are in the work tree or in a commit.
@@ -500,6 +507,7 @@ impl StepRecord {
             named: Vec::new(),
             wait: None,
             started_process: false,
+            calls: Vec::new(),
             beside: Vec::new(),
             hand_made: Vec::new(),
             heads: Vec::new(),
@@ -509,12 +517,16 @@ impl StepRecord {
 
     /// Takes in an event about it; `previous` is the head of the journal before it.
     pub(crate) fn take(&mut self, event: &Event, previous: Digest) {
+        if let Event::ToolFinished { git_changed, .. } = event {
+            let new = git_changed.iter().filter(|name| !self.git_changed.contains(name)).cloned().collect::<Vec<_>>();
+            self.git_changed.extend(new);
+        }
         match event {
-            Event::ToolFinished { exit_code, stdout, stderr, git_changed, .. } => {
+            event if call::take(&mut self.calls, event) => {}
+            Event::ToolFinished { exit_code, stdout, stderr, .. } => {
                 self.exit_code = *exit_code;
                 self.stdout.clone_from(stdout);
                 self.stderr.clone_from(stderr);
-                self.git_changed.clone_from(git_changed);
             }
             Event::ChangesFound { after, delta, outside, .. } => {
                 self.after = Some(after.clone());

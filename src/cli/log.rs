@@ -164,7 +164,7 @@ impl<'a> Filter<'a> {
     }
 
     fn fits(&self, run: &RunRecord) -> bool {
-        let is_version_of = |wanted: &str, found: &String| found.split('@').next() == Some(wanted) || found == wanted;
+        let is_version_of = |wanted: &str, found: &str| found.split('@').next() == Some(wanted) || found == wanted;
         let changed = |path: &RepoPath| {
             let inside = |other: &RepoPath| other == path || other.is_inside(path);
             run.steps.iter().filter_map(|step| step.delta.as_ref()).any(|delta| {
@@ -174,7 +174,9 @@ impl<'a> Filter<'a> {
         self.run.is_none_or(|id| id == run.id)
             && self.directive.is_none_or(|name| run.directive.as_ref().is_some_and(|found| is_version_of(name, found)))
             && self.tool.is_none_or(|id| {
-                run.steps.iter().any(|step| step.tool.as_ref().is_some_and(|found| is_version_of(id, found)))
+                let calls = |step: &StepRecord| step.calls.iter().any(|call| is_version_of(id, call.call.tool()));
+                let is_tool = |step: &StepRecord| step.tool.as_ref().is_some_and(|found| is_version_of(id, found));
+                run.steps.iter().any(|step| is_tool(step) || calls(step))
             })
             && self.path.as_ref().is_none_or(changed)
             && self.since.is_none_or(|since| run.started >= since)

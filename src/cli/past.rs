@@ -62,15 +62,22 @@ pub(super) fn run_status(run: &RunRecord) -> &'static str {
 
 pub(super) fn step_status(step: &StepRecord) -> &'static str {
     match step.status {
-        Some(StepStatus::Succeeded) => "succeeded",
-        Some(StepStatus::Failed) => "failed",
-        Some(StepStatus::Denied) => "denied",
-        Some(StepStatus::Cancelled) => "cancelled",
-        Some(StepStatus::Skipped) => "skipped",
-        Some(StepStatus::Waiting) => "waiting",
-        Some(StepStatus::CutOff) => "cut off",
+        Some(status) => status_word(status),
         None if step.wait.is_some() => "waiting",
         None => "unfinished",
+    }
+}
+
+/// How something ended, in a word or two.
+pub(super) fn status_word(status: StepStatus) -> &'static str {
+    match status {
+        StepStatus::Succeeded => "succeeded",
+        StepStatus::Failed => "failed",
+        StepStatus::Denied => "denied",
+        StepStatus::Cancelled => "cancelled",
+        StepStatus::Skipped => "skipped",
+        StepStatus::Waiting => "waiting",
+        StepStatus::CutOff => "cut off",
     }
 }
 

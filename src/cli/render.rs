@@ -47,6 +47,10 @@ pub(super) fn event(ui: &mut Ui, event: &Event) {
                 not_captured(ui, paths);
             }
         }
+        Event::CallStarted { number, call, .. } => ui.detail(&format!("call {number}: {}", call.tool())),
+        Event::CallFinished { number, error: Some(error), .. } => {
+            ui.note(&format!("call {number} did not succeed: {}", error.message));
+        }
         Event::CheckpointFailed { .. } => ui.failure("no checkpoint was made; the changes stay on disk"),
         Event::CheckpointSkipped { reason, .. } => ui.note(&format!("no checkpoint: {reason}")),
         Event::Recovered { found, did, .. } => {

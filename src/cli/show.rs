@@ -9,7 +9,7 @@ use super::overview;
 use super::past::{self, Past};
 use super::render;
 use super::ui::{Format, Ui};
-use crate::audit::history::{Outcome, RunRecord, Source, StepRecord};
+use crate::audit::history::{CallRecord, Outcome, RunRecord, Source, StepRecord};
 use crate::audit::reference::{self, ReferenceError};
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::path::listed;
@@ -167,6 +167,9 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
             fact("signed", &call.authors.iter().map(signed).collect::<Vec<_>>().join("\n"))?;
         }
     }
+    for call in &step.calls {
+        calls(&mut fact, run.source, call)?;
+    }
     words(&mut fact, run.source, step)?;
     if let Some(code) = step.exit_code {
         fact("exit code", &code.to_string())?;
@@ -223,6 +226,29 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     Ok(())
 }
 
+/// A call that a meta tool made: what was called, with what, who allowed it, and how it ended.
+fn calls(fact: &mut dyn FnMut(&str, &str) -> io::Result<()>, source: Source, record: &CallRecord) -> io::Result<()> {
+    let call = &record.call;
+    let command = call.command.as_ref().map(|command| format!(" {command}")).unwrap_or_default();
+    let status = record.status.map_or("did not end", past::status_word);
+    let within = record.within.map(|number| format!(", asked for by call {number}")).unwrap_or_default();
+    fact(&format!("call {}", record.number), &format!("{}{command}  {status}{within}", call.tool()))?;
+    for (name, value) in &call.parameters {
+        fact("", &format!("  {}", told_value(source, name, value)))?;
+    }
+    for permission in &call.permissions {
+        fact("", &format!("  {}", told_permission(permission)))?;
+    }
+    if let Some(error) = &record.error {
+        fact("", &format!("  {} [{}]", error.message, error.code))?;
+    }
+    Ok(())
+}
+
+fn told_permission(permission: &Permission) -> String {
+    format!("{} by {}, enforced: {}", permission.need, permission.granted_by, permission.enforcement.as_str())
+}
+
 /// What a step was allowed to do, one line each, and by what that is enforced.
 fn permissions(step: &StepRecord) -> Vec<String> {
     let call = match &step.kind {
@@ -233,10 +259,7 @@ fn permissions(step: &StepRecord) -> Vec<String> {
         StepKind::Human { .. } | StepKind::Directive { .. } => return Vec::new(),
         _ => return vec!["none (exec)".to_owned()],
     };
-    let told = |permission: &Permission| {
-        format!("{} by {}, enforced: {}", permission.need, permission.granted_by, permission.enforcement.as_str())
-    };
-    call.permissions.iter().map(told).collect()
+    call.permissions.iter().map(told_permission).collect()
 }
 
 /// What somebody was asked to do or to decide.

@@ -5,6 +5,7 @@
 //! promises. Between the two lies `Supervisor::run`, which is the caller's.
 
 mod error;
+mod helper;
 mod result;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ use sha2::{Digest, Sha256};
 pub use super::container::end_abandoned as end_abandoned_containers;
 pub use super::python::bootstrap::Raised;
 pub use error::CallError;
-pub use result::{Read, raised, read_result};
+pub use helper::{Asked, Reply, enter, reply};
+pub use result::{Read, raised, read_result, read_value};
 pub(super) use result::{exact, returned};
 
 use super::interrupt::Interrupts;
@@ -213,7 +215,10 @@ fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared
     let job = match &invocation.action {
         Action::Http(call) => Job::Http(http::Job::new(call, invocation, machine)),
         Action::Mcp(call) => Job::Mcp(mcp::Job::new(call, invocation, machine)),
-        Action::Process(_) | Action::Container(_) | Action::Meta(_) => return Err(CallError::NoResult { function: "work" }),
+        Action::Meta(meta) => {
+            return Ok(Prepared { work: enter(meta, invocation, &[], machine), home: None });
+        }
+        Action::Process(_) | Action::Container(_) => return Err(CallError::NoResult { function: "work" }),
     };
     let mut work = Work { timeout: Some(invocation.timeout), ..job.work(&machine.program) };
     work.environment.insert(MARK.into(), machine.run.clone().into());

@@ -142,16 +142,23 @@ impl Action {
         !matches!(self, Self::Http(_))
     }
 
-    /// Whether it runs in a container, where no process of ours sees what it does.
+    /// Whether files are changed by processes that the supervisor of the call does not see: those of an engine of
+    /// containers, and of a server that outlives the call.
+    pub fn acts_elsewhere(&self) -> bool {
+        matches!(self, Self::Container(_) | Self::Mcp(_))
+    }
+
+    /// Whether it runs in a container.
     pub fn is_container(&self) -> bool {
         matches!(self, Self::Container(_))
     }
 
-    /// Whether it has effects elsewhere, which nobody here can see or take back.
+    /// Whether it has effects elsewhere, which nobody here can see or take back. Of a meta tool only the calls
+    /// that it makes can have any, and each of them says so itself.
     pub fn is_external(&self) -> bool {
         match self {
-            Self::Http(_) | Self::Mcp(_) | Self::Meta(_) => true,
-            Self::Process(_) | Self::Container(_) => false,
+            Self::Http(_) | Self::Mcp(_) => true,
+            Self::Process(_) | Self::Container(_) | Self::Meta(_) => false,
         }
     }
 

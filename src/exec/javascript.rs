@@ -1,16 +1,113 @@
-//! Running a function in JavaScript, in a worker.
+//! Running one function in JavaScript, in a worker.
+//!
+//! The engine has no files, no network and no modules, and bounds for time, memory and stack. Its own clock
+//! does not stop every native loop: whoever starts the worker has it killed when [`PATIENCE`] is over.
+//! Both conventions are understood: `module.exports = { fn }`, and a script whose last value is the result.
+
+mod engine;
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::worker::{End, Failure, FailureKind};
 
+/// How long a helper may take each time that it is entered.
+pub(super) const HELPER: Duration = Duration::from_secs(1);
+
+/// How long a worker has beyond the limit of its function, until it is killed: it has to start, and to read
+/// what it is given.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The most memory that a function gets, in bytes.
+const MEMORY: usize = 8 * 1024 * 1024;
+
 /// What a worker is told.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Job {}
+pub(super) struct Job {
+    /// The id of the function; of several exports the one of that name is called.
+    pub(super) id: String,
+    /// Its text.
+    pub(super) source: String,
+    /// What it is given, in the order of its parameters; each is a global variable as well.
+    pub(super) given: Vec<(String, Value)>,
+    /// How many milliseconds it may take.
+    pub(super) limit_ms: u64,
+    /// The file that it stands in and the line that it begins in, where that is known.
+    pub(super) place: Option<(String, u32)>,
+}
 
 impl Job {
     /// Does it.
     pub(super) fn carry_out(self) -> End {
-        Failure::new(FailureKind::Job, "cannot be done").into()
+        self.run().into()
+    }
+
+    fn run(&self) -> Result<Value, Failure> {
+        let text = engine::run(self).map_err(|stop| self.failure(stop))?;
+        let unreadable = |err: serde_json::Error| self.failure(engine::Stop::Returned(format!("a value that {err}")));
+        serde_json::from_str(&text).map_err(unreadable)
+    }
+
+    fn failure(&self, stop: engine::Stop) -> Failure {
+        let id = &self.id;
+        match stop {
+            engine::Stop::Late => late(id, Duration::from_millis(self.limit_ms)),
+            engine::Stop::Memory => {
+                let message = format!("the function `{id}` needs more than {} MiB of memory", MEMORY / 1024 / 1024);
+                let hint = "let it look at less at a time; what it is given counts as well";
+                Failure::new(FailureKind::ScriptMemory, message).suggest(hint)
+            }
+            engine::Stop::Threw { what, line } => {
+                let at = match (line, &self.place) {
+                    (Some(line), Some((file, first))) => format!(" at {file}:{}", first.saturating_add(line - 1)),
+                    (Some(line), None) => format!(" in line {line}"),
+                    (None, _) => String::new(),
+                };
+                Failure::new(FailureKind::ScriptThrew, format!("the function `{id}` threw{at}: {what}"))
+            }
+            engine::Stop::Returned(what) => {
+                let message = format!("the function `{id}` returned {what}");
+                let hint = "let it return plain values: texts, numbers, booleans, lists and objects of these";
+                Failure::new(FailureKind::ScriptReturn, message).suggest(hint)
+            }
+            engine::Stop::Exports(what) => {
+                let message = format!("the function `{id}` cannot be called: {what}");
+                let hint = format!("export one function, or one that is called `{}`", camel_case(id));
+                Failure::new(FailureKind::ScriptReturn, message).suggest(hint)
+            }
+            engine::Stop::TooLarge(bytes) => {
+                let message = format!("the function `{id}` returned {bytes} bytes, which is too much");
+                Failure::new(FailureKind::ScriptTooLarge, message).suggest("let it return less")
+            }
+        }
     }
 }
+
+/// A function did not end in its time.
+pub(super) fn late(id: &str, limit: Duration) -> Failure {
+    let message = format!("the function `{id}` took longer than {} ms and was stopped", limit.as_millis());
+    let hint = "the limit holds each time that it is entered: let tools do what takes long";
+    Failure::new(FailureKind::ScriptTimeout, message).suggest(hint)
+}
+
+/// A name as JavaScript writes it: `combine-all` is `combineAll`.
+fn camel_case(id: &str) -> String {
+    let mut name = String::with_capacity(id.len());
+    let mut is_first = true;
+    for word in id.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let mut letters = word.chars();
+        match letters.next() {
+            Some(letter) if !is_first => name.extend(letter.to_uppercase()),
+            Some(letter) => name.push(letter),
+            None => {}
+        }
+        name.extend(letters);
+        is_first = false;
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests;

@@ -85,6 +85,16 @@ pub enum FailureKind {
     Container,
     /// A container needed more memory than it may have.
     ContainerMemory,
+    /// A function took too long.
+    ScriptTimeout,
+    /// A function needs too much memory.
+    ScriptMemory,
+    /// A function threw something.
+    ScriptThrew,
+    /// A function returned what it may not.
+    ScriptReturn,
+    /// A function returned too much.
+    ScriptTooLarge,
 }
 
 impl FailureKind {
@@ -103,6 +113,11 @@ impl FailureKind {
             Self::ContainerBuild => "BUILD_FAILED",
             Self::Container => "CONTAINER_FAILED",
             Self::ContainerMemory => "OUT_OF_MEMORY",
+            Self::ScriptTimeout => "SCRIPT_TIMEOUT",
+            Self::ScriptMemory => "SCRIPT_MEMORY",
+            Self::ScriptThrew => "SCRIPT_THREW",
+            Self::ScriptReturn => "SCRIPT_RETURN",
+            Self::ScriptTooLarge => "RESULT_TOO_LARGE",
         }
     }
 }

@@ -208,6 +208,30 @@ pub enum Event {
         /// What is not allowed, and which lines would allow it.
         denials: Vec<Denial>,
     },
+    /// A step that is made of calls of other tools is about to make one.
+    CallStarted {
+        /// The step.
+        step: u32,
+        /// Its number within the step, from 1.
+        number: u32,
+        /// The number of the call that asks for it, where that is not the step itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within: Option<u32>,
+        /// What will be called.
+        call: ToolCall,
+    },
+    /// Such a call has ended.
+    CallFinished {
+        /// The step.
+        step: u32,
+        /// Its number within the step.
+        number: u32,
+        /// How.
+        status: StepStatus,
+        /// Why it did not succeed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ErrorSummary>,
+    },
     /// The work tree was compared with the one before.
     ChangesFound {
         /// The step.
@@ -526,6 +550,8 @@ impl Event {
             | Self::ToolStarted { step, .. }
             | Self::ToolFinished { step, .. }
             | Self::ToolDenied { step, .. }
+            | Self::CallStarted { step, .. }
+            | Self::CallFinished { step, .. }
             | Self::ChangesFound { step, .. }
             | Self::HandCommitted { step, .. }
             | Self::HooksStarted { step, .. }

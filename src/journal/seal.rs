@@ -54,6 +54,7 @@ pub(super) const ELEMENTS: &str = "/elements";
 const NOTHING: &[Part] = &[];
 const RUN_STARTED: &[Part] = &[Absent("/command"), Absent("/root")];
 const TOOL_STARTED: &[Part] = &[Absent("/pid"), Absent("/started"), Absent("/boot")];
+const CALL_STARTED: &[Part] = &[Each("/call/parameters")];
 const STEP_STARTED: &[Part] = &[
     Each("/kind/parameters"),
     Absent("/kind/argv"),
@@ -113,6 +114,7 @@ fn parts(event: &Event) -> &'static [Part] {
         Event::BaseMoved { .. } => BASE_MOVED,
         Event::StepStarted { .. } => STEP_STARTED,
         Event::ToolStarted { .. } => TOOL_STARTED,
+        Event::CallStarted { .. } => CALL_STARTED,
         // The one event that may be long, and seldom has anything to hide.
         Event::ChangesFound { after, delta, outside, .. }
             if outside.is_empty()
@@ -126,13 +128,16 @@ fn parts(event: &Event) -> &'static [Part] {
         }
         Event::ChangesFound { .. } => CHANGES_FOUND,
         Event::NoChanges { .. } => NO_CHANGES,
-        Event::Resolved { error: Some(_), .. } | Event::StepFinished { error: Some(_), .. } => FAILED,
+        Event::Resolved { error: Some(_), .. }
+        | Event::CallFinished { error: Some(_), .. }
+        | Event::StepFinished { error: Some(_), .. } => FAILED,
         Event::Decided { decision: Decision::RollBack { error: Some(_), .. }, .. } => DECIDED,
         Event::StepSkipped { .. }
         | Event::Resolved { .. }
         | Event::RunResumed { .. }
         | Event::ToolFinished { .. }
         | Event::ToolDenied { .. }
+        | Event::CallFinished { .. }
         | Event::Decided { .. }
         | Event::Committed { .. }
         | Event::RolledBack { .. }
@@ -160,9 +165,10 @@ fn parts_of(kind: &str) -> &'static [Part] {
         "base_moved" => BASE_MOVED,
         "step_started" => STEP_STARTED,
         "tool_started" => TOOL_STARTED,
+        "call_started" => CALL_STARTED,
         "changes_found" => CHANGES_FOUND,
         "no_changes" => NO_CHANGES,
-        "resolved" | "step_finished" => FAILED,
+        "resolved" | "call_finished" | "step_finished" => FAILED,
         "decided" => DECIDED,
         _ => NOTHING,
     }

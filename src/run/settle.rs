@@ -93,8 +93,8 @@ pub(super) struct Rules<'r> {
     pub(super) may_change: &'r dyn Fn(&RepoPath) -> bool,
     /// What to do about files that it may not change.
     pub(super) way_out: &'r dyn Fn(&[RepoPath]) -> String,
-    /// What the step says about changing files.
-    pub(super) declared: Declared,
+    /// What whoever changed a file says about changing files.
+    pub(super) declared: &'r dyn Fn(&RepoPath) -> Declared,
     /// What follows when it changed others.
     pub(super) violation: Violation,
 }
@@ -116,7 +116,7 @@ impl Rules<'_> {
         own: Ownership::EVERYTHING,
         may_change: &|_| true,
         way_out: &|_| String::new(),
-        declared: Declared::Anything,
+        declared: &|_| Declared::Anything,
         violation: Violation::RollBack,
     };
 }
@@ -200,14 +200,12 @@ impl Session<'_, '_> {
         let modes = delta.permissions.iter().map(|change| &change.path);
         let judged = changed().chain(modes).chain(delta.not_captured.iter().filter(|path| (rules.own.has)(path)));
         let denied: Vec<RepoPath> = judged.filter(|path| !(rules.may_change)(path)).cloned().collect();
-        let undeclared: Vec<RepoPath> = match rules.declared {
-            Declared::Anything => Vec::new(),
-            Declared::Nothing | Declared::NothingStrictly => changed().cloned().collect(),
-        };
+        let is_announced = |path: &RepoPath| (rules.declared)(path) == Declared::Anything;
+        let undeclared: Vec<RepoPath> = changed().filter(|path| !is_announced(path)).cloned().collect();
         if !denied.is_empty() && rules.violation == Violation::Tell {
             return Ok(Settlement { checkpoint: None, denied, outside, asked: true, ..Settlement::of(skipped()) });
         }
-        let is_refused = !undeclared.is_empty() && rules.declared == Declared::NothingStrictly;
+        let is_refused = undeclared.iter().any(|path| (rules.declared)(path) == Declared::NothingStrictly);
         let verdict = match verdict {
             _ if !denied.is_empty() => Verdict::RollBack("it changed files that it may not"),
             _ if is_refused => Verdict::RollBack("it changed files although it says that it changes none"),

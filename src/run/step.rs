@@ -68,7 +68,7 @@ impl Session<'_, '_> {
                     own: Ownership::EVERYTHING,
                     may_change: &|path| allowed.as_ref().is_none_or(|globs| globs.covers(path.as_path())),
                     way_out: &|_| "allow them with `--writes`, if they are meant".to_owned(),
-                    declared: Declared::Anything,
+                    declared: &|_| Declared::Anything,
                     violation: Violation::RollBack,
                 };
                 let verdict = match (&failure, self.mode) {

@@ -4,13 +4,16 @@
 //! [`Session::call_tool`] carries a [`ToolPlan`] out. Whatever front door asks, the answer is a
 //! [`ToolResult`].
 
+mod calls;
 mod command;
+mod meta;
 mod plan;
 mod result;
 mod secrecy;
 
+pub use calls::CallTold;
 pub use command::{Called, ToolCommand, perform};
-pub use plan::{ToolPlan, ToolRequest, authority_of, plan, told_parameters};
+pub use plan::{Planner, ToolPlan, ToolRequest, authority_of, plan, told_parameters};
 pub use result::{ToolResult, ToolStatus};
 
 use std::path::{Path, PathBuf};
@@ -20,20 +23,22 @@ use serde_json::Value;
 use super::error::{RunError, with_causes};
 use super::outputs;
 use super::session::Session;
-use super::settle::{Fate, Rules, Settlement, Violation, Wording};
+use super::settle::{Declared, Fate, Rules, Settlement, Violation, Wording};
 use super::step::{StepEnd, milliseconds};
 use crate::checkpoint::attribution::Ownership;
+use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::watch::GitWatch;
 use crate::config::SignatureRequirement;
 use crate::exec::call::{self, Files, Machine, Patience, Prepared, Progress, Read};
 use crate::exec::interrupt::{Interrupts, signal_in_words};
 use crate::exec::invocation::Action;
 use crate::exec::process;
-use crate::exec::supervisor::{Captured, Ended, Supervisor, Watch};
+use crate::exec::supervisor::{Captured, Ended, Supervisor, SupervisorError, Watch, Work};
 use crate::failpoint::failpoint;
 use crate::journal::event::{Event, StepKind, ToolCall, Written};
 use crate::journal::summary::{ErrorSummary, StepStatus};
 use crate::policy::{Enforcement, Permission};
+use calls::Calls;
 use secrecy::Secrets;
 
 /// Sees what happens while a tool runs.
@@ -46,6 +51,8 @@ pub struct ToolStep<'p> {
     pub name: &'p str,
     /// What will be done.
     pub plan: &'p ToolPlan,
+    /// What the calls of a meta tool are planned with.
+    pub planner: Planner<'p>,
     /// The message of its commit, instead of a generated one.
     pub message: Option<&'p str>,
     /// What is wanted for its changes; what the mode says, by default.
@@ -54,8 +61,8 @@ pub struct ToolStep<'p> {
 
 impl<'p> ToolStep<'p> {
     /// A call whose changes are treated as the mode of the run says.
-    pub fn new(name: &'p str, plan: &'p ToolPlan, message: Option<&'p str>) -> Self {
-        Self { name, plan, message, fate: None }
+    pub fn new(name: &'p str, plan: &'p ToolPlan, planner: Planner<'p>, message: Option<&'p str>) -> Self {
+        Self { name, plan, planner, message, fate: None }
     }
 }
 
@@ -76,6 +83,24 @@ struct Answer {
     result: Result<Read, ErrorSummary>,
     /// Settings and hooks of git that changed meanwhile.
     git_changed: Vec<String>,
+    /// The calls that it was made of, where it is one of a meta tool.
+    calls: Option<Calls>,
+    /// Whether it failed because something was not allowed.
+    is_denied: bool,
+}
+
+impl Answer {
+    fn was_interrupted(&self) -> bool {
+        self.ended.as_ref().is_some_and(|ended| ended.interrupted)
+            || self.result.as_ref().is_err_and(|error| error.code == "INTERRUPTED")
+    }
+}
+
+/// What every process of a step is run with.
+struct Around<'w, 'l> {
+    machine: &'w Machine,
+    interrupts: &'w mut Interrupts,
+    listener: &'w mut Listener<'l>,
 }
 
 impl Session<'_, '_> {
@@ -112,11 +137,18 @@ impl Session<'_, '_> {
             self.open(number, step.name, kind, None, &writes)?;
             None
         };
-        let is_elsewhere = step.plan.invocation.action.is_container();
+        let is_elsewhere = step.plan.invocation.action.acts_elsewhere();
         if before.is_some() && !is_elsewhere {
             prepared.work.watch = Watch::Yes;
         }
-        let answer = self.ask(number, step.plan, &machine, supervisor, &prepared, &mut interrupts, listener)?;
+        let mut around = Around { machine: &machine, interrupts: &mut interrupts, listener };
+        let answer = match &step.plan.invocation.action {
+            Action::Meta(meta) => {
+                let first = (supervisor, prepared.work);
+                self.orchestrate(number, (step.plan, meta), step.planner, first, &mut around)?
+            }
+            _ => self.ask(number, step.plan, supervisor, &prepared, &mut around)?,
+        };
         drop(interrupts);
         if let Some(checkpointer) = self.checkpointer.as_mut().filter(|_| !answer.git_changed.is_empty()) {
             // They would run without a supervisor, as if they were the user's own.
@@ -124,7 +156,7 @@ impl Session<'_, '_> {
         }
         let fate = step.fate.unwrap_or_else(|| Fate::of_tool(self.mode));
         if self.state.is_some() {
-            let secrets = Secrets::of(&step.plan.invocation, self.ctx.environment.variables());
+            let secrets = self.secrets_of(step.plan, &answer);
             let (result, error) = match &answer.result {
                 Ok(read) => (secrets.removed_from(read.value.clone()), None),
                 Err(error) => (Value::Null, Some(error.clone())),
@@ -142,15 +174,28 @@ impl Session<'_, '_> {
                 let (run, prefix) = (self.run, self.prefix());
                 let top = self.repository()?.top().to_path_buf();
                 let index = self.repository()?.git_dir().join("index");
-                // What else ran in its name was not watched; of a container the engine writes the files.
+                // What else ran in its name was not watched, and neither is an engine or a server.
                 let others_ran = installed || is_elsewhere || call::runs_parser(&step.plan.invocation, &machine);
-                let touched = answer.ended.as_ref().map(|ended| &ended.touched).filter(|_| !others_ran);
-                let has = |path: &Path| touched.is_none_or(|touched| touched.has(path));
+                let touched = answer.ended.as_ref().map(|ended| &ended.touched);
+                let calls = answer.calls.as_ref();
+                let has = |path: &Path| match (touched, calls) {
+                    _ if others_ran => true,
+                    (_, Some(calls)) => calls.touched(path),
+                    (Some(touched), None) => touched.has(path),
+                    (None, None) => true,
+                };
+                let may_inside = |path: &RepoPath| calls.is_none_or(|calls| calls.may_change(&top, &prefix, path));
                 let rules = Rules {
                     own: Ownership { has: &|path| has(&top.join(path.as_path())), index: has(&index) },
-                    may_change: &|path| step.plan.may_change(&prefix, path),
-                    way_out: &|paths| step.plan.way_out(&prefix, paths, run, number),
-                    declared: step.plan.declared(),
+                    may_change: &|path| step.plan.may_change(&prefix, path) && may_inside(path),
+                    way_out: &|paths| {
+                        let inside = calls.and_then(|calls| calls.culprit(&top, &prefix, paths));
+                        inside.unwrap_or(step.plan).way_out(&prefix, paths, run, number)
+                    },
+                    declared: &|path| match (step.plan.declared(), calls) {
+                        (Declared::Anything, Some(calls)) => calls.declared(&top, path),
+                        (declared, _) => declared,
+                    },
                     violation: Violation::RollBack,
                 };
                 let verdict = if answer.result.is_ok() { fate.success } else { fate.failure };
@@ -172,17 +217,46 @@ impl Session<'_, '_> {
     }
 
     /// Has the call made and its result read.
-    #[expect(clippy::too_many_arguments, reason = "each is made at another moment")]
     fn ask(
         &mut self,
         step: u32,
         plan: &ToolPlan,
-        machine: &Machine,
         supervisor: Supervisor,
         prepared: &Prepared,
-        interrupts: &mut Interrupts,
-        listener: &mut Listener<'_>,
+        around: &mut Around<'_, '_>,
     ) -> Result<Answer, RunError> {
+        let (ended, git_changed) = self.attend(step, supervisor, &prepared.work, around)?;
+        if plan.invocation.action.is_container() && ended.as_ref().map_or(true, |ended| ended.exit_code.is_none()) {
+            // Its worker was killed before it could do that itself.
+            call::end_abandoned_containers(&around.machine.cache, &around.machine.program);
+        }
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(err) => {
+                let result = Err(failure_in_words(&err, err.code(), err.hint()));
+                return Ok(Answer { ended: None, result, git_changed, calls: None, is_denied: false });
+            }
+        };
+        let result = if let Some(failure) = failure_of(&ended, plan) {
+            Err(failure)
+        } else {
+            let program = self.ctx.program.clone();
+            let again = || Supervisor::start(&program);
+            call::read_result(&plan.invocation, &ended, around.machine, &again, around.interrupts)
+                .map_err(|err| failure_in_words(&err, err.code(), err.hint()))
+        };
+        failpoint("result-read");
+        Ok(Answer { ended: Some(ended), result, git_changed, calls: None, is_denied: false })
+    }
+
+    /// Has a supervisor do its work, written down before and after; tells how it ended and what of git has changed.
+    fn attend(
+        &mut self,
+        step: u32,
+        supervisor: Supervisor,
+        work: &Work,
+        around: &mut Around<'_, '_>,
+    ) -> Result<(Result<Ended, SupervisorError>, Vec<String>), RunError> {
         let pid = supervisor.pid();
         let started = process::start_time(pid).unwrap_or_default();
         let boot = process::boot_id().unwrap_or_default();
@@ -191,24 +265,14 @@ impl Session<'_, '_> {
         // The supervisor waits for its work until this is on disk.
         self.record(&Event::ToolStarted { step, pid, started, boot })?;
         failpoint("tool-announced");
+        let listener = &mut *around.listener;
         let mut relay = |stream, bytes: &[u8]| listener(Progress::Output(stream, bytes));
-        let ended = supervisor.run(&prepared.work, interrupts, &mut relay);
+        let ended = supervisor.run(work, around.interrupts, &mut relay);
         let git_changed = match (git, watch(self)) {
             (Some(before), Some(after)) => after.changed_since(&before),
             _ => Vec::new(),
         };
-        if plan.invocation.action.is_container() && ended.as_ref().map_or(true, |ended| ended.exit_code.is_none()) {
-            // Its worker was killed before it could do that itself.
-            call::end_abandoned_containers(&machine.cache, &machine.program);
-        }
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(err) => {
-                let (code, message, suggestion) = (err.code().to_owned(), with_causes(&err), err.hint());
-                let result = Err(ErrorSummary { code, message, suggestion });
-                return Ok(Answer { ended: None, result, git_changed });
-            }
-        };
+        let Ok(ended) = ended else { return Ok((ended, git_changed)) };
         failpoint("tool-ended");
         self.record(&Event::ToolFinished {
             step,
@@ -221,19 +285,16 @@ impl Session<'_, '_> {
             leftovers: ended.leftovers,
             git_changed: git_changed.clone(),
         })?;
-        let result = if let Some(failure) = failure_of(&ended, plan) {
-            Err(failure)
-        } else {
-            let program = self.ctx.program.clone();
-            let again = || Supervisor::start(&program);
-            call::read_result(&plan.invocation, &ended, machine, &again, interrupts).map_err(|err| ErrorSummary {
-                code: err.code().to_owned(),
-                message: with_causes(&err),
-                suggestion: err.hint(),
-            })
-        };
-        failpoint("result-read");
-        Ok(Answer { ended: Some(ended), result, git_changed })
+        Ok((Ok(ended), git_changed))
+    }
+
+    /// What a call, and those that it was made of, must not show.
+    fn secrets_of(&self, plan: &ToolPlan, answer: &Answer) -> Secrets {
+        let own = Secrets::of(&plan.invocation, self.ctx.environment.variables());
+        match &answer.calls {
+            Some(calls) => own.and(&calls.secrets),
+            None => own,
+        }
     }
 
     fn end_tool(
@@ -243,18 +304,17 @@ impl Session<'_, '_> {
         answer: Answer,
         settlement: Settlement,
     ) -> Result<ToolEnd, RunError> {
-        let interrupted = answer.ended.as_ref().is_some_and(|ended| ended.interrupted)
-            || answer.result.as_ref().is_err_and(|error| error.code == "INTERRUPTED");
+        let interrupted = answer.was_interrupted();
         let failed = answer.result.is_err() || settlement.error.is_some();
         let status = match () {
-            () if !settlement.denied.is_empty() => StepStatus::Denied,
+            () if answer.is_denied || !settlement.denied.is_empty() => StepStatus::Denied,
             () if interrupted => StepStatus::Cancelled,
             () if settlement.asked => StepStatus::Waiting,
             () if failed => StepStatus::Failed,
             () => StepStatus::Succeeded,
         };
         let invocation = &step.plan.invocation;
-        let secrets = Secrets::of(invocation, self.ctx.environment.variables());
+        let secrets = self.secrets_of(step.plan, &answer);
         let mut result = ToolResult::new(invocation, self.run);
         result.permissions = self.permissions(step.plan);
         result.unsigned = step.plan.unsigned.iter().map(|file| file.to_string_lossy().into_owned()).collect();
@@ -264,6 +324,11 @@ impl Session<'_, '_> {
                 // That is how our own process ended, which tells nobody anything.
                 result.exit_code = None;
             }
+        }
+        if let Some(calls) = answer.calls {
+            result.execution_time_ms = milliseconds(calls.duration);
+            result.warnings.extend(calls.warnings.iter().map(|warning| secrets.removed(warning)));
+            result.calls = calls.told;
         }
         result.tell_git(answer.git_changed);
         // Why the changes were not kept matters more than that the tool failed.
@@ -348,8 +413,7 @@ fn failure_of(ended: &Ended, plan: &ToolPlan) -> Option<ErrorSummary> {
     let (code, message) = match (ended.exit_code, ended.signal) {
         _ if ended.interrupted => ("INTERRUPTED", format!("tool `{id}` was interrupted")),
         _ if ended.timed_out => {
-            let limit = plan.invocation.timeout.as_secs_f64();
-            ("TIMED_OUT", format!("tool `{id}` took longer than {limit} s and was stopped"))
+            return Some(timed_out(plan));
         }
         (Some(0), _) => return None,
         (Some(_), _) if let Some(raised) = call::raised(ended).filter(|raised| raised.kind == "NoJson") => {
@@ -364,7 +428,6 @@ fn failure_of(ended: &Ended, plan: &ToolPlan) -> Option<ErrorSummary> {
         (None, None) => ("TOOL_FAILED", format!("tool `{id}` ended in an unknown way")),
     };
     let suggestion = match code {
-        "TIMED_OUT" => Some("give it more time with `timeout:` in its manifest".to_owned()),
         "NO_JSON" => Some("return texts, numbers, booleans, lists, mappings or nothing".to_owned()),
         "TOOL_FAILED" if ended.stdout.total + ended.stderr.total == 0 => {
             Some("it wrote nothing; `--dry-run` shows what is called".to_owned())
@@ -372,4 +435,18 @@ fn failure_of(ended: &Ended, plan: &ToolPlan) -> Option<ErrorSummary> {
         _ => None,
     };
     Some(ErrorSummary { code: code.to_owned(), message, suggestion })
+}
+
+/// A call took longer than it may.
+fn timed_out(plan: &ToolPlan) -> ErrorSummary {
+    let limit = plan.invocation.timeout.as_secs_f64();
+    ErrorSummary {
+        code: "TIMED_OUT".to_owned(),
+        message: format!("tool `{}` took longer than {limit} s and was stopped", plan.invocation.id()),
+        suggestion: Some("give it more time with `timeout:` in its manifest".to_owned()),
+    }
+}
+
+fn failure_in_words(err: &dyn std::error::Error, code: &str, suggestion: Option<String>) -> ErrorSummary {
+    ErrorSummary { code: code.to_owned(), message: with_causes(err), suggestion }
 }

@@ -411,6 +411,7 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
         ("own_runtime", &["--type", "runtime"], "", Value::Null),
         ("by_runtime", &["--type", "bash", "--executor", "own_runtime"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
         ("tool", &["--type", "cli"], "folder=.", json!({"stdout": "README.md\n"})),
+        ("combined", &["--type", "meta"], "who=Ada", json!({"message": "Hello, Ada!", "calls": 0})),
     ] {
         let words = [&["new", "tool", name][..], more, &["--checkpoint", "auto", "--format", "json"]].concat();
         let made = project.piton(words);
@@ -442,7 +443,7 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
 #[test]
 fn tools_that_cannot_run_yet_are_valid_and_say_so() {
     let project = TestProject::new();
-    for written in ["mcp_server", "mcp_tool", "meta"] {
+    for written in ["mcp_server", "mcp_tool"] {
         let made = project.piton(["new", "tool", &format!("my_{written}"), "--type", written]);
         assert_eq!(made.code(), Some(0), "{made}");
         assert!(made.stderr().contains("cannot run them yet"), "{made}");

@@ -20,7 +20,7 @@ use crate::item::store::ItemStore;
 use crate::policy::Authority;
 use crate::run::error::RunError;
 use crate::run::session::Session;
-use crate::run::tool::{self, Called, ToolCommand, ToolPlan, ToolRequest, ToolResult, ToolStatus};
+use crate::run::tool::{self, Called, Planner, ToolCommand, ToolPlan, ToolRequest, ToolResult, ToolStatus};
 
 /// From how many milliseconds on a person wonders how long it took.
 const LONG: u64 = 2000;
@@ -122,7 +122,8 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
             Progress::Output(_, bytes) => ui.relay_talk(bytes),
         }
     };
-    match tool::perform(ctx, &plan, &command, supervisor, &mut show, &mut warn, &mut listener)? {
+    let planner = Planner { store: &store, authority: &authority };
+    match tool::perform(ctx, (&plan, planner), &command, supervisor, &mut show, &mut warn, &mut listener)? {
         Called::Ended { result, summary } => {
             if ui.format() == Format::Json {
                 ui.json(&result)?;

@@ -36,8 +36,6 @@ pub fn read_result(
     supervisor: &NewSupervisor<'_>,
     interrupts: &mut Interrupts,
 ) -> Result<Read, CallError> {
-    let mut starter = Starter { supervisor, interrupts };
-    let mut warnings = Vec::new();
     let raw = match &invocation.action {
         Action::Process(_) if invocation.prints_result() => Raw::Output(&ended.stdout),
         Action::Process(_) => handed_over(ended, "main")?,
@@ -49,10 +47,32 @@ pub fn read_result(
             Raw::Value(worker_answer(ended)?.ok_or(CallError::NoResult { function: "work" })?)
         }
     };
+    settled(invocation, raw, machine, &mut Starter { supervisor, interrupts })
+}
+
+/// The same for a value that somebody has in hand.
+pub fn read_value(
+    invocation: &Invocation,
+    value: Value,
+    machine: &Machine,
+    supervisor: &NewSupervisor<'_>,
+    interrupts: &mut Interrupts,
+) -> Result<Read, CallError> {
+    settled(invocation, Raw::Value(value), machine, &mut Starter { supervisor, interrupts })
+}
+
+/// Has the parser read it, and holds it against what the manifest promises.
+fn settled(
+    invocation: &Invocation,
+    raw: Raw<'_>,
+    machine: &Machine,
+    starter: &mut Starter<'_>,
+) -> Result<Read, CallError> {
+    let mut warnings = Vec::new();
     let outputs = &invocation.outputs;
     let mut parse = |content: &str, name: &str| {
         let source = parser::Source { machine, environment: invocation.action.environment() };
-        parser::parse(name, content, source, &mut starter, &mut warnings)
+        parser::parse(name, content, source, starter, &mut warnings)
     };
     let parser = outputs.parser.as_deref();
     let value = match outputs.format.as_deref() {
@@ -78,7 +98,7 @@ pub fn read_result(
 }
 
 /// What a worker handed over; none when it handed over nothing.
-fn worker_answer(ended: &Ended) -> Result<Option<Value>, CallError> {
+pub(super) fn worker_answer(ended: &Ended) -> Result<Option<Value>, CallError> {
     match worker::answer(ended).map_err(|bytes| CallError::TooLarge { bytes })? {
         Some(worker::Answer::Ok(value)) => Ok(Some(value)),
         Some(worker::Answer::Failed(failure)) => Err(CallError::Failed(failure)),

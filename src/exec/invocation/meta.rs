@@ -16,6 +16,9 @@ pub struct Meta {
     /// Its text.
     #[serde(skip)]
     pub source: String,
+    /// The file that the text stands in and the line that it begins in, where that is known.
+    #[serde(skip)]
+    pub place: Option<(String, u32)>,
     /// The variables that it was given; the function sees none of them.
     #[serde(skip)]
     pub environment: BTreeMap<String, Text>,
@@ -28,6 +31,6 @@ impl Meta {
     }
 
     pub(super) fn words(&self) -> Vec<String> {
-        vec!["meta".to_owned(), format!("helpers.{}", self.helper)]
+        ["meta".to_owned(), format!("helpers.{}", self.helper)].into_iter().chain(self.aggregates.clone()).collect()
     }
 }

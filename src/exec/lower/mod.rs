@@ -65,6 +65,7 @@ pub struct Surroundings {
 /// Everything that an action follows from.
 #[derive(Debug)]
 struct Context<'c> {
+    store: &'c ItemStore,
     tool: &'c LoadedTool,
     /// The tool and everything that runs it.
     tools: &'c [&'c LoadedTool],
@@ -120,6 +121,7 @@ pub fn lower(store: &ItemStore, item: &Item, call: &Call, around: &Surroundings)
     let settings = Settings::merge(&givers, &tools, roots);
     let requires = requires(&tools);
     let context = Context {
+        store,
         tool,
         tools: &tools,
         chain: &chain,

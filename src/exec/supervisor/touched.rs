@@ -40,6 +40,22 @@ impl Touched {
     }
 }
 
+impl Touched {
+    /// What either may have changed.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Paths(mut one), Self::Paths(other)) => {
+                one.paths.extend(other.paths);
+                one.trees.extend(other.trees);
+                one.inodes.extend(other.inodes);
+                Self::Paths(one)
+            }
+            _ => Self::Unknown,
+        }
+    }
+}
+
 impl TouchedPaths {
     /// How much is known, to keep it bounded.
     pub(super) fn len(&self) -> usize {

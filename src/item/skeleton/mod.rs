@@ -192,7 +192,7 @@ fn manifest(kind: Kind, fields: &Fields) -> Skeleton {
         Kind::McpServer => (include_str!("text/mcp_server.yaml"), "subprocess", Usage::NotYet),
         Kind::McpTool => (include_str!("text/mcp_tool.yaml"), "server", Usage::NotYet),
         Kind::Docker => (include_str!("text/docker.yaml"), "docker_runtime", Usage::Call("who=Ada")),
-        _ => (include_str!("text/meta.yaml"), "", Usage::NotYet),
+        _ => (include_str!("text/meta.yaml"), "", Usage::Call("who=Ada")),
     };
     let written = kind.as_str();
     let folder = folder(ItemKind::Tool, fields);
@@ -215,7 +215,7 @@ fn filled(text: &str, written: &str, usual: &str, entrypoint: &str, fields: &Fie
         "mcp_server" => "Offers the tools of an MCP server",
         "mcp_tool" => "Says something by way of an MCP server",
         "docker" => "Greets somebody from a container",
-        "meta" => "Combines other tools",
+        "meta" => "Greets somebody, and could ask other tools first",
         _ => "Greets somebody",
     };
     let category = match fields.category.as_str() {

@@ -89,6 +89,14 @@ pub struct ToolManifest {
     pub legacy: bool,
 }
 
+impl ToolManifest {
+    /// The tools that a meta tool may call, as it names them.
+    pub fn aggregates(&self) -> Vec<&str> {
+        let listed = self.config.get("aggregates").filter(|_| self.kind == ToolKind::Meta).and_then(Value::as_array);
+        listed.into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+}
+
 /// A tool manifest with where it and each of its fields came from.
 #[derive(Clone, Debug)]
 pub struct LoadedTool {

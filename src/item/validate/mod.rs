@@ -21,6 +21,8 @@ use super::store::{Content, Item, ItemStore};
 use super::tool::LoadedTool;
 use super::wording::shown;
 
+pub(crate) use tool_root::place_in_function;
+
 /// What is said about stamps: no reason not to make a new one.
 pub const STAMPS: [Code; 5] =
     [Code::Unsigned, Code::HashMismatch, Code::ForeignStamp, Code::InvalidStamp, Code::UncoveredScript];

@@ -48,6 +48,11 @@ pub struct SignedBy {
 }
 
 impl ToolCall {
+    /// The tool, as `id@version`.
+    pub fn tool(&self) -> &str {
+        self.chain.first().map(String::as_str).unwrap_or_default()
+    }
+
     /// A call about which nothing is known but what was asked for.
     pub fn unresolved(id: &str, command: Option<&str>) -> Self {
         Self {

@@ -211,6 +211,21 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             leftovers: 0,
             git_changed: Vec::new(),
         },
+        Event::CallStarted {
+            step,
+            number: 2,
+            within: Some(1),
+            call: ToolCall {
+                parameters: serde_json::Map::from_iter([("who".to_owned(), "Ada".into())]),
+                ..ToolCall::unresolved("greet", Some("loudly"))
+            },
+        },
+        Event::CallFinished {
+            step,
+            number: 2,
+            status: StepStatus::Failed,
+            error: Some(ErrorSummary { code: "TOOL_FAILED".to_owned(), message: "m".to_owned(), suggestion: None }),
+        },
         Event::ChangesFound {
             step,
             after: snapshot(),

@@ -23,7 +23,7 @@ use crate::mcp::desk::{Desk, lock};
 use crate::mcp::failure::Failure;
 use crate::policy::Authority;
 use crate::run::error::RunError;
-use crate::run::tool::{self, Called, ToolCommand, ToolPlan, ToolRequest, ToolResult, ToolStatus};
+use crate::run::tool::{self, Called, Planner, ToolCommand, ToolRequest, ToolResult, ToolStatus};
 
 /// How long a call waits for a run of another process: an agent does not notice, a person is soon told.
 pub(in crate::mcp) const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,7 +49,9 @@ fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
         ..ToolRequest::default()
     };
     if is_dry {
-        let plan = plan(desk, &ctx, &request).map_err(|err| of_tool(err.into()))?;
+        let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+        let plan = authority(desk, &store).and_then(|authority| tool::plan(&ctx, &store, &request, &authority));
+        let plan = plan.map_err(|err| of_tool(err.into()))?;
         return Answer::result(
             &json!({"tool_id": plan.invocation.id(), "action": "run", "status": "planned", "dry_run": true, "plan": plan}),
         );
@@ -81,10 +83,9 @@ fn failed(result: &ToolResult) -> Answered {
     Ok(answer)
 }
 
-fn plan(desk: &Desk, ctx: &Context, request: &ToolRequest) -> Result<ToolPlan, RunError> {
-    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-    let authority = tool::authority_of(&store, desk.directive(), Authority::Agent)?;
-    tool::plan(ctx, &store, request, &authority)
+/// On whose authority an agent calls tools.
+fn authority<'s>(desk: &'s Desk, store: &'s ItemStore) -> Result<Authority<'s>, RunError> {
+    tool::authority_of(store, desk.directive(), Authority::Agent)
 }
 
 fn perform(
@@ -96,11 +97,14 @@ fn perform(
 ) -> Result<ToolResult, RunError> {
     // It takes as long to start as the plan takes: both happen at once.
     let supervisor = Supervisor::start(&ctx.program);
-    let plan = plan(desk, ctx, request)?;
-    let mut observer = |event: &Event| {
-        if let Event::StepStarted { name, .. } = event {
-            work.tell(format!("{name} runs"));
-        }
+    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+    let authority = authority(desk, &store)?;
+    let plan = tool::plan(ctx, &store, request, &authority)?;
+    let planner = Planner { store: &store, authority: &authority };
+    let mut observer = |event: &Event| match event {
+        Event::StepStarted { name, .. } => work.tell(format!("{name} runs")),
+        Event::CallStarted { call, .. } => work.tell(format!("{} is called", call.tool())),
+        _ => {}
     };
     let mut listener = |progress: Progress<'_>| {
         if let Progress::Preparing(text) = progress {
@@ -108,7 +112,7 @@ fn perform(
         }
     };
     let supervisor = supervisor?;
-    match tool::perform(ctx, &plan, command, supervisor, &mut observer, &mut |_| {}, &mut listener)? {
+    match tool::perform(ctx, (&plan, planner), command, supervisor, &mut observer, &mut |_| {}, &mut listener)? {
         Called::Ended { result, .. } => Ok(*result),
         Called::CutOff { error, .. } => Err(error),
     }

@@ -15,7 +15,7 @@ use crate::policy::WriteRules;
 use crate::run::error::RunError;
 use crate::run::items::{self, ItemStepError, Loss, Verb};
 use crate::run::settle::{Fate, Verdict, Wording};
-use crate::run::tool::{self, Listener, ToolPlan, ToolRequest, ToolStep};
+use crate::run::tool::{self, Listener, Planner, ToolPlan, ToolRequest, ToolStep};
 use crate::run::values::{self, ValueError};
 
 impl Run<'_, '_> {
@@ -68,7 +68,9 @@ impl Run<'_, '_> {
         };
         let message = self.pinned.options.message.clone();
         let fate = Some(self.fate());
-        let step = ToolStep { name, plan: &plan, message: message.as_deref(), fate };
+        let callers = self.callers();
+        let planner = Planner { store: &self.store, authority: &authority(&callers) };
+        let step = ToolStep { name, plan: &plan, planner, message: message.as_deref(), fate };
         match self.session.call_tool(step, supervisor.map_err(RunError::from)?, listener) {
             Ok(_) => Ok(()),
             // Nothing of it has happened yet, e.g. its packages could not be installed.

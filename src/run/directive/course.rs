@@ -482,7 +482,7 @@ fn time_of(frames: &[Frame], at: usize) -> Option<f64> {
 
 impl Frame {
     /// The first of its limits that is used up; what is none of its business is not looked at.
-    fn reached(&self, used: impl Fn(&str) -> Option<f64>) -> Option<ErrorSummary> {
+    pub(in crate::run) fn reached(&self, used: impl Fn(&str) -> Option<f64>) -> Option<ErrorSummary> {
         let limits = &self.directive.limits;
         let limit = limits.iter().find(|limit| used(&limit.name).is_some_and(|used| used >= limit.value))?;
         let (name, value) = (&self.directive.name, limit.value);

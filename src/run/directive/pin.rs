@@ -381,20 +381,28 @@ fn judge_signature(ctx: &Context, item: &Item) -> Result<(), RunError> {
     Ok(())
 }
 
-/// A tool and what runs it, where they can be found.
+/// A tool, what runs it, and what it may call with all that belongs to that, where they can be found.
 fn links<'s>(store: &'s ItemStore, id: &str) -> Vec<&'s Item> {
-    let Ok(item) = store.find(ItemKind::Tool, id) else { return Vec::new() };
-    let chain = item.as_tool().and_then(|tool| chain::resolve(store, tool).ok());
-    std::iter::once(item).chain(chain.into_iter().flat_map(|chain| chain.executors)).collect()
+    let mut found: Vec<&Item> = Vec::new();
+    let mut open: VecDeque<&Item> = store.find(ItemKind::Tool, id).into_iter().collect();
+    while let Some(item) = open.pop_front() {
+        // Tools may call the same one, and those with mistakes each other.
+        if found.iter().any(|known| std::ptr::eq(*known, item)) {
+            continue;
+        }
+        found.push(item);
+        let Some(tool) = item.as_tool() else { continue };
+        open.extend(chain::resolve(store, tool).into_iter().flat_map(|chain| chain.executors));
+        open.extend(tool.manifest.aggregates().into_iter().filter_map(|id| store.find(ItemKind::Tool, id).ok()));
+    }
+    found
 }
 
-/// One hash of all files that make a tool and what runs it.
-fn fingerprint(store: &ItemStore, id: &str) -> Result<String, RunError> {
-    let item = store.find(ItemKind::Tool, id)?;
+/// One hash of all files that make a tool, what runs it, and what it may call.
+pub(in crate::run) fn fingerprint(store: &ItemStore, id: &str) -> Result<String, RunError> {
+    store.find(ItemKind::Tool, id)?;
     let mut hash = Sha256::new();
-    let executors = item.as_tool().and_then(|tool| chain::resolve(store, tool).ok());
-    let executors = executors.map(|chain| chain.executors).unwrap_or_default();
-    for link in std::iter::once(item).chain(executors).filter(|link| link.layer != Layer::Builtin) {
+    for link in links(store, id).into_iter().filter(|link| link.layer != Layer::Builtin) {
         for file in files_of(link) {
             hash.update(file.to_string_lossy().as_bytes());
             hash.update([0]);

@@ -239,7 +239,7 @@ impl Run<'_, '_> {
             own: Ownership { has: &is_own, index: paths.is_empty() },
             may_change: &inside,
             way_out: &|_| String::new(),
-            declared: Declared::Anything,
+            declared: &|_| Declared::Anything,
             violation: Violation::Tell,
         };
         let settlement = self.session.settle(number, wording, before, verdict, rules)?;

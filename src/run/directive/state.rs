@@ -181,6 +181,7 @@ impl RunState {
                 }
             }
             event => {
+                self.cost.tool_calls += u32::from(matches!(event, Event::CallStarted { .. }));
                 if let Some(open) = self.open.as_mut().filter(|open| event.step() == Some(open.id.step)) {
                     open.take(event, previous);
                 }
@@ -233,8 +234,9 @@ impl RunState {
         // It is run again: nothing of it counts.
         if status == StepStatus::CutOff {
             self.cost.steps = self.cost.steps.saturating_sub(1);
-            let is_call = matches!(open.kind, StepKind::Tool(_));
-            self.cost.tool_calls = self.cost.tool_calls.saturating_sub(u32::from(is_call));
+            let inner = u32::try_from(open.calls.len()).unwrap_or(u32::MAX);
+            let calls = u32::from(matches!(open.kind, StepKind::Tool(_))).saturating_add(inner);
+            self.cost.tool_calls = self.cost.tool_calls.saturating_sub(calls);
             return;
         }
         match (&open.kind, &open.outcome) {

@@ -21,7 +21,7 @@ use crate::item::wording::shown;
 use crate::policy::Authority;
 use crate::run::error::{RunError, with_causes};
 use crate::run::session::{RunRequest, Session};
-use crate::run::tool::{self, ToolRequest, ToolStep};
+use crate::run::tool::{self, Planner, ToolRequest, ToolStep};
 
 const PYTHON: &str = "def main(number: int) -> dict:\n    import platform\n    \
     return {\"answer\": number * 2, \"version\": platform.python_version()}\n";
@@ -99,7 +99,8 @@ fn call(
     written.map_err(RunError::Marker)?;
     let store = ItemStore::open(Roots { project: Some(ctx.root.clone()), user: None }, Strength::Lenient);
     let request = ToolRequest { id: name.to_owned(), words: vec!["number=21".to_owned()], ..ToolRequest::default() };
-    let plan = tool::plan(&ctx, &store, &request, &Authority::Person)?;
+    let planner = Planner { store: &store, authority: &Authority::Person };
+    let plan = tool::plan(&ctx, planner.store, &request, planner.authority)?;
     let supervisor = Supervisor::start(&ctx.program)?;
     let run = RunRequest {
         name: name.to_owned(),
@@ -110,7 +111,7 @@ fn call(
     };
     let mut silent = |_: &_| {};
     let mut session = Session::begin(&ctx, &run, &mut silent)?;
-    let end = session.call_tool(ToolStep::new(name, &plan, None), supervisor, &mut |_| {})?;
+    let end = session.call_tool(ToolStep::new(name, &plan, planner, None), supervisor, &mut |_| {})?;
     let error = end.end.error.as_ref().map(|error| error.message.clone());
     session.finish(end.end.run_status(), end.end.error)?;
     Ok(end.result.result.ok_or_else(|| error.unwrap_or_else(|| "the tool returned nothing".to_owned())))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Listener, ToolPlan, ToolResult, ToolStep};
+use super::{Listener, Planner, ToolPlan, ToolResult, ToolStep};
 use crate::checkpoint::secret::redacted;
 use crate::context::Context;
 use crate::exec::supervisor::Supervisor;
@@ -50,7 +50,7 @@ pub enum Called {
 /// `on_begin` hears whether there is a repository, so that somebody can be warned before it is too late.
 pub fn perform(
     ctx: &Context,
-    plan: &ToolPlan,
+    (plan, planner): (&ToolPlan, Planner<'_>),
     command: &ToolCommand,
     supervisor: Supervisor,
     observer: &mut Observer<'_>,
@@ -68,7 +68,7 @@ pub fn perform(
     let mut session = Session::begin(ctx, &request, observer)?;
     on_begin(&session);
     let message = command.message.as_deref().map(redacted);
-    match session.call_tool(ToolStep::new(&name, plan, message.as_deref()), supervisor, listener) {
+    match session.call_tool(ToolStep::new(&name, plan, planner, message.as_deref()), supervisor, listener) {
         Ok(called) => {
             let summary = session.finish(called.end.run_status(), called.end.error)?;
             Ok(Called::Ended { result: Box::new(called.result), summary })

@@ -10,6 +10,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::secret::redacted;
 use crate::config::SignatureRequirement;
 use crate::context::Context;
+use crate::exec::call::Asked;
 use crate::exec::invocation::{Action, Invocation, Link, Process};
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
@@ -70,6 +71,32 @@ pub struct ToolPlan {
     writes: WriteRules,
     #[serde(skip)]
     strict: bool,
+    #[serde(skip)]
+    allow_degraded: bool,
+}
+
+/// What the calls that a meta tool makes are planned with: the same items, on the same authority.
+#[derive(Clone, Copy, Debug)]
+pub struct Planner<'p> {
+    /// Every item that can be named.
+    pub store: &'p ItemStore,
+    /// On whose authority the meta tool is called.
+    pub authority: &'p Authority<'p>,
+}
+
+impl Planner<'_> {
+    /// Resolves and judges a call that another one asks for.
+    pub(super) fn plan(&self, ctx: &Context, asker: &ToolPlan, id: &str, asked: Asked) -> Result<ToolPlan, RunError> {
+        let request = ToolRequest {
+            id: id.to_owned(),
+            command: asked.command,
+            parameters: asked.arguments,
+            words: Vec::new(),
+            strict: asker.strict,
+            allow_degraded: asker.allow_degraded,
+        };
+        plan(ctx, self.store, &request, self.authority)
+    }
 }
 
 /// Resolves a call and judges it.
@@ -109,6 +136,7 @@ pub fn plan(
         authors,
         writes,
         strict: request.strict,
+        allow_degraded: request.allow_degraded,
     })
 }
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::calls::CallTold;
 use super::secrecy::Secrets;
 use crate::checkpoint::path::RepoPath;
 use crate::exec::invocation::Invocation;
@@ -75,6 +76,9 @@ pub struct ToolResult {
     /// Settings and hooks of git that changed while it ran; they were left as they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub git_changed: Vec<String>,
+    /// The calls that it was made of, where it is a meta tool.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallTold>,
     /// The status that its process ended with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -142,6 +146,7 @@ impl ToolResult {
             denied_paths: Vec::new(),
             outside_changes: Vec::new(),
             git_changed: Vec::new(),
+            calls: Vec::new(),
             exit_code: None,
             stdout: String::new(),
             stderr: String::new(),

@@ -12,7 +12,7 @@ use crate::exec::is_public;
 const SHORTEST: usize = 6;
 
 /// The values that a call must not show.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Secrets {
     /// Longest first, so that one that holds another goes as a whole.
     values: Vec<String>,
@@ -23,14 +23,24 @@ impl Secrets {
     pub(super) fn of(invocation: &Invocation, environment: &BTreeMap<OsString, OsString>) -> Self {
         let value = |name: &String| environment.get(OsStr::new(name))?.to_str().map(str::to_owned);
         let secret = invocation.variables.iter().filter(|name| !is_public(name));
-        let mut values: Vec<String> = secret.filter_map(value).collect();
+        let mut secrets = Self::default();
+        secrets.add(secret.filter_map(value).filter(|value| value.len() >= SHORTEST));
         if let Action::Http(http) = &invocation.action {
-            values.extend(http.encoded_secrets.iter().cloned());
+            secrets.add(http.encoded_secrets.iter().filter(|value| value.len() >= SHORTEST).cloned());
         }
-        values.retain(|value| value.len() >= SHORTEST);
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        values.dedup();
-        Self { values }
+        secrets
+    }
+
+    /// These, and those of another call.
+    pub(super) fn and(mut self, other: &Self) -> Self {
+        self.add(other.values.iter().cloned());
+        self
+    }
+
+    fn add(&mut self, values: impl IntoIterator<Item = String>) {
+        self.values.extend(values);
+        self.values.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        self.values.dedup();
     }
 
     /// A text without them.

@@ -265,8 +265,9 @@ fn tools_that_do_not_say_what_to_run_say_so() {
     hint: add `local_specific: {entry_point: FILE, runtime: python}`
     ");
     insta::assert_snapshot!(refusal(head("meta")), @"
-    UNSUPPORTED_TOOL: `t` is a meta tool, which piton cannot run yet
-    hint: scripts, cli and local tools can be run
+    MISSING_REQUIRED_FIELD: `t` does not say what to run: it has no `meta_specific.orchestration`
+    --> .ai/tools/t.yaml:2
+    hint: add `orchestration: helpers.NAME` with the helper that decides what is called
     ");
     insta::assert_snapshot!(refusal(head("local") + "  local_specific: {entry_point: x.rb, runtime: ruby}\n"), @"
     MISSING_REQUIRED_FIELD: `t` does not say what to run: it has no `local_specific.runtime`

@@ -142,7 +142,7 @@ fn check_function(function: &Node, path: &str, findings: &mut Findings) {
 ///
 /// A block scalar begins below its key, at the first line that is not blank; any other scalar may be
 /// escaped or folded, so that only its beginning can be told.
-fn place_in(entry: &Entry, code: &str, line: u32, column: u32) -> Place {
+pub(crate) fn place_in(entry: &Entry, code: &str, line: u32, column: u32) -> Place {
     let origin = entry.value.place;
     if origin.line <= entry.place.line {
         return origin;

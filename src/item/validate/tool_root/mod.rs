@@ -17,6 +17,8 @@ use crate::item::id::ItemId;
 use crate::item::node::{Data, Node};
 use crate::item::tool::{LoadedTool, Spelling, ToolKind};
 
+pub(crate) use knowledge::place_in as place_in_function;
+
 use fields::{is_command_name, list_of, reference, similar_or, wrong_type};
 
 /// The schema a tool is judged by.

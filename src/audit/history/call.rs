@@ -1,0 +1,53 @@
+//! The calls that one step is made of, where it is that of a meta tool.
+
+use serde::Serialize;
+
+use crate::journal::event::{Event, ToolCall};
+use crate::journal::summary::{ErrorSummary, StepStatus};
+
+/// A call that a meta tool made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CallRecord {
+    /// Its number within the step, from 1.
+    pub number: u32,
+    /// The number of the call that asked for it, where that is not the step itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<u32>,
+    /// What was called.
+    pub call: ToolCall,
+    /// The status that its process ended with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How it ended; none while it runs, or when it was cut off.
+    pub status: Option<StepStatus>,
+    /// Why it did not succeed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorSummary>,
+}
+
+/// Takes in an event about the calls of a step; no where it is about the step itself.
+pub(super) fn take(calls: &mut Vec<CallRecord>, event: &Event) -> bool {
+    match event {
+        Event::CallStarted { number, within, call, .. } => calls.push(CallRecord {
+            number: *number,
+            within: *within,
+            call: call.clone(),
+            exit_code: None,
+            status: None,
+            error: None,
+        }),
+        Event::CallFinished { number, status, error, .. } => {
+            if let Some(call) = calls.iter_mut().rev().find(|call| call.number == *number) {
+                call.status = Some(*status);
+                call.error.clone_from(error);
+            }
+        }
+        // What runs while a call is open is the process of that call, or of the function that a nested one asks.
+        Event::ToolFinished { exit_code, .. } => {
+            let Some(open) = calls.iter_mut().rev().find(|call| call.status.is_none()) else { return false };
+            open.exit_code = *exit_code;
+        }
+        _ => return false,
+    }
+    true
+}
