@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 pub use container::{Container, Image, Volume};
 pub use http::Http;
-pub use mcp::{Mcp, McpTransport, RemoteKind};
+pub use mcp::{Mcp, McpTransport, RemoteKind, Types};
 pub use meta::Meta;
 
 use crate::item::finding::serialize_path;

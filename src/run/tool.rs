@@ -4,11 +4,13 @@
 //! [`Session::call_tool`] carries a [`ToolPlan`] out. Whatever front door asks, the answer is a
 //! [`ToolResult`].
 
+mod accept;
 mod command;
 mod plan;
 mod result;
 mod secrecy;
 
+pub use accept::{AcceptError, accept};
 pub use command::{Called, ToolCommand, perform};
 pub use plan::{ToolPlan, ToolRequest, authority_of, plan, told_parameters};
 pub use result::{ToolResult, ToolStatus};
@@ -27,8 +29,10 @@ use crate::checkpoint::watch::GitWatch;
 use crate::config::SignatureRequirement;
 use crate::exec::call::{self, Files, Machine, Patience, Prepared, Progress, Read};
 use crate::exec::interrupt::{Interrupts, signal_in_words};
+use crate::exec::invocation::Action;
 use crate::exec::process;
 use crate::exec::supervisor::{Captured, Ended, Supervisor, Watch};
+use crate::exec::worker::MCP_CHANGED;
 use crate::failpoint::failpoint;
 use crate::journal::event::{Event, StepKind, ToolCall, Written};
 use crate::journal::summary::{ErrorSummary, StepStatus};
@@ -114,7 +118,7 @@ impl Session<'_, '_> {
         if before.is_some() {
             prepared.work.watch = Watch::Yes;
         }
-        let answer = self.ask(number, step.plan, &machine, supervisor, &prepared, &mut interrupts, listener)?;
+        let answer = self.ask(number, step.plan, &machine, supervisor, &mut prepared, &mut interrupts, listener)?;
         drop(interrupts);
         if let Some(checkpointer) = self.checkpointer.as_mut().filter(|_| !answer.git_changed.is_empty()) {
             // They would run without a supervisor, as if they were the user's own.
@@ -140,8 +144,9 @@ impl Session<'_, '_> {
                 let (run, prefix) = (self.run, self.prefix());
                 let top = self.repository()?.top().to_path_buf();
                 let index = self.repository()?.git_dir().join("index");
-                // What else ran in its name was not watched.
-                let others_ran = installed || call::runs_parser(&step.plan.invocation, &machine);
+                // What else ran in its name was not watched: a server may have run before, and runs on.
+                let has_server = matches!(step.plan.invocation.action, Action::Mcp(_));
+                let others_ran = installed || has_server || call::runs_parser(&step.plan.invocation, &machine);
                 let touched = answer.ended.as_ref().map(|ended| &ended.touched).filter(|_| !others_ran);
                 let has = |path: &Path| touched.is_none_or(|touched| touched.has(path));
                 let rules = Rules {
@@ -177,10 +182,19 @@ impl Session<'_, '_> {
         plan: &ToolPlan,
         machine: &Machine,
         supervisor: Supervisor,
-        prepared: &Prepared,
+        prepared: &mut Prepared,
         interrupts: &mut Interrupts,
         listener: &mut Listener<'_>,
     ) -> Result<Answer, RunError> {
+        let failed = |code: &str, message, suggestion| {
+            let result = Err(ErrorSummary { code: code.to_owned(), message, suggestion });
+            Ok(Answer { ended: None, result, git_changed: Vec::new() })
+        };
+        // A server is started within the step that calls it first, so that what it changes belongs to that step.
+        let pins = self.pins_folder();
+        if let Err(err) = self.servers.attend(&plan.invocation, prepared, machine, &pins, plan.private()) {
+            return failed(err.code(), with_causes(&err), err.hint());
+        }
         let pid = supervisor.pid();
         let started = process::start_time(pid).unwrap_or_default();
         let boot = process::boot_id().unwrap_or_default();
@@ -242,6 +256,7 @@ impl Session<'_, '_> {
         let failed = answer.result.is_err() || settlement.error.is_some();
         let status = match () {
             () if !settlement.denied.is_empty() => StepStatus::Denied,
+            () if is_refused(&answer) => StepStatus::Denied,
             () if interrupted => StepStatus::Cancelled,
             () if settlement.asked => StepStatus::Waiting,
             () if failed => StepStatus::Failed,
@@ -321,11 +336,21 @@ impl Session<'_, '_> {
         }
     }
 
+    /// Where it is kept what tools of MCP servers are.
+    fn pins_folder(&self) -> PathBuf {
+        self.folders().definitions()
+    }
+
     /// Where the project lies in the work tree; grants are relative to it.
     pub(super) fn prefix(&self) -> PathBuf {
         let top = self.checkpointer.as_ref().map(|checkpointer| checkpointer.repository().top());
         top.and_then(|top| self.ctx.root.strip_prefix(top).ok()).map(PathBuf::from).unwrap_or_default()
     }
+}
+
+/// Whether nothing was called, because a person has to accept the tool first.
+fn is_refused(answer: &Answer) -> bool {
+    answer.result.as_ref().is_err_and(|error| error.code == MCP_CHANGED)
 }
 
 fn written(captured: &Captured) -> Written {

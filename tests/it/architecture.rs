@@ -29,7 +29,7 @@ const ORDER: [&str; 16] = [
 const HOMES: [(&[&str], &[&str], &str); 25] = [
     (&["rmcp"], &["mcp", "exec/mcp"], "only `mcp` and `exec/mcp` speak the protocol"),
     (
-        &["tokio", "tokio_util", "hyper", "hyper_util", "http_body_util", "tokio_tungstenite"],
+        &["tokio", "tokio_util", "hyper", "hyper_util", "http_body_util", "tokio_tungstenite", "futures_util"],
         &["mcp", "exec/mcp", "exec/http", "exec/container", "exec/web.rs"],
         "only `mcp` and what workers do in `exec` is asynchronous",
     ),

@@ -6,6 +6,7 @@ use super::{CallError, Machine, NewSupervisor, Raised, Starter};
 use crate::exec::contract;
 use crate::exec::interrupt::Interrupts;
 use crate::exec::invocation::{Action, Invocation};
+use crate::exec::mcp::Outcome;
 use crate::exec::parser;
 use crate::exec::python::bootstrap::Answer;
 use crate::exec::supervisor::{Captured, Ended, ResultFault};
@@ -45,7 +46,13 @@ pub fn read_result(
             Some(value) => Raw::Value(value),
             None => Raw::Output(&ended.stdout),
         },
-        Action::Http(_) | Action::Mcp(_) | Action::Meta(_) => {
+        Action::Mcp(_) => {
+            let answer = worker_answer(ended)?.and_then(|value| serde_json::from_value::<Outcome>(value).ok());
+            let outcome = answer.ok_or(CallError::NoResult { function: "work" })?;
+            warnings.extend(outcome.warnings);
+            Raw::Value(outcome.value)
+        }
+        Action::Http(_) | Action::Meta(_) => {
             Raw::Value(worker_answer(ended)?.ok_or(CallError::NoResult { function: "work" })?)
         }
     };

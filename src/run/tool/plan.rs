@@ -11,6 +11,7 @@ use crate::checkpoint::secret::redacted;
 use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::exec::invocation::{Invocation, Link, Process};
+use crate::exec::mcp::Private;
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
 use crate::item::directive::Directive;
@@ -66,6 +67,9 @@ pub struct ToolPlan {
     /// Who signed the others, where `signature.require` asks for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub authors: Vec<SignedBy>,
+    /// Whether it may reach addresses of this machine and its network.
+    #[serde(skip)]
+    private: Private,
     #[serde(skip)]
     writes: WriteRules,
     #[serde(skip)]
@@ -99,13 +103,14 @@ pub fn plan(
     }
     let (isolation, degraded) = isolation(&invocation, request.allow_degraded)?;
     Ok(ToolPlan {
-        invocation,
         permissions: verdict.permissions,
         denials: verdict.denials,
         isolation,
         degraded,
         unsigned,
         authors,
+        private: if policy::may_reach_private(authority, &invocation) { Private::Allowed } else { Private::Refused },
+        invocation,
         writes,
         strict: request.strict,
     })
@@ -144,6 +149,11 @@ impl ToolPlan {
             |link: &&Link| link.layer != Layer::Builtin && !matches!(link.signature, Integrity::Valid { .. });
         let unsigned = self.invocation.chain.iter().filter(is_unsigned);
         author::unsigned_note(unsigned.map(|link| (link.id.as_str(), link.layer)))
+    }
+
+    /// Whether it may reach addresses of this machine and its network, where the tool says so.
+    pub(super) fn private(&self) -> Private {
+        self.private
     }
 
     /// The call, as it is written down.
