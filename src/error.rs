@@ -14,7 +14,7 @@ use crate::item::tool::Origin;
 use crate::item::wording::shown;
 use crate::journal::summary::ErrorSummary;
 use crate::run::error::{RunError, with_causes};
-use crate::run::tool::{ToolResult, ToolStatus};
+use crate::run::tool::{AcceptError, ToolResult, ToolStatus};
 
 /// Everything that can stop a command.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +114,9 @@ pub enum Error {
     /// A run could not be begun, ended or undone.
     #[error(transparent)]
     Run(Box<RunError>),
+    /// Nothing was accepted.
+    #[error(transparent)]
+    Accept(#[from] AcceptError),
     /// A server cannot be started.
     #[error("{message}")]
     Server {
@@ -187,6 +190,7 @@ impl Error {
             Self::NotAnItem(_) => "NOT_AN_ITEM",
             Self::InvalidFile { .. } => "INVALID_FILE",
             Self::Run(err) => err.code(),
+            Self::Accept(err) => err.code(),
             Self::Server { code, .. } | Self::ClientSettings { code, .. } => code,
             Self::Write { .. } | Self::Hooks { .. } | Self::Output(_) => "CANNOT_WRITE",
         }
@@ -232,6 +236,7 @@ impl Error {
                 Some("name a file or folder that exists; paths are relative to the current folder".to_owned())
             }
             Self::Run(err) => err.hint(),
+            Self::Accept(err) => err.hint(),
             Self::Server { hint, .. } => hint.clone(),
             Self::ClientSettings { hint, .. } | Self::Hooks { hint, .. } => Some(hint.clone()),
             Self::Write { .. } => {
@@ -288,7 +293,13 @@ impl Error {
             Self::Run(err) if err.is_denied() => ExitStatus::Denied,
             Self::Run(err) if err.is_unsafe() => ExitStatus::Unsafe,
             Self::Run(err) if err.is_usage() => ExitStatus::Invalid,
-            Self::Write { .. } | Self::Output(_) | Self::Run(_) | Self::Server { .. } => ExitStatus::Failure,
+            Self::Accept(AcceptError::Run(_)) => ExitStatus::Unsafe,
+            Self::Accept(AcceptError::Lookup(_) | AcceptError::NotMcp(_) | AcceptError::Nothing(_)) => {
+                ExitStatus::Invalid
+            }
+            Self::Write { .. } | Self::Output(_) | Self::Run(_) | Self::Accept(_) | Self::Server { .. } => {
+                ExitStatus::Failure
+            }
             Self::Context(_)
             | Self::Settings(_)
             | Self::UnknownSetting { .. }

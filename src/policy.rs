@@ -171,6 +171,22 @@ pub fn may_see_variable(authority: &Authority<'_>, name: &str) -> bool {
     }
 }
 
+/// Whether a call of an MCP server may reach addresses of this machine and its network, where its manifest says so.
+///
+/// A person may; a directive has to name the server or its address, and an agent by itself may not.
+pub fn may_reach_private(authority: &Authority<'_>, invocation: &Invocation) -> bool {
+    match authority {
+        Authority::Person => true,
+        Authority::Agent => false,
+        Authority::Directives(callers) => {
+            let Some(use_of) = need::server_of(invocation) else { return false };
+            let names_it =
+                |caller: &Caller<'_>| caller.grants.iter().any(|it| !it.deny && use_of.is_named_by(&it.access));
+            !callers.is_empty() && callers.iter().all(names_it)
+        }
+    }
+}
+
 impl Verdict {
     /// Whether the call may be made.
     pub fn is_allowed(&self) -> bool {

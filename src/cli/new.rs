@@ -32,8 +32,8 @@ pub(super) struct NewArguments {
 enum What {
     /// Makes a tool
     ///
-    /// Types: script (Python, or what `--executor` says), python, bash, node, cli, local, runtime, api, docker, meta; `mcp_server` and
-    /// `mcp_tool`, which are checked but cannot be run yet; directive and knowledge, as `piton new directive` makes them.
+    /// Types: script (Python, or what `--executor` says), python, bash, node, cli, local, runtime, api, `mcp_server`, `mcp_tool`,
+    /// docker, meta; directive and knowledge, as `piton new directive` makes them.
     #[command(after_help = "\
 Examples:
   piton new tool count_words

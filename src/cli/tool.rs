@@ -1,5 +1,6 @@
 //! `piton tool`: looking at tools and calling them.
 
+mod accept;
 mod run;
 mod show;
 
@@ -13,7 +14,7 @@ use crate::run::tool::ToolResult;
 pub(super) use run::read_values;
 pub(super) use show::{author_of, told_signature, with_author};
 
-/// Shows tools and calls them.
+/// Shows tools, calls them, and accepts what changed about them.
 #[derive(Debug, clap::Args)]
 pub(super) struct ToolArguments {
     #[command(subcommand)]
@@ -24,6 +25,7 @@ pub(super) struct ToolArguments {
 enum ToolCommand {
     Run(Box<run::RunArguments>),
     Show(show::ShowArguments),
+    Accept(accept::AcceptArguments),
 }
 
 /// Whether a command line will call a tool, seen before it is parsed; a wrong guess costs little.
@@ -38,14 +40,14 @@ impl ToolArguments {
     pub(super) fn failure(&self, err: &Error) -> Option<ToolResult> {
         match &self.command {
             ToolCommand::Run(run) => Some(run::failure(run, err)),
-            ToolCommand::Show(_) => None,
+            ToolCommand::Show(_) | ToolCommand::Accept(_) => None,
         }
     }
 
     /// The formats in which the result can be written.
     pub(super) fn formats(&self) -> &'static [Format] {
         match self.command {
-            ToolCommand::Run(_) => &[Format::Human, Format::Json],
+            ToolCommand::Run(_) | ToolCommand::Accept(_) => &[Format::Human, Format::Json],
             ToolCommand::Show(_) => &[Format::Human, Format::Json, Format::Markdown, Format::Yaml],
         }
     }
@@ -55,5 +57,6 @@ pub(super) fn run(arguments: &ToolArguments, ctx: &Context, ui: &mut Ui) -> Resu
     match &arguments.command {
         ToolCommand::Run(run) => run::run(run, ctx, ui),
         ToolCommand::Show(show) => show::run(show, ctx, ui),
+        ToolCommand::Accept(accept) => accept::run(accept, ctx, ui),
     }
 }

@@ -32,7 +32,7 @@ use super::python::venv::{self, Wanted};
 use super::subprocess::resolve;
 use super::supervisor::{Channel, Ended, MARK, Stream, Supervisor, SupervisorError, Work};
 use super::worker::Job;
-use super::{container, http, mcp, web};
+use super::{container, http, web};
 use crate::item::signature::hex;
 use crate::item::source::{files_below, read_bytes};
 
@@ -127,11 +127,7 @@ impl Starter<'_> {
     }
 
     /// The same, and somebody hears what it writes.
-    pub(super) fn run_aloud(
-        &mut self,
-        work: &Work,
-        hear: &mut dyn FnMut(Stream, &[u8]),
-    ) -> Result<Ended, CallError> {
+    pub(super) fn run_aloud(&mut self, work: &Work, hear: &mut dyn FnMut(Stream, &[u8])) -> Result<Ended, CallError> {
         Ok((self.supervisor)()?.run(work, self.interrupts, hear)?)
     }
 }
@@ -214,7 +210,12 @@ pub fn prepare(
 fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared, CallError> {
     let job = match &invocation.action {
         Action::Http(call) => Job::Http(http::Job::new(call, invocation, machine)),
-        Action::Mcp(call) => Job::Mcp(mcp::Job::new(call, invocation, machine)),
+        // It is completed by `Servers::attend`, once there is a server to ask.
+        Action::Mcp(_) => {
+            let mut work = Work { timeout: Some(invocation.timeout), ..Work::default() };
+            work.environment.insert(MARK.into(), machine.run.clone().into());
+            return Ok(Prepared { work, home: None });
+        }
         Action::Meta(meta) => {
             return Ok(Prepared { work: enter(meta, invocation, &[], machine), home: None });
         }
@@ -284,12 +285,17 @@ pub(super) fn enter_private_home(
     if environment.contains_key(OsStr::new("HOME")) {
         return Ok(None);
     }
-    let home = tempfile::Builder::new()
-        .prefix(&prefix_of_homes(&machine.run))
-        .tempdir_in(&machine.temporary)
-        .map_err(|source| CallError::Home { folder: machine.temporary.clone(), source })?;
+    let home = private_folder(machine)?;
     environment.insert("HOME".into(), home.path().into());
     Ok(Some(home))
+}
+
+/// Makes a folder for one call, or for the servers of a run, that nobody else can look into.
+pub(super) fn private_folder(machine: &Machine) -> Result<tempfile::TempDir, CallError> {
+    tempfile::Builder::new()
+        .prefix(&prefix_of_homes(&machine.run))
+        .tempdir_in(&machine.temporary)
+        .map_err(|source| CallError::Home { folder: machine.temporary.clone(), source })
 }
 
 /// Removes the private homes that a run which was killed has left.

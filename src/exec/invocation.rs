@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 pub use container::{Built, Container, Image, Network, User, Volume};
 pub use http::{EndpointRule, EndpointRules, Endpoints, Http};
-pub use mcp::{Mcp, McpTransport, RemoteKind};
+pub use mcp::{Mcp, McpTransport, RemoteKind, Types};
 pub use meta::Meta;
 
 use crate::item::finding::serialize_path;

@@ -1,23 +1,145 @@
-//! Calling tools of other MCP servers, in a worker.
+//! Calling tools of other MCP servers.
+//!
+//! A server lives as long as the run that calls it: [`Servers`] has a process per server, the [`host`], which starts the
+//! server, speaks the protocol and ends both. Each call is a worker like any other ([`caller`]): it asks the host over a
+//! socket in a folder of its own, holds what the server says about the tool against what it said before ([`pin`]), and
+//! hands over the answer. So a call can be killed at any instant, and the server hears that it was cancelled.
+
+mod caller;
+mod connection;
+mod content;
+mod host;
+mod pin;
+mod servers;
+mod sse;
+mod stdio;
+mod talk;
+mod websocket;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::call::Machine;
-use super::invocation::{Invocation, Mcp};
-use super::worker::{End, Failure, FailureKind};
+use super::call::{CallError, Machine, enter_private_home, find};
+use super::invocation::{Limits, Mcp, McpTransport, RemoteKind};
+use super::supervisor::MARK;
+use super::web::Reach;
+use super::worker::Failure;
 
-/// What a worker is told.
+pub(super) use caller::Job;
+pub(super) use content::Outcome;
+pub(super) use host::Job as HostJob;
+pub use pin::{Change, Changed, Pin, PinError, Pins};
+pub use servers::Servers;
+
+/// The largest message of a server that is read.
+const LARGEST: usize = 16 * 1024 * 1024;
+
+/// The socket of a host, in the folder that it runs in.
+const SOCKET: &str = "host";
+
+/// A server, with everything that it takes to reach it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Server {
+    /// The id of the tool that describes it.
+    id: String,
+    way: Way,
+    startup_timeout: Duration,
+}
+
+/// The way to a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Way {
+    /// It is started.
+    Program {
+        program: PathBuf,
+        arguments: Vec<String>,
+        folder: PathBuf,
+        environment: BTreeMap<String, String>,
+        #[serde(skip)]
+        limits: Limits,
+    },
+    /// It is there already.
+    Address { kind: RemoteKind, url: String, headers: Vec<(String, String)>, reach: Reach },
+}
+
+/// What a caller asks of a host.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Job {}
+#[serde(tag = "ask", rename_all = "snake_case")]
+enum Ask {
+    /// Which tools the server has.
+    List,
+    /// To call one of them.
+    Call { tool: String, arguments: Map<String, Value> },
+    /// To end the server, and itself.
+    End,
+}
 
-impl Job {
-    /// The job of a call.
-    pub(super) fn new(_mcp: &Mcp, _invocation: &Invocation, _machine: &Machine) -> Self {
-        Self {}
+/// What a host tells its caller.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "tell", content = "what", rename_all = "snake_case")]
+enum Tell {
+    /// What the server wrote to its standard error.
+    Talk(String),
+    /// What deserves attention.
+    Warning(String),
+    /// The tools of the server, as it describes them.
+    Tools(Vec<Value>),
+    /// What the tool returned.
+    Result(Value),
+    /// Why there is nothing.
+    Failed(Failure),
+}
+
+/// Where a call may go, as far as the manifest does not decide it alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Private {
+    /// Addresses of this machine and its network may be reached, where the manifest says so, too.
+    Allowed,
+    /// They may not.
+    Refused,
+}
+
+impl Server {
+    /// The server of a call. Its private home is not in it: servers that differ in that alone are the same.
+    fn of(mcp: &Mcp, private: Private) -> Self {
+        let way = match &mcp.transport {
+            McpTransport::Stdio(process) => Way::Program {
+                program: PathBuf::from(&process.program.value),
+                arguments: process.arguments.iter().map(|text| text.value.clone()).collect(),
+                folder: process.folder.clone(),
+                environment: process
+                    .environment
+                    .iter()
+                    .map(|(name, text)| (name.clone(), text.value.clone()))
+                    .collect(),
+                limits: process.limits,
+            },
+            McpTransport::Remote { kind, url, headers, allow_private, .. } => Way::Address {
+                kind: *kind,
+                url: url.value.clone(),
+                headers: headers.iter().map(|(name, text)| (name.clone(), text.value.clone())).collect(),
+                reach: if *allow_private && private == Private::Allowed { Reach::Anywhere } else { Reach::Public },
+            },
+        };
+        Self { id: mcp.server.clone(), way, startup_timeout: mcp.startup_timeout }
     }
 
-    /// Does it.
-    pub(super) fn carry_out(self) -> End {
-        Failure::new(FailureKind::Job, "cannot be done").into()
+    /// Finds the program and gives it a home, as any other tool gets one.
+    fn prepare(&mut self, machine: &Machine) -> Result<Option<tempfile::TempDir>, CallError> {
+        let Way::Program { program, folder, environment, .. } = &mut self.way else { return Ok(None) };
+        let mut given = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let home = enter_private_home(&mut given, machine)?;
+        if let Some(home) = &home {
+            environment.insert("HOME".to_owned(), home.path().to_string_lossy().into_owned());
+        }
+        environment.insert(MARK.to_owned(), machine.run.clone());
+        *program = find(program.as_os_str(), &given, folder)?;
+        Ok(home)
     }
 }

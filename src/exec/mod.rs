@@ -14,7 +14,7 @@ pub mod interrupt;
 pub mod invocation;
 mod javascript;
 mod lower;
-mod mcp;
+pub mod mcp;
 pub mod parameters;
 mod parser;
 pub mod process;

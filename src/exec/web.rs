@@ -181,15 +181,25 @@ impl Resolve for GuardedLookup {
         let is_proxy = self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name.as_str()));
         let reach = if is_proxy { Reach::Anywhere } else { self.reach };
         Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let allowed: Vec<SocketAddr> =
-                found.into_iter().filter(|it| reach == Reach::Anywhere || !is_private(it.ip())).collect();
+            let allowed = allowed_addresses(name.as_str(), 0, reach).await?;
             if allowed.is_empty() {
                 return Err(LookupFault::Private(name.as_str().to_owned()).into());
             }
             Ok(Box::new(allowed.into_iter()) as Addrs)
         })
     }
+}
+
+/// The addresses of a host that may be reached, for who connects by itself.
+pub(super) async fn lookup(host: &str, port: u16, reach: Reach) -> Result<Vec<SocketAddr>, Failure> {
+    let found = allowed_addresses(host, port, reach).await;
+    let found = found.map_err(|err| Failure::new(FailureKind::Network, format!("cannot look `{host}` up: {err}")))?;
+    if found.is_empty() { Err(refused(host)) } else { Ok(found) }
+}
+
+async fn allowed_addresses(host: &str, port: u16, reach: Reach) -> std::io::Result<Vec<SocketAddr>> {
+    let found = tokio::net::lookup_host((host, port)).await?;
+    Ok(found.filter(|it| reach == Reach::Anywhere || !is_private(it.ip())).collect())
 }
 
 /// Whether an address is of this machine, its network, or nobody's: whatever the internet does not route.

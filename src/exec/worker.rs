@@ -19,6 +19,9 @@ use super::{container, http, javascript, mcp};
 /// The word that makes piton a worker.
 const MODE: &str = "__work";
 
+/// The code of a tool that is refused until a person accepts what it is now.
+pub const MCP_CHANGED: &str = "MCP_CHANGED";
+
 /// The largest job that is read.
 const MAX_JOB: u64 = 64 * 1024 * 1024;
 
@@ -30,6 +33,8 @@ pub(super) enum Job {
     Http(http::Job),
     /// Call a tool of an MCP server.
     Mcp(mcp::Job),
+    /// Have an MCP server for the calls of a run.
+    McpHost(Box<mcp::HostJob>),
     /// Run a container.
     Container(container::Job),
     /// Call a function in JavaScript.
@@ -95,6 +100,18 @@ pub enum FailureKind {
     ScriptReturn,
     /// A function returned too much.
     ScriptTooLarge,
+    /// An MCP server could not be started, or ended.
+    McpServer,
+    /// An MCP server said what makes no sense.
+    McpProtocol,
+    /// An MCP server has no such tool.
+    McpNoTool,
+    /// A tool of an MCP server is not what it was.
+    McpChanged,
+    /// A tool of an MCP server says that it failed.
+    McpTool,
+    /// What a tool of an MCP server is called with is not what it takes.
+    Arguments,
 }
 
 impl FailureKind {
@@ -118,6 +135,12 @@ impl FailureKind {
             Self::ScriptThrew => "SCRIPT_THREW",
             Self::ScriptReturn => "SCRIPT_RETURN",
             Self::ScriptTooLarge => "RESULT_TOO_LARGE",
+            Self::McpServer => "MCP_SERVER_FAILED",
+            Self::McpProtocol => "MCP_PROTOCOL",
+            Self::McpNoTool => "MCP_NO_TOOL",
+            Self::McpChanged => MCP_CHANGED,
+            Self::McpTool => "MCP_TOOL_ERROR",
+            Self::Arguments => "INVALID_PARAMETER",
         }
     }
 }
@@ -206,6 +229,7 @@ impl Job {
         match self {
             Self::Http(job) => job.carry_out(),
             Self::Mcp(job) => job.carry_out(),
+            Self::McpHost(job) => job.carry_out(),
             Self::Container(job) => job.carry_out(),
             Self::JavaScript(job) => job.carry_out(),
         }

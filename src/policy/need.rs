@@ -5,10 +5,11 @@
 
 use super::matching::{self, Form};
 use super::{Denial, Enforcement, Permission, line};
-use crate::exec::invocation::{Action, Http, Invocation, Link, Network};
+use crate::exec::invocation::{Action, Http, Invocation, Link, McpTransport, Network};
 use crate::item::directive::Access;
 use crate::item::endpoint::{Fit, Reading};
 use crate::item::store::Layer;
+use crate::item::tool::ToolKind;
 use crate::item::wording::shown;
 
 /// One thing that a call needs.
@@ -22,6 +23,8 @@ pub(super) enum Need<'i> {
         types: matching::Types<'i>,
         /// Whether it is built in and comes with the tool.
         comes_along: Coming,
+        /// What it is used for, where it is an MCP server.
+        server: Option<ServerUse<'i>>,
     },
     /// To find a command on the search path.
     Command(&'i str),
@@ -35,6 +38,19 @@ pub(super) enum Need<'i> {
     Container(Network),
 }
 
+/// What an MCP server is used for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServerUse<'i> {
+    /// Its id.
+    server: &'i str,
+    /// The tool of it that is called; none when its tools are listed.
+    tool: Option<&'i str>,
+    /// Where it is, if it is not started here.
+    url: Option<&'i str>,
+    /// Whether it is a link of its own; else the tool says itself how to reach it.
+    is_link: bool,
+}
+
 /// Whether a link needs a grant of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coming {
@@ -46,8 +62,10 @@ pub(super) enum Coming {
 
 /// What a call needs, each thing once: tools first, in the order of the chain.
 pub(super) fn of(invocation: &Invocation) -> Vec<Need<'_>> {
+    let server = server_of(invocation);
     let links = invocation.chain.iter().enumerate().map(|(at, link)| Need::Tool {
         link,
+        server: server.filter(|it| it.server == link.id.as_str()),
         types: matching::types_of(link, &invocation.chain),
         comes_along: if at > 0 && link.layer == Layer::Builtin { Coming::WithTheTool } else { Coming::ByGrant },
     });
@@ -62,6 +80,51 @@ pub(super) fn of(invocation: &Invocation) -> Vec<Need<'_>> {
         _ => None,
     };
     links.chain(commands).chain(variables).chain(servers).chain(place).collect()
+}
+
+/// The MCP server that a call uses, if it does.
+pub(super) fn server_of(invocation: &Invocation) -> Option<ServerUse<'_>> {
+    let Action::Mcp(mcp) = &invocation.action else { return None };
+    let link = invocation.chain.iter().find(|link| link.id.as_str() == mcp.server);
+    Some(ServerUse {
+        server: &mcp.server,
+        tool: mcp.tool.as_deref(),
+        url: match &mcp.transport {
+            McpTransport::Remote { url, .. } => Some(url.shown()),
+            McpTransport::Stdio(_) => None,
+        },
+        is_link: link.is_some_and(|link| link.kind == ToolKind::McpServer),
+    })
+}
+
+impl ServerUse<'_> {
+    /// Whether a grant is about this use: `<mcp>` with the server and the tool.
+    fn is_granted_by(&self, access: &Access) -> bool {
+        let Access::Mcp { server, tools } = access else { return false };
+        let takes = |tool: &str| tools.iter().any(|pattern| matching::is_name(pattern, tool));
+        // Without tools it is about all of them, and only that lets anybody list them.
+        let fits = tools.is_empty() || self.tool.map_or_else(|| tools.iter().any(|it| it == "*"), takes);
+        fits && matching::is_id(server, self.server, Form::Exact)
+    }
+
+    /// Whether a `<deny>` is about this use; where that is doubtful, it is.
+    fn is_denied_by(&self, access: &Access) -> bool {
+        let Access::Mcp { server, tools } = access else { return false };
+        let takes = |tool: &str| tools.iter().any(|pattern| matching::is_name(pattern, tool));
+        let fits = tools.is_empty() || self.tool.is_none_or(takes);
+        fits && matching::is_id(server, self.server, Form::Broken)
+    }
+
+    /// Whether a grant names the server or its address, so that whoever wrote it knows where it is.
+    pub(super) fn is_named_by(&self, access: &Access) -> bool {
+        match access {
+            Access::ReadApi { endpoint } | Access::WriteApi { endpoint } => {
+                let address = endpoint.split_once(' ').map_or(endpoint.as_str(), |(_, address)| address.trim());
+                address.contains("://") && self.url.is_some_and(|url| matching::is_id(address, url, Form::Exact))
+            }
+            access => self.is_granted_by(access),
+        }
+    }
 }
 
 /// What a tool says it writes, which is all that binds a person.
@@ -93,6 +156,10 @@ impl Need<'_> {
     /// Whether a grant covers it.
     pub(super) fn is_allowed_by(&self, access: &Access) -> bool {
         match (self, access) {
+            // A server that is a link of its own may be granted as what it is.
+            (Self::Tool { server: Some(server), .. }, Access::Mcp { .. }) => {
+                server.is_link && server.is_granted_by(access)
+            }
             (Self::Tool { link, types, .. }, access) => matching::allows_tool(access, link, types),
             (Self::Command(name), Access::Shell { commands: names })
             | (Self::Variable(name), Access::Env { vars: names }) => {
@@ -117,6 +184,7 @@ impl Need<'_> {
             return true;
         }
         match (self, access) {
+            (Self::Tool { server: Some(server), .. }, Access::Mcp { .. }) => server.is_denied_by(access),
             (Self::Tool { link, types, .. }, access) => matching::denies_tool(access, link, types),
             (Self::Server(name), Access::Mcp { server, .. }) => matching::is_id(server, name, Form::Broken),
             (Self::Endpoint(http), access) => matching::endpoint_fit(access, http, Reading::Wide) != Fit::No,
@@ -151,11 +219,9 @@ impl Need<'_> {
 
     fn enforcement(&self) -> Enforcement {
         match self {
-            Self::Tool { .. }
-            | Self::Variable(_)
-            | Self::Server(_)
-            | Self::Endpoint(_)
-            | Self::Container(_) => Enforcement::Broker,
+            Self::Tool { .. } | Self::Variable(_) | Self::Server(_) | Self::Endpoint(_) | Self::Container(_) => {
+                Enforcement::Broker
+            }
             // A script that may run at all may run any command it finds.
             Self::Command(_) => Enforcement::DeclaredOnly,
         }

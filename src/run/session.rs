@@ -20,6 +20,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
+use crate::exec::mcp::Servers;
 use crate::exec::supervisor::MARK;
 use crate::item::directive::CheckpointMode;
 use crate::item::store::ItemStore;
@@ -76,6 +77,8 @@ pub struct Session<'a, 'o> {
     pub(super) directive: Option<String>,
     /// What the directive returns.
     pub(super) outputs: serde_json::Map<String, serde_json::Value>,
+    /// The MCP servers that its tools have called.
+    pub(super) servers: Servers,
     numbered: u32,
     lacks_git: bool,
     folders: Folders,
@@ -114,6 +117,13 @@ fn options(ctx: &Context) -> Options {
 pub(super) struct Folders {
     pub(super) runs: PathBuf,
     pub(super) own: PathBuf,
+}
+
+impl Folders {
+    /// Where it is kept what tools of MCP servers are.
+    pub(super) fn definitions(&self) -> PathBuf {
+        self.runs.with_file_name("mcp")
+    }
 }
 
 impl<'a, 'o> Session<'a, 'o> {
@@ -193,6 +203,7 @@ impl<'a, 'o> Session<'a, 'o> {
             state,
             directive: request.directive.as_ref().map(|start| start.label.clone()),
             outputs: serde_json::Map::new(),
+            servers: Servers::default(),
             numbered: 0,
             lacks_git,
             folders,
@@ -341,6 +352,7 @@ impl<'a, 'o> Session<'a, 'o> {
             state: None,
             directive: None,
             outputs: serde_json::Map::new(),
+            servers: Servers::default(),
             numbered: 0,
             lacks_git: false,
             folders,
@@ -447,6 +459,8 @@ impl<'a, 'o> Session<'a, 'o> {
     }
 
     pub(super) fn close(&mut self, status: RunStatus, error: Option<ErrorSummary>) -> Result<RunSummary, RunError> {
+        // They could still change files, and the next run takes those for what it finds.
+        self.servers.end();
         let (steps, steps_omitted, step_totals) = std::mem::take(&mut self.steps).into_parts();
         let summary = RunSummary {
             run_id: self.run,

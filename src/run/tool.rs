@@ -4,6 +4,7 @@
 //! [`Session::call_tool`] carries a [`ToolPlan`] out. Whatever front door asks, the answer is a
 //! [`ToolResult`].
 
+mod accept;
 mod calls;
 mod command;
 mod meta;
@@ -11,6 +12,7 @@ mod plan;
 mod result;
 mod secrecy;
 
+pub use accept::{AcceptError, accept};
 pub use calls::CallTold;
 pub use command::{Called, ToolCommand, perform};
 pub use plan::{Planner, ToolPlan, ToolRequest, authority_of, plan, told_parameters};
@@ -34,6 +36,7 @@ use crate::exec::interrupt::{Interrupts, signal_in_words};
 use crate::exec::invocation::Action;
 use crate::exec::process;
 use crate::exec::supervisor::{Captured, Ended, Supervisor, SupervisorError, Watch, Work};
+use crate::exec::worker::MCP_CHANGED;
 use crate::failpoint::failpoint;
 use crate::journal::event::{Event, StepKind, ToolCall, Written};
 use crate::journal::summary::{ErrorSummary, StepStatus};
@@ -90,6 +93,11 @@ struct Answer {
 }
 
 impl Answer {
+    /// Of a call that has no process to tell of.
+    fn failed(error: ErrorSummary, git_changed: Vec<String>) -> Self {
+        Self { ended: None, result: Err(error), git_changed, calls: None, is_denied: false }
+    }
+
     fn was_interrupted(&self) -> bool {
         self.ended.as_ref().is_some_and(|ended| ended.interrupted)
             || self.result.as_ref().is_err_and(|error| error.code == "INTERRUPTED")
@@ -147,7 +155,7 @@ impl Session<'_, '_> {
                 let first = (supervisor, prepared.work);
                 self.orchestrate(number, (step.plan, meta), step.planner, first, &mut around)?
             }
-            _ => self.ask(number, step.plan, supervisor, &prepared, &mut around)?,
+            _ => self.ask(number, step.plan, supervisor, &mut prepared, &mut around)?,
         };
         drop(interrupts);
         if let Some(checkpointer) = self.checkpointer.as_mut().filter(|_| !answer.git_changed.is_empty()) {
@@ -222,9 +230,14 @@ impl Session<'_, '_> {
         step: u32,
         plan: &ToolPlan,
         supervisor: Supervisor,
-        prepared: &Prepared,
+        prepared: &mut Prepared,
         around: &mut Around<'_, '_>,
     ) -> Result<Answer, RunError> {
+        // A server is started within the step that calls it first, so that what it changes belongs to that step.
+        let pins = self.pins_folder();
+        if let Err(err) = self.servers.attend(&plan.invocation, prepared, around.machine, &pins, plan.private()) {
+            return Ok(Answer::failed(failure_in_words(&err, err.code(), err.hint()), Vec::new()));
+        }
         let (ended, git_changed) = self.attend(step, supervisor, &prepared.work, around)?;
         if plan.invocation.action.is_container() && ended.as_ref().map_or(true, |ended| ended.exit_code.is_none()) {
             // Its worker was killed before it could do that itself.
@@ -232,10 +245,7 @@ impl Session<'_, '_> {
         }
         let ended = match ended {
             Ok(ended) => ended,
-            Err(err) => {
-                let result = Err(failure_in_words(&err, err.code(), err.hint()));
-                return Ok(Answer { ended: None, result, git_changed, calls: None, is_denied: false });
-            }
+            Err(err) => return Ok(Answer::failed(failure_in_words(&err, err.code(), err.hint()), git_changed)),
         };
         let result = if let Some(failure) = failure_of(&ended, plan) {
             Err(failure)
@@ -246,7 +256,9 @@ impl Session<'_, '_> {
                 .map_err(|err| failure_in_words(&err, err.code(), err.hint()))
         };
         failpoint("result-read");
-        Ok(Answer { ended: Some(ended), result, git_changed, calls: None, is_denied: false })
+        // A tool that is not what it was is refused until a person accepts it.
+        let is_denied = result.as_ref().is_err_and(|error| error.code == MCP_CHANGED);
+        Ok(Answer { ended: Some(ended), result, git_changed, calls: None, is_denied })
     }
 
     /// Has a supervisor do its work, written down before and after; tells how it ended and what of git has changed.
@@ -394,6 +406,11 @@ impl Session<'_, '_> {
                 SignatureRequirement::Integrity | SignatureRequirement::Author => Files::Covered,
             },
         }
+    }
+
+    /// Where it is kept what tools of MCP servers are.
+    fn pins_folder(&self) -> PathBuf {
+        self.folders().definitions()
     }
 
     /// Where the project lies in the work tree; grants are relative to it.

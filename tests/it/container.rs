@@ -34,7 +34,11 @@ fn without_an_engine_nothing_is_tried_and_every_place_is_named() {
     let project = project.directive("go", ["hail"]);
     let ran = project.piton(["run", "go", "--format", "json"]);
     let finished = last(&ran);
-    assert_eq!((&finished["status"], &finished["error"]["code"]), (&json!("failed"), &json!("CONTAINER_ENGINE")), "{ran}");
+    assert_eq!(
+        (&finished["status"], &finished["error"]["code"]),
+        (&json!("failed"), &json!("CONTAINER_ENGINE")),
+        "{ran}"
+    );
 }
 
 #[test]

@@ -86,7 +86,10 @@ impl Drop for Engine {
 fn podman(folder: &TempDir, peer: &Path) -> Command {
     let mut command = Command::new("podman");
     let at = |name: &str| folder.path().join(name);
-    command.env("CONTAINERS_CONF", peer.join("containers.conf")).env("HOME", folder.path()).env("TMPDIR", folder.path());
+    command
+        .env("CONTAINERS_CONF", peer.join("containers.conf"))
+        .env("HOME", folder.path())
+        .env("TMPDIR", folder.path());
     command.env_remove("XDG_RUNTIME_DIR").env_remove("DOCKER_HOST").stdin(Stdio::null());
     command.arg("--root").arg(at("root")).arg("--runroot").arg(at("run")).args(["--storage-driver", "vfs"]);
     command
@@ -183,7 +186,12 @@ fn much_output_and_much_input_get_through() {
     let stdout = result["result"]["stdout"].as_str().expect("text");
     assert!(stdout.starts_with("0123456789\n") && stdout.ends_with("end\n"));
     // One that reads nothing is not waited for either.
-    let project = container(project, "deaf", "image: alpine:3\ncommand: [echo, done]", "parameters:\n  - {name: text, type: string}\n");
+    let project = container(
+        project,
+        "deaf",
+        "image: alpine:3\ncommand: [echo, done]",
+        "parameters:\n  - {name: text, type: string}\n",
+    );
     let (ran, result) = run(&project, &["deaf", "--param", &format!("text={text}")]);
     assert_eq!(result["result"]["stdout"], "done\n", "{}", ran.stderr());
 }
@@ -191,16 +199,24 @@ fn much_output_and_much_input_get_through() {
 #[test]
 fn a_container_that_fails_says_how() {
     let engine = Engine::start();
-    let project = container(engine.project(), "fails", "image: alpine:3\ncommand: [sh, -c, 'echo why >&2; exit 3']", "");
+    let project =
+        container(engine.project(), "fails", "image: alpine:3\ncommand: [sh, -c, 'echo why >&2; exit 3']", "");
     let project = container(project, "missing", "image: alpine:3\ncommand: [no-such-program, x]", "");
     let project = container(project, "nowhere", "image: localhost/no-such-image:1\ncommand: [sh]", "").committed();
     let (ran, result) = run(&project, &["fails"]);
-    assert_eq!((ran.code(), &result["code"], &result["exit_code"]), (Some(1), &json!("TOOL_FAILED"), &json!(3)), "{ran}");
+    assert_eq!(
+        (ran.code(), &result["code"], &result["exit_code"]),
+        (Some(1), &json!("TOOL_FAILED"), &json!(3)),
+        "{ran}"
+    );
     assert_eq!(result["stderr"], "why\n");
     let (ran, result) = run(&project, &["missing"]);
     assert_eq!((ran.code(), &result["code"]), (Some(1), &json!("CONTAINER_FAILED")), "{ran}");
     let message = result["message"].as_str().expect("text");
-    assert!(message.starts_with("the container cannot be started: Podman says: ") && message.contains("no-such-program"), "{ran}");
+    assert!(
+        message.starts_with("the container cannot be started: Podman says: ") && message.contains("no-such-program"),
+        "{ran}"
+    );
     assert_eq!(result["suggestion"], "see that the image has that program, and `command` names it", "{ran}");
     let (ran, result) = run(&project, &["nowhere"]);
     assert_eq!((ran.code(), &result["code"]), (Some(1), &json!("IMAGE_UNAVAILABLE")), "{ran}");
@@ -237,8 +253,7 @@ fn a_container_has_no_network_unless_the_tool_says_so() {
     let denied = last(&ran);
     assert_eq!((ran.code(), &denied["status"]), (Some(3), &json!("denied")), "{ran}");
     assert_eq!(
-        denied["error"]["message"],
-        "directive `go` does not allow to run a container on the network of this machine",
+        denied["error"]["message"], "directive `go` does not allow to run a container on the network of this machine",
         "{ran}"
     );
     assert_eq!(
@@ -246,10 +261,9 @@ fn a_container_has_no_network_unless_the_tool_says_so() {
         "add <execute resource=\"docker\" network=\"host\"/> to the <permissions> of `go`",
         "{ran}"
     );
-    let text = project.read(".ai/directives/go.md").replace(
-        "    </permissions>",
-        "      <execute resource=\"docker\" network=\"host\"/>\n    </permissions>",
-    );
+    let text = project
+        .read(".ai/directives/go.md")
+        .replace("    </permissions>", "      <execute resource=\"docker\" network=\"host\"/>\n    </permissions>");
     let project = project.file(".ai/directives/go.md", text);
     let ran = project.piton(["run", "go", "--format", "json"]);
     assert_eq!((ran.code(), &last(&ran)["status"]), (Some(0), &json!("succeeded")), "{ran}");

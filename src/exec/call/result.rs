@@ -6,6 +6,7 @@ use super::{CallError, Machine, NewSupervisor, Raised, Starter};
 use crate::exec::contract;
 use crate::exec::interrupt::Interrupts;
 use crate::exec::invocation::{Action, Invocation};
+use crate::exec::mcp::Outcome;
 use crate::exec::parser;
 use crate::exec::python::bootstrap::Answer;
 use crate::exec::supervisor::{Captured, Ended, ResultFault};
@@ -36,6 +37,7 @@ pub fn read_result(
     supervisor: &NewSupervisor<'_>,
     interrupts: &mut Interrupts,
 ) -> Result<Read, CallError> {
+    let mut told = Vec::new();
     let raw = match &invocation.action {
         Action::Process(_) if invocation.prints_result() => Raw::Output(&ended.stdout),
         Action::Process(_) => handed_over(ended, "main")?,
@@ -43,11 +45,19 @@ pub fn read_result(
             Some(value) => Raw::Value(value),
             None => Raw::Output(&ended.stdout),
         },
-        Action::Http(_) | Action::Mcp(_) | Action::Meta(_) => {
+        Action::Mcp(_) => {
+            let answer = worker_answer(ended)?.and_then(|value| serde_json::from_value::<Outcome>(value).ok());
+            let outcome = answer.ok_or(CallError::NoResult { function: "work" })?;
+            told = outcome.warnings;
+            Raw::Value(outcome.value)
+        }
+        Action::Http(_) | Action::Meta(_) => {
             Raw::Value(worker_answer(ended)?.ok_or(CallError::NoResult { function: "work" })?)
         }
     };
-    settled(invocation, raw, machine, &mut Starter { supervisor, interrupts })
+    let read = settled(invocation, raw, machine, &mut Starter { supervisor, interrupts })?;
+    told.extend(read.warnings);
+    Ok(Read { warnings: told, ..read })
 }
 
 /// The same for a value that somebody has in hand.

@@ -6,9 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bollard::container::{AttachContainerResults, LogOutput};
-use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits,
-};
+use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits};
 use bollard::query_parameters::{
     AttachContainerOptions, CreateContainerOptions, KillContainerOptions, WaitContainerOptions,
 };
@@ -133,13 +131,8 @@ impl Run {
     /// Starts it, is its streams, and waits for its end.
     async fn accompany(&self, engine: &Engine) -> Result<u8, Failure> {
         let kind = FailureKind::Container;
-        let options = AttachContainerOptions {
-            stdin: true,
-            stdout: true,
-            stderr: true,
-            stream: true,
-            ..Default::default()
-        };
+        let options =
+            AttachContainerOptions { stdin: true, stdout: true, stderr: true, stream: true, ..Default::default() };
         // Before it is started, so that nothing it writes is missed.
         let attached = engine.docker.attach_container(&self.name, Some(options)).await;
         let AttachContainerResults { mut output, mut input } =
@@ -234,11 +227,8 @@ impl Run {
             return refuse("the number of processes");
         }
         let processes = self.limits.processes.or(engine.limits_processes.then_some(PROCESSES));
-        let ulimits = [
-            ("nofile", self.limits.open_files),
-            ("fsize", self.limits.file_size),
-            ("cpu", self.limits.cpu_seconds),
-        ];
+        let ulimits =
+            [("nofile", self.limits.open_files), ("fsize", self.limits.file_size), ("cpu", self.limits.cpu_seconds)];
         let ulimits = ulimits.into_iter().filter_map(|(name, limit)| {
             let limit = Some(number(limit?));
             Some(ResourcesUlimits { name: Some(name.to_owned()), soft: limit, hard: limit })
@@ -272,10 +262,7 @@ impl Run {
             env: Some(self.environment.clone()),
             working_dir: self.folder.clone(),
             user: self.user()?,
-            labels: Some(HashMap::from([
-                (RUN.to_owned(), self.run.clone()),
-                (TOOL.to_owned(), self.tool.clone()),
-            ])),
+            labels: Some(HashMap::from([(RUN.to_owned(), self.run.clone()), (TOOL.to_owned(), self.tool.clone())])),
             open_stdin: Some(true),
             stdin_once: Some(true),
             attach_stdin: Some(true),
@@ -298,7 +285,8 @@ impl Run {
             User::OfImage => None,
         };
         let is_caller = named.as_ref().is_some_and(|name| {
-            name.split(':').next() == Some(&uid.to_string()) && name.split(':').nth(1).is_none_or(|it| it == gid.to_string())
+            name.split(':').next() == Some(&uid.to_string())
+                && name.split(':').nth(1).is_none_or(|it| it == gid.to_string())
         });
         let writes = self.volumes.iter().any(|volume| !volume.read_only);
         if writes && !is_caller && !self.engine.is_rootless && uid != 0 {

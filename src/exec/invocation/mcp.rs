@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{Process, Rows, Text, seconds};
 
@@ -16,9 +17,25 @@ pub struct Mcp {
     pub transport: McpTransport,
     /// What the server calls the tool; none lists its tools.
     pub tool: Option<String>,
+    /// What the tool is called with.
+    pub arguments: Map<String, Value>,
+    /// Who says which types the arguments have.
+    #[serde(skip)]
+    pub types: Types,
     /// How long the server may take to answer at all.
     #[serde(serialize_with = "seconds")]
     pub startup_timeout: Duration,
+}
+
+/// Who says which types the arguments of a call have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Types {
+    /// The manifest: they have them already.
+    #[default]
+    Declared,
+    /// The server: a text is converted where it wants something else.
+    OfServer,
 }
 
 /// How an MCP server is reached.
@@ -44,7 +61,7 @@ pub enum McpTransport {
 }
 
 /// What is spoken to a server that is there already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemoteKind {
     /// Streamable HTTP.

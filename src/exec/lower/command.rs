@@ -21,6 +21,9 @@ use crate::item::store::Layer;
 use crate::item::tool::{LoadedTool, ToolKind};
 use crate::item::wording::shown;
 
+/// Keeps Python from writing bytecode beside its scripts.
+const NO_BYTECODE: &str = "PYTHONDONTWRITEBYTECODE";
+
 /// How parameters reach a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
@@ -96,6 +99,47 @@ pub(super) fn resolve(
         install_guide: text("install_guide"),
     };
     Ok(Resolved { action: Action::Process(process), timeout, variables: used.variables })
+}
+
+/// The process of a server that is spoken to: a command that is given nothing but what its settings say.
+///
+/// It outlives one call, so nothing of a call is in it, but for the parameters that its settings name.
+pub(super) fn server(
+    context: &Context<'_>,
+    words: &Vocabulary<'_>,
+    used: &mut Used,
+    origins: &mut BTreeMap<String, String>,
+) -> Result<Process, LowerError> {
+    let folder = bounds::folder(context.settings, words, used, origins)?;
+    let program = program(context, Style::Command, words, used, &folder, origins)?;
+    let arguments = arguments::configured(context.settings, words, used)?;
+    arguments::check(&arguments)?;
+    inline::check(&program.value, &arguments)?;
+    for (at, argument) in arguments.iter().enumerate() {
+        origins.insert(format!("action.arguments[{at}]"), argument.origin.clone());
+    }
+    let called = Context { command: None, ..*context };
+    let mut environment = environment(&called, Style::Command, None, words, used)?;
+    // A server in Python would leave its bytecode beside its files, which are those of the project.
+    if !environment.values.contains_key(NO_BYTECODE) {
+        environment.set(NO_BYTECODE, Text::plain("1"), "default".to_owned());
+    }
+    for (name, origin) in &environment.origins {
+        origins.insert(format!("action.environment.{name}"), origin.clone());
+    }
+    let text = |key: &str| context.settings.find(key).and_then(Setting::as_text).map(str::to_owned);
+    Ok(Process {
+        program,
+        arguments: arguments.into_iter().map(|argument| argument.text).collect(),
+        folder,
+        environment: environment.values,
+        input: Vec::new(),
+        script: None,
+        python: None,
+        limits: bounds::limits(context.settings, origins)?,
+        install_check: text("install_check"),
+        install_guide: text("install_guide"),
+    })
 }
 
 fn style(context: &Context<'_>) -> Style {
@@ -200,7 +244,7 @@ fn environment(
 ) -> Result<Environment, LowerError> {
     let mut environment = Environment::scrubbed(context.around);
     if style == Style::Python {
-        environment.set("PYTHONDONTWRITEBYTECODE", Text::plain("1"), "default".to_owned());
+        environment.set(NO_BYTECODE, Text::plain("1"), "default".to_owned());
     }
     environment.declare(&context.requires.environment, context.around)?;
     environment.configure(context.settings, words, used)?;

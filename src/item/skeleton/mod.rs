@@ -11,7 +11,7 @@ mod quote;
 use std::path::{Path, PathBuf};
 
 use super::id::ItemId;
-use super::store::ItemKind;
+use super::store::{ItemKind, PRIMITIVES};
 
 pub use kind::{Kind, Language, SkeletonError, TYPES};
 use quote::{title, xml, yaml};
@@ -189,8 +189,12 @@ fn manifest(kind: Kind, fields: &Fields) -> Skeleton {
         Kind::Cli => (include_str!("text/cli.yaml"), "subprocess", Usage::Call("folder=.")),
         Kind::Runtime => (include_str!("text/runtime.yaml"), "subprocess", Usage::Executor),
         Kind::Api => (include_str!("text/api.yaml"), "http_client", Usage::Call("repo=git")),
-        Kind::McpServer => (include_str!("text/mcp_server.yaml"), "subprocess", Usage::NotYet),
-        Kind::McpTool => (include_str!("text/mcp_tool.yaml"), "server", Usage::NotYet),
+        Kind::McpServer => (include_str!("text/mcp_server.yaml"), "subprocess", Usage::Call("")),
+        // One that names a server says nothing about it; by itself it brings one along.
+        Kind::McpTool if fields.executor.as_ref().is_some_and(|id| !PRIMITIVES.contains(&id.as_str())) => {
+            (include_str!("text/mcp_tool_of_server.yaml"), "server", Usage::Call("message=hello"))
+        }
+        Kind::McpTool => (include_str!("text/mcp_tool.yaml"), "subprocess", Usage::Call("message=hello")),
         Kind::Docker => (include_str!("text/docker.yaml"), "docker_runtime", Usage::Call("who=Ada")),
         _ => (include_str!("text/meta.yaml"), "", Usage::Call("who=Ada")),
     };

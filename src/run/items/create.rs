@@ -103,7 +103,7 @@ pub(super) fn wanted(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Res
         (_, written) => Kind::of(written.as_deref().unwrap_or("script"), executor.as_ref().map(ItemId::as_str))?,
     };
     let executor = match executor {
-        None if kind == Kind::McpTool && given.whole("content")?.is_none() => Some(only_server(store)?),
+        None if kind == Kind::McpTool && given.whole("content")?.is_none() => only_server(store)?,
         executor => executor,
     };
     let needs_folder = id.name() == "tool" && !matches!(kind, Kind::Directive | Kind::Knowledge);
@@ -139,15 +139,16 @@ fn author(ctx: &Context) -> Option<String> {
     names.into_iter().flatten().find(|name| !name.is_empty())
 }
 
-/// A tool of a server needs one; where there is just one, it is meant.
-fn only_server(store: &ItemStore) -> Result<ItemId, ItemStepError> {
+/// The server of a new tool of one: where there is just one, it is meant, and where there is none it brings its own.
+fn only_server(store: &ItemStore) -> Result<Option<ItemId>, ItemStepError> {
     let is_server = |tool: &tool::LoadedTool| tool.manifest.kind == ToolKind::McpServer;
     let mut servers: Vec<&ItemId> =
         store.items().iter().filter(|item| item.as_tool().is_some_and(is_server)).map(|item| &item.id).collect();
     servers.sort();
     servers.dedup();
     match servers.as_slice() {
-        [server] => Ok((*server).clone()),
+        [] => Ok(None),
+        [server] => Ok(Some((*server).clone())),
         known => Err(ItemStepError::NoServer(known.iter().map(ToString::to_string).collect())),
     }
 }

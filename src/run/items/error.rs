@@ -124,8 +124,8 @@ pub enum ItemStepError {
     /// There is no skeleton for it.
     #[error(transparent)]
     Skeleton(SkeletonError),
-    /// A tool of an MCP server needs one.
-    #[error("a tool of type `mcp_tool` names the server that has it, and {}", servers(.0))]
+    /// Nobody said which MCP server has the tool.
+    #[error("a tool of type `mcp_tool` names the server that has it, and there are several: {}", servers(.0))]
     NoServer(Vec<String>),
     /// Something like it exists in the same layer.
     #[error("{kind} `{id}` exists already at `{}`", .path.display())]
@@ -272,9 +272,6 @@ impl ItemStepError {
                 "use lower case letters, digits and `_`; `/` after a category".to_owned()
             }
             Self::Skeleton(err) => return err.hint(),
-            Self::NoServer(servers) if servers.is_empty() => {
-                "make one first, with `piton new tool NAME --type mcp_server`, and name it with `--executor`".to_owned()
-            }
             Self::NoServer(_) => "say which with `--executor SERVER`".to_owned(),
             Self::Taken { .. } => "choose another id, or edit that one".to_owned(),
             Self::Builtin { id, copyable: true, .. } => {
@@ -298,9 +295,5 @@ impl ItemStepError {
 }
 
 fn servers(known: &[String]) -> String {
-    if known.is_empty() {
-        return "there is none".to_owned();
-    }
-    let known: Vec<String> = known.iter().map(|id| format!("`{id}`")).collect();
-    format!("there are several: {}", known.join(", "))
+    known.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ")
 }

@@ -305,9 +305,9 @@ impl Session<'_, '_> {
         if self.checkpointer.is_some() && !is_elsewhere {
             prepared.work.watch = Watch::Yes;
         }
-        let answer = self.ask(whole.step, &plan, supervisor, &prepared, around)?;
+        let answer = self.ask(whole.step, &plan, supervisor, &mut prepared, around)?;
         let others_ran = installed || is_elsewhere || call::runs_parser(&plan.invocation, around.machine);
-        let was_interrupted = answer.was_interrupted();
+        let (was_interrupted, is_denied) = (answer.was_interrupted(), answer.is_denied);
         let touched = match answer.ended {
             Some(ended) if !others_ran => ended.touched,
             _ => Touched::Unknown,
@@ -319,6 +319,7 @@ impl Session<'_, '_> {
         match answer.result {
             Ok(read) => Ok(Read { value: secrets.removed_from(read.value), ..read }),
             Err(error) if was_interrupted => Err(Stop::Step(error, StepStatus::Cancelled)),
+            Err(error) if is_denied => Err(Stop::Step(error, StepStatus::Denied)),
             Err(error) => Err(Stop::Call(error)),
         }
     }

@@ -12,6 +12,7 @@ use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::exec::call::Asked;
 use crate::exec::invocation::{Action, Invocation, Link, Process};
+use crate::exec::mcp::Private;
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
 use crate::item::directive::Directive;
@@ -67,6 +68,9 @@ pub struct ToolPlan {
     /// Who signed the others, where `signature.require` asks for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub authors: Vec<SignedBy>,
+    /// Whether it may reach addresses of this machine and its network.
+    #[serde(skip)]
+    private: Private,
     #[serde(skip)]
     writes: WriteRules,
     #[serde(skip)]
@@ -127,13 +131,14 @@ pub fn plan(
     }
     let (isolation, degraded) = isolation(&invocation, request.allow_degraded)?;
     Ok(ToolPlan {
-        invocation,
         permissions: verdict.permissions,
         denials: verdict.denials,
         isolation,
         degraded,
         unsigned,
         authors,
+        private: if policy::may_reach_private(authority, &invocation) { Private::Allowed } else { Private::Refused },
+        invocation,
         writes,
         strict: request.strict,
         allow_degraded: request.allow_degraded,
@@ -173,6 +178,11 @@ impl ToolPlan {
             |link: &&Link| link.layer != Layer::Builtin && !matches!(link.signature, Integrity::Valid { .. });
         let unsigned = self.invocation.chain.iter().filter(is_unsigned);
         author::unsigned_note(unsigned.map(|link| (link.id.as_str(), link.layer)))
+    }
+
+    /// Whether it may reach addresses of this machine and its network, where the tool says so.
+    pub(super) fn private(&self) -> Private {
+        self.private
     }
 
     /// The call, as it is written down.
@@ -285,8 +295,7 @@ fn require(ctx: &Context, invocation: &Invocation) -> Result<(), RunError> {
         Some(text) if !invocation.action.is_container() => OsStr::new(text.value.as_str()),
         _ => ctx.search_path(),
     };
-    let is_there =
-        |name: &&String| subprocess::resolve(OsStr::new(name.as_str()), search_path, Path::new("/")).is_ok();
+    let is_there = |name: &&String| subprocess::resolve(OsStr::new(name.as_str()), search_path, Path::new("/")).is_ok();
     let mut commands: Vec<String> =
         invocation.requires.commands.iter().filter(|name| !is_there(name)).cloned().collect();
     let mut how = None;

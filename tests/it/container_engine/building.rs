@@ -8,7 +8,11 @@ use super::{Engine, assert_nothing_left, container, run};
 
 /// How many images were built.
 fn builds(engine: &Engine) -> usize {
-    engine.podman(&["images", "--format", "{{.Repository}}:{{.Tag}}"]).lines().filter(|it| it.contains("piton-build:")).count()
+    engine
+        .podman(&["images", "--format", "{{.Repository}}:{{.Tag}}"])
+        .lines()
+        .filter(|it| it.contains("piton-build:"))
+        .count()
 }
 
 #[test]

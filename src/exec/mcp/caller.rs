@@ -1,0 +1,187 @@
+//! One call, in a worker: asks the host, compares, checks, calls.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::content::{self, Outcome};
+use super::pin::{Key, Pins, Verdict};
+use super::{Ask, LARGEST, SOCKET, Tell};
+use crate::exec::invocation::{Mcp, Types};
+use crate::exec::worker::{End, Failure, FailureKind};
+use crate::item::params::{self, check_schema, convert};
+use crate::item::wording::{did_you_mean, nearest, shown};
+
+/// How long a host may take to be there: it only has to start.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a worker is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::exec) struct Job {
+    key: Key,
+    /// None lists the tools.
+    tool: Option<String>,
+    arguments: Map<String, Value>,
+    types: Types,
+    pins: PathBuf,
+}
+
+impl Job {
+    pub(super) fn new(mcp: &Mcp, pins: &Path) -> Self {
+        Self {
+            key: Key::of(mcp),
+            tool: mcp.tool.clone(),
+            arguments: mcp.arguments.clone(),
+            types: mcp.types,
+            pins: pins.to_path_buf(),
+        }
+    }
+
+    /// Does it.
+    pub(in crate::exec) fn carry_out(self) -> End {
+        let mut warnings = Vec::new();
+        let value = self.call(&mut warnings);
+        End::from(value.and_then(|value| {
+            // Values and texts always have a form in JSON.
+            serde_json::to_value(Outcome { value, warnings }).map_err(|err| lost(&err.to_string()))
+        }))
+    }
+
+    fn call(self, warnings: &mut Vec<String>) -> Result<Value, Failure> {
+        let mut host = Host::connect()?;
+        let tools = match host.ask(&Ask::List, warnings)? {
+            Tell::Tools(tools) => tools,
+            _ => return Err(lost("it tells something else")),
+        };
+        let Some(name) = self.tool else { return Ok(content::listed(&tools)) };
+        let name_of = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
+        let named: Vec<&Value> = tools.iter().filter(|tool| name_of(tool).as_deref() == Some(&name)).collect();
+        let tool = match named.as_slice() {
+            [tool] => *tool,
+            [] => return Err(no_such_tool(&self.key.server, &name, tools.iter().filter_map(name_of).collect())),
+            // Which of them would be called is the server's secret.
+            _ => {
+                let message = format!("the MCP server `{}` has several tools `{}`", self.key.server, shown(&name));
+                return Err(Failure::new(FailureKind::McpProtocol, message));
+            }
+        };
+        match Pins::new(&self.pins).judge(&self.key, tool)? {
+            Verdict::Same => {}
+            Verdict::First(Err(err)) => warnings.push(format!("what the tool is could not be kept: {err}")),
+            Verdict::First(Ok(())) => {}
+            Verdict::Changed(failure) => return Err(failure),
+        }
+        let arguments = fitting(&self.key.server, &name, tool, self.arguments, self.types, warnings)?;
+        match host.ask(&Ask::Call { tool: name, arguments }, warnings)? {
+            Tell::Result(result) => content::value(result),
+            _ => Err(lost("it tells something else")),
+        }
+    }
+}
+
+/// The arguments, as the server takes them; what it does not take is refused before it is asked.
+fn fitting(
+    server: &str,
+    name: &str,
+    tool: &Value,
+    mut arguments: Map<String, Value>,
+    types: Types,
+    warnings: &mut Vec<String>,
+) -> Result<Map<String, Value>, Failure> {
+    let Some(schema) = tool.get("inputSchema").filter(|schema| schema.is_object()) else { return Ok(arguments) };
+    if types == Types::OfServer {
+        for (name, value) in &mut arguments {
+            let wanted = schema.pointer("/properties").and_then(|all| all.get(name)).and_then(|it| it.get("type"));
+            if let (Some(text), Some(kind)) = (value.as_str(), wanted.and_then(Value::as_str))
+                && let Ok(converted) = convert(text, kind)
+            {
+                *value = converted;
+            }
+        }
+    }
+    if let Some(problem) = check_schema(schema).first() {
+        let message = format!("the schema of `{}` cannot be used, so that only the server checks: ", shown(name));
+        warnings.push(format!("{message}{}", problem.message));
+        return Ok(arguments);
+    }
+    let Err(problems) = params::validate(schema, &Value::Object(arguments.clone())) else { return Ok(arguments) };
+    let all: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    let message = format!("the tool `{}` of `{server}` cannot be called like this: {}", shown(name), all.join("; "));
+    let suggested = problems.iter().find_map(|problem| problem.suggestion.clone());
+    let way_out = suggested.unwrap_or_else(|| format!("`piton tool run {server}` lists what its tools take"));
+    Err(Failure::new(FailureKind::Arguments, message).suggest(way_out))
+}
+
+fn no_such_tool(server: &str, name: &str, known: Vec<String>) -> Failure {
+    let names = known.iter().take(20).map(|name| format!("`{}`", shown(name))).collect::<Vec<_>>().join(", ");
+    let otherwise = if known.is_empty() { "it has none".to_owned() } else { format!("it has {names}") };
+    let meant = nearest(name, known.iter().map(String::as_str));
+    let message = format!("the MCP server `{server}` has no tool `{}`", shown(name));
+    Failure::new(FailureKind::McpNoTool, message).suggest(did_you_mean(meant, &otherwise))
+}
+
+/// The connection to a host.
+struct Host {
+    stream: BufReader<UnixStream>,
+}
+
+impl Host {
+    /// Waits until it is there. The worker runs in its folder.
+    fn connect() -> Result<Self, Failure> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match UnixStream::connect(SOCKET) {
+                Ok(stream) => return Ok(Self { stream: BufReader::new(stream) }),
+                Err(err) if Instant::now() >= deadline => return Err(lost(&err.to_string())),
+                Err(_) => thread::sleep(Duration::from_millis(2)),
+            }
+        }
+    }
+
+    fn ask(&mut self, ask: &Ask, warnings: &mut Vec<String>) -> Result<Tell, Failure> {
+        let mut line = serde_json::to_vec(ask).map_err(|err| lost(&err.to_string()))?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line).map_err(|err| lost(&err.to_string()))?;
+        loop {
+            match self.hear()? {
+                Tell::Talk(text) => relay(text.as_bytes()),
+                Tell::Warning(warning) => warnings.push(warning),
+                Tell::Failed(failure) => return Err(failure),
+                tell @ (Tell::Tools(_) | Tell::Result(_)) => return Ok(tell),
+            }
+        }
+    }
+
+    fn hear(&mut self) -> Result<Tell, Failure> {
+        let mut line = Vec::new();
+        // The text of a message can become longer in JSON, by escapes.
+        let limit = 6 * LARGEST as u64;
+        match (&mut self.stream).take(limit).read_until(b'\n', &mut line) {
+            Ok(0) => Err(lost("it ended")),
+            Ok(_) => serde_json::from_slice(&line).map_err(|err| lost(&err.to_string())),
+            Err(err) => Err(lost(&err.to_string())),
+        }
+    }
+}
+
+/// Passes on what the server wrote. If nobody listens, nobody misses it.
+fn relay(mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match rustix::io::write(rustix::stdio::stderr(), bytes) {
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Why the host is of no use.
+fn lost(reason: &str) -> Failure {
+    let message = format!("the process that has the MCP server cannot be asked: {reason}");
+    Failure::new(FailureKind::McpServer, message)
+}

@@ -1,0 +1,124 @@
+//! What a tool of a server returned, as a result of ours.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::exec::call::exact;
+use crate::exec::worker::{Failure, FailureKind};
+
+/// The longest text of a server that a message holds.
+const LONGEST: usize = 1000;
+
+/// What a worker hands over.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::exec) struct Outcome {
+    /// The result.
+    pub(in crate::exec) value: Value,
+    /// What deserves attention.
+    pub(in crate::exec) warnings: Vec<String>,
+}
+
+/// The value of a result: what is structured, else the JSON that its one text is, else that text, else all of its parts.
+pub(super) fn value(mut result: Value) -> Result<Value, Failure> {
+    let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or_default();
+    let content = match result.get_mut("content").map(Value::take) {
+        Some(Value::Array(content)) => content,
+        _ => Vec::new(),
+    };
+    if is_error {
+        return Err(failure(&content));
+    }
+    if let Some(structured) = result.get_mut("structuredContent").map(Value::take) {
+        return Ok(structured);
+    }
+    if let [only] = content.as_slice()
+        && let Some(text) = text_of(only)
+    {
+        return Ok(exact(text).unwrap_or_else(|_| json!({ "text": text })));
+    }
+    Ok(json!({ "content": content }))
+}
+
+/// The tools of a server, in the words of our manifests.
+pub(super) fn listed(tools: &[Value]) -> Value {
+    let tools: Vec<Value> = tools
+        .iter()
+        .map(|tool| {
+            let mut listed = Map::new();
+            for (key, name) in [
+                ("name", "name"),
+                ("title", "title"),
+                ("description", "description"),
+                ("inputSchema", "input_schema"),
+                ("outputSchema", "output_schema"),
+            ] {
+                if let Some(value) = tool.get(key) {
+                    listed.insert(name.to_owned(), value.clone());
+                }
+            }
+            Value::Object(listed)
+        })
+        .collect();
+    json!({ "tools": tools })
+}
+
+/// What a server says, as a part of a message: one line, not too long, and nothing that steers a terminal.
+pub(super) fn told(text: &str) -> String {
+    let words: Vec<&str> = text.split(|c: char| c.is_control()).map(str::trim).filter(|it| !it.is_empty()).collect();
+    let text = words.join(" ");
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+fn text_of(block: &Value) -> Option<&str> {
+    block.get("text").filter(|_| block.get("type").and_then(Value::as_str) == Some("text"))?.as_str()
+}
+
+fn failure(content: &[Value]) -> Failure {
+    let texts: Vec<&str> = content.iter().filter_map(text_of).collect();
+    let message = match told(&texts.join("\n")).as_str() {
+        "" => "the tool says that it failed, and not why".to_owned(),
+        text => format!("the tool says that it failed: {text}"),
+    };
+    Failure::new(FailureKind::McpTool, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        json!({ "type": "text", "text": text })
+    }
+
+    #[test]
+    fn a_result_is_what_has_the_most_form() {
+        let structured = json!({ "content": [text("{\"a\": 1}")], "structuredContent": { "b": 2 } });
+        assert_eq!(value(structured), Ok(json!({ "b": 2 })));
+        assert_eq!(value(json!({ "content": [text("{\"a\": 1}")] })), Ok(json!({ "a": 1 })));
+        assert_eq!(value(json!({ "content": [text("Echo: hi")] })), Ok(json!({ "text": "Echo: hi" })));
+        let two = json!([text("{}"), { "type": "image", "data": "x", "mimeType": "image/png" }]);
+        assert_eq!(value(json!({ "content": two })), Ok(json!({ "content": two })));
+        assert_eq!(value(json!({ "content": [] })), Ok(json!({ "content": [] })));
+        assert_eq!(value(json!({ "content": [], "structuredContent": null })), Ok(Value::Null));
+    }
+
+    #[test]
+    fn a_number_that_would_lose_digits_stays_a_text() {
+        let long = "12345678901234567890123";
+        assert_eq!(value(json!({ "content": [text(long)] })), Ok(json!({ "text": long })));
+    }
+
+    #[test]
+    fn an_error_is_told_in_its_own_words() {
+        let told =
+            |content: Value| value(json!({ "content": content, "isError": true })).expect_err("an error").message;
+        assert_eq!(
+            told(json!([text("no such file"), text("at all")])),
+            "the tool says that it failed: no such file at all"
+        );
+        assert_eq!(told(json!([])), "the tool says that it failed, and not why");
+    }
+}

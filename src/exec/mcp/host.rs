@@ -1,0 +1,205 @@
+//! The process that has one server during a run.
+//!
+//! It listens on a socket in its own folder, serves one caller after the other, and keeps the server in between. A
+//! server that no longer answers is started again before the next call, and the caller is told. A caller that is gone
+//! had its call cancelled. It ends when it is told to, or with its supervisor, and its server with it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::OwnedReadHalf;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+
+use super::connection::{Broken, Connection};
+use super::talk::Talk;
+use super::{Ask, SOCKET, Server, Tell};
+use crate::exec::worker::{End, Failure, FailureKind};
+
+/// How long the talk of a server may follow its answer.
+const AFTERWORDS: Duration = Duration::from_millis(3);
+
+/// What a host is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::exec) struct Job {
+    server: Server,
+}
+
+impl Job {
+    pub(super) fn new(server: Server) -> Self {
+        Self { server }
+    }
+
+    /// Is a host, from the first to the last.
+    pub(in crate::exec) fn carry_out(self) -> End {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(err) => return Failure::new(FailureKind::Job, format!("cannot serve: {err}")).into(),
+        };
+        let mut host = Host { server: self.server, connection: None, talk: Talk::default() };
+        let served = runtime.block_on(host.serve());
+        // A thread that still looks a name up must not hold up the end.
+        runtime.shutdown_background();
+        End::Exit(u8::from(served.is_err()))
+    }
+}
+
+struct Host {
+    server: Server,
+    connection: Option<Connection>,
+    talk: Talk,
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Caller,
+    End,
+}
+
+/// The side of a caller.
+struct Caller {
+    lines: BufReader<OwnedReadHalf>,
+    tell: mpsc::Sender<Tell>,
+}
+
+impl Host {
+    async fn serve(&mut self) -> std::io::Result<()> {
+        // Made whole under another name: whoever finds it can connect.
+        let listener = UnixListener::bind("binding")?;
+        std::fs::rename("binding", Path::new(SOCKET))?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            if self.attend(stream).await == Next::End {
+                break;
+            }
+        }
+        if let Some(connection) = self.connection.take() {
+            connection.close().await;
+        }
+        Ok(())
+    }
+
+    /// Serves one caller to its end.
+    async fn attend(&mut self, stream: UnixStream) -> Next {
+        let (from, mut to) = stream.into_split();
+        let (tell, mut told) = mpsc::channel::<Tell>(64);
+        let writer = tokio::spawn(async move {
+            while let Some(message) = told.recv().await {
+                let Ok(mut line) = serde_json::to_vec(&message) else { continue };
+                line.push(b'\n');
+                if to.write_all(&line).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let mut caller = Caller { lines: BufReader::new(from), tell };
+        let next = self.answer_all(&mut caller).await;
+        self.talk.detach();
+        drop(caller);
+        // What is said already gets through, unless the other side does not listen.
+        let _ = tokio::time::timeout(Duration::from_secs(5), writer).await;
+        next
+    }
+
+    async fn answer_all(&mut self, caller: &mut Caller) -> Next {
+        let mut is_first = true;
+        loop {
+            let mut line = String::new();
+            match caller.lines.read_line(&mut line).await {
+                Ok(1..) => {}
+                Ok(_) | Err(_) => return Next::Caller,
+            }
+            let Ok(ask) = serde_json::from_str::<Ask>(&line) else { return Next::Caller };
+            if matches!(ask, Ask::End) {
+                return Next::End;
+            }
+            if is_first {
+                self.talk.attach(&caller.tell).await;
+            }
+            let Some(tell) = self.answer(ask, caller, is_first).await else { return Next::Caller };
+            is_first = false;
+            tokio::time::sleep(AFTERWORDS).await;
+            if caller.tell.send(tell).await.is_err() {
+                return Next::Caller;
+            }
+        }
+    }
+
+    /// Answers one question; none when nobody waits for it any more.
+    async fn answer(&mut self, ask: Ask, caller: &mut Caller, is_first: bool) -> Option<Tell> {
+        if is_first {
+            tokio::select! {
+                ready = ready(&self.server, &self.talk, &mut self.connection, &caller.tell) => {
+                    if let Err(failure) = ready {
+                        return Some(Tell::Failed(failure));
+                    }
+                }
+                () = gone(&mut caller.lines) => return None,
+            }
+        }
+        let Some(connection) = &mut self.connection else {
+            return Some(Tell::Failed(Failure::new(FailureKind::McpServer, "the MCP server is not there")));
+        };
+        let answered = match ask {
+            Ask::List => tokio::select! {
+                listed = connection.list() => listed.map(Tell::Tools),
+                () = gone(&mut caller.lines) => return None,
+            },
+            Ask::Call { tool, arguments } => match connection.call(tool, arguments).await {
+                Err(broken) => Err(broken),
+                Ok(mut pending) => tokio::select! {
+                    result = pending.answer() => result.map(Tell::Result),
+                    () = gone(&mut caller.lines) => {
+                        pending.cancel().await;
+                        return None;
+                    }
+                },
+            },
+            Ask::End => return None,
+        };
+        let broken = match answered {
+            Ok(tell) => return Some(tell),
+            Err(broken) => broken,
+        };
+        let is_off = matches!(broken, Broken::Off(_));
+        let failure = connection.explain(broken, &self.server.id).await;
+        if is_off && let Some(connection) = self.connection.take() {
+            connection.close().await;
+        }
+        Some(Tell::Failed(failure))
+    }
+}
+
+/// Sees to it that the server runs: one that is not well is started again, once.
+async fn ready(
+    server: &Server,
+    talk: &Talk,
+    connection: &mut Option<Connection>,
+    tell: &mpsc::Sender<Tell>,
+) -> Result<(), Failure> {
+    if let Some(found) = connection.take() {
+        if found.is_well().await {
+            *connection = Some(found);
+            return Ok(());
+        }
+        found.close().await;
+        let warning = format!("the MCP server `{}` did not answer any more and was started again", server.id);
+        // Whether anybody hears it shows soon enough.
+        let _ = tell.send(Tell::Warning(warning)).await;
+    }
+    *connection = Some(Connection::open(server, talk).await?);
+    Ok(())
+}
+
+/// Waits until a caller is gone; it says nothing while it waits for an answer.
+async fn gone(lines: &mut BufReader<OwnedReadHalf>) {
+    loop {
+        match lines.fill_buf().await {
+            Ok(bytes) if !bytes.is_empty() => std::future::pending::<()>().await,
+            Ok(_) | Err(_) => return,
+        }
+    }
+}

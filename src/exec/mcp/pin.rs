@@ -1,0 +1,353 @@
+//! What servers say about their tools, kept so that a change is noticed.
+//!
+//! A server can say one thing when a person looks at it and another later. At the first call what it says about the tool
+//! is kept, outside of the work tree; at every later call it has to say the same. What it says instead is kept
+//! beside it, for a person to accept: [`Pins::accept`] is called by the terminal only.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::content::told;
+use crate::exec::invocation::{Mcp, McpTransport};
+use crate::exec::worker::{Failure, FailureKind};
+use crate::item::signature::hex;
+use crate::item::source::{Unread, read_bytes};
+use crate::item::wording::shown;
+
+/// The largest file that is read.
+const MOST: u64 = 64 * 1024 * 1024;
+
+/// The most changes that are told.
+const MOST_CHANGES: usize = 12;
+
+/// The longest value that is told.
+const LONGEST: usize = 200;
+
+/// What of a tool is kept: everything that a model reads before it calls.
+const FIELDS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
+
+/// Which tool of which server, and how that is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Key {
+    pub(super) server: String,
+    pub(super) tool: String,
+    /// In words, without secrets: another program or address is another server.
+    pub(super) reached: String,
+}
+
+impl Key {
+    pub(super) fn of(mcp: &Mcp) -> Self {
+        let reached = match &mcp.transport {
+            McpTransport::Stdio(process) => {
+                let words = std::iter::once(&process.program).chain(&process.arguments);
+                let words: Vec<String> = words.map(|text| format!("{:?}", text.shown())).collect();
+                format!("stdio {}", words.join(" "))
+            }
+            McpTransport::Remote { kind, url, .. } => format!("{} {:?}", kind.as_str(), url.shown()),
+        };
+        Self { server: mcp.server.clone(), tool: mcp.tool.clone().unwrap_or_default(), reached }
+    }
+
+    fn file(&self) -> String {
+        let mut digest = Sha256::new();
+        for part in [&self.server, &self.tool, &self.reached] {
+            digest.update((part.len() as u64).to_be_bytes());
+            digest.update(part.as_bytes());
+        }
+        format!("{}.json", hex(&digest.finalize()))
+    }
+}
+
+/// What is kept about one tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pin {
+    /// The format of the file.
+    v: u32,
+    /// The server.
+    pub server: String,
+    /// What it calls the tool.
+    pub tool: String,
+    /// How it is reached.
+    pub reached: String,
+    /// The sha256 of what it said.
+    pub sha256: String,
+    /// What it said, and has to say.
+    definition: Value,
+    /// What it says now, and has not been accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refused: Option<Value>,
+}
+
+/// A tool that is not what it was.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Changed {
+    /// The server.
+    pub server: String,
+    /// What it calls the tool.
+    pub tool: String,
+    /// How it is reached.
+    pub reached: String,
+    /// The sha256 of what it says now.
+    pub sha256: String,
+    /// What is different.
+    pub changes: Vec<Change>,
+}
+
+/// One difference between what a server said and what it says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// What is different, e.g. `inputSchema.properties.path`.
+    pub field: String,
+    /// What it was; none when it was not there.
+    pub old: Option<Value>,
+    /// What it is; none when it is gone.
+    pub new: Option<Value>,
+}
+
+/// Why something could not be looked up or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// It cannot be read.
+    #[error("cannot read `{}`", .file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: Unread,
+    },
+    /// It holds something else.
+    #[error("`{}` holds no definition of a tool: {reason}", .file.display())]
+    Invalid {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It cannot be written.
+    #[error("cannot write below `{}`: {source}", .folder.display())]
+    Unwritable {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What is decided about a tool.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It is what it was.
+    Same,
+    /// It was never called before; whether it could be kept.
+    First(Result<(), PinError>),
+    /// It is not what it was.
+    Changed(Failure),
+}
+
+/// Where definitions are kept.
+#[derive(Clone, Debug)]
+pub struct Pins {
+    folder: PathBuf,
+}
+
+impl Pins {
+    /// Those of a project.
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_path_buf() }
+    }
+
+    /// Compares a tool with what it was, and keeps what was not there.
+    pub(super) fn judge(&self, key: &Key, tool: &Value) -> Result<Verdict, Failure> {
+        let definition = definition(tool);
+        let file = self.folder.join(key.file());
+        let unusable = |err: &PinError| {
+            let source = std::error::Error::source(err).map(|source| format!(": {source}")).unwrap_or_default();
+            // Without it nobody knows what the tool was, so that nobody can say that it is the same.
+            Failure::new(FailureKind::McpChanged, format!("{err}{source}"))
+                .suggest("remove the file, if you trust what the server says now")
+        };
+        let Some(mut pin) = load(&file).map_err(|err| unusable(&err))? else {
+            let sha256 = sha256(&definition);
+            let Key { server, tool, reached } = key.clone();
+            let pin = Pin { v: 1, server, tool, reached, sha256, definition, refused: None };
+            return Ok(Verdict::First(self.write(&file, &pin)));
+        };
+        if pin.definition == definition {
+            if pin.refused.take().is_some() {
+                // It went back to what it was: there is nothing left to accept, and if there were, it would be refused again.
+                let _ = self.write(&file, &pin);
+            }
+            return Ok(Verdict::Same);
+        }
+        let changes = differences(&pin.definition, &definition);
+        pin.refused = Some(definition);
+        self.write(&file, &pin).map_err(|err| unusable(&err))?;
+        let message = format!(
+            "the MCP server `{}` describes its tool `{}` in another way than before{}",
+            key.server,
+            shown(&key.tool),
+            lines(&changes)
+        );
+        let way_out = format!(
+            "nothing was called; if you trust it as it is now: `piton tool accept {} {}`",
+            key.server,
+            shown(&key.tool)
+        );
+        Ok(Verdict::Changed(Failure::new(FailureKind::McpChanged, message).suggest(way_out)))
+    }
+
+    /// The tools of a server that were refused, or just one of them.
+    pub fn refused(&self, server: &str, tool: Option<&str>) -> Result<Vec<Changed>, PinError> {
+        Ok(self.find(server, tool)?.iter().filter_map(|(_, pin)| changed(pin)).collect())
+    }
+
+    /// Accepts what was refused, as it was then.
+    pub fn accept(&self, server: &str, tool: Option<&str>) -> Result<Vec<Changed>, PinError> {
+        let mut accepted = Vec::new();
+        for (file, mut pin) in self.find(server, tool)? {
+            let (Some(changed), Some(definition)) = (changed(&pin), pin.refused.take()) else { continue };
+            pin.sha256.clone_from(&changed.sha256);
+            pin.definition = definition;
+            self.write(&file, &pin)?;
+            accepted.push(changed);
+        }
+        Ok(accepted)
+    }
+
+    /// What is kept about the tools of a server, by name.
+    fn find(&self, server: &str, tool: Option<&str>) -> Result<Vec<(PathBuf, Pin)>, PinError> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let file = entry.path();
+            if file.extension().is_none_or(|it| it != "json") {
+                continue;
+            }
+            let Some(pin) = load(&file)? else { continue };
+            if pin.server == server && tool.is_none_or(|tool| tool == pin.tool) {
+                found.push((file, pin));
+            }
+        }
+        found.sort_by(|a, b| (&a.1.tool, &a.1.reached).cmp(&(&b.1.tool, &b.1.reached)));
+        Ok(found)
+    }
+
+    fn write(&self, file: &Path, pin: &Pin) -> Result<(), PinError> {
+        let write = || {
+            std::fs::create_dir_all(&self.folder)?;
+            let mut draft = tempfile::NamedTempFile::new_in(&self.folder)?;
+            draft.write_all(&serde_json::to_vec_pretty(pin)?)?;
+            draft.as_file().sync_all()?;
+            draft.persist(file).map_err(|err| err.error)?;
+            Ok(())
+        };
+        write().map_err(|source| PinError::Unwritable { folder: self.folder.clone(), source })
+    }
+}
+
+/// Reads what is kept; none when nothing is.
+fn load(file: &Path) -> Result<Option<Pin>, PinError> {
+    let bytes = match read_bytes(file, MOST) {
+        Ok(bytes) => bytes,
+        Err(_) if file.symlink_metadata().is_err_and(|err| err.kind() == io::ErrorKind::NotFound) => return Ok(None),
+        Err(source) => return Err(PinError::Unreadable { file: file.to_path_buf(), source }),
+    };
+    let invalid = |reason: String| PinError::Invalid { file: file.to_path_buf(), reason };
+    let pin: Pin = serde_json::from_slice(&bytes).map_err(|err| invalid(err.to_string()))?;
+    if pin.v != 1 {
+        return Err(invalid(format!("its format is {}, and this piton knows 1", pin.v)));
+    }
+    Ok(Some(pin))
+}
+
+fn changed(pin: &Pin) -> Option<Changed> {
+    let refused = pin.refused.as_ref()?;
+    Some(Changed {
+        server: pin.server.clone(),
+        tool: pin.tool.clone(),
+        reached: pin.reached.clone(),
+        sha256: sha256(refused),
+        changes: differences(&pin.definition, refused),
+    })
+}
+
+/// What of a tool is compared.
+fn definition(tool: &Value) -> Value {
+    let field = |name: &&str| Some(((*name).to_owned(), tool.get(*name)?.clone()));
+    Value::Object(FIELDS.iter().filter_map(field).collect::<Map<_, _>>())
+}
+
+/// The hash of a value, in whatever order its keys came.
+fn sha256(value: &Value) -> String {
+    hex(&Sha256::digest(sorted(value).to_string().as_bytes()))
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let by_name: BTreeMap<&String, Value> = map.iter().map(|(name, value)| (name, sorted(value))).collect();
+            Value::Object(by_name.into_iter().map(|(name, value)| (name.clone(), value)).collect())
+        }
+        Value::Array(list) => list.iter().map(sorted).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Everything that differs, by name; an object is looked into.
+fn differences(old: &Value, new: &Value) -> Vec<Change> {
+    let mut changes = Vec::new();
+    compare(String::new(), Some(old), Some(new), &mut changes);
+    changes
+}
+
+fn compare(field: String, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<Change>) {
+    match (old, new) {
+        (old, new) if old == new => {}
+        (Some(Value::Object(before)), Some(Value::Object(after))) => {
+            let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
+            for name in names {
+                let inner = if field.is_empty() { name.clone() } else { format!("{field}.{name}") };
+                compare(inner, before.get(name), after.get(name), changes);
+            }
+        }
+        (old, new) => changes.push(Change { field, old: old.cloned(), new: new.cloned() }),
+    }
+}
+
+/// The differences, one a line.
+fn lines(changes: &[Change]) -> String {
+    let mut lines: String =
+        changes.iter().take(MOST_CHANGES).flat_map(|change| ["\n  ".to_owned(), change.to_string()]).collect();
+    if changes.len() > MOST_CHANGES {
+        lines.push_str(&format!("\n  and {} more", changes.len() - MOST_CHANGES));
+    }
+    lines
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let value = |value: &Value| {
+            let text = told(&value.to_string());
+            match text.char_indices().nth(LONGEST) {
+                Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+                None => text,
+            }
+        };
+        write!(f, "`{}` ", told(&self.field))?;
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => write!(f, "was {} and is {}", value(old), value(new)),
+            (Some(old), None) => write!(f, "was {} and is gone", value(old)),
+            (None, Some(new)) => write!(f, "is new: {}", value(new)),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

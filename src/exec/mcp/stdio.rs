@@ -1,0 +1,66 @@
+//! A server that is started, and spoken to on its standard streams: one message a line.
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+
+use super::LARGEST;
+use super::wire::{Ends, Fault, Wire};
+use crate::exec::worker::{Failure, FailureKind};
+
+/// Carries messages over two pipes.
+pub(super) fn connect(
+    to: impl AsyncWrite + Send + Unpin + 'static,
+    from: impl AsyncRead + Send + Unpin + 'static,
+    fault: &Fault,
+) -> Wire {
+    let (wire, Ends { mut outgoing, incoming }) = Wire::new(fault.clone());
+    tokio::spawn(async move {
+        let mut to = to;
+        while let Some(mut text) = outgoing.recv().await {
+            text.push('\n');
+            if to.write_all(text.as_bytes()).await.is_err() || to.flush().await.is_err() {
+                return;
+            }
+        }
+    });
+    let fault = fault.clone();
+    tokio::spawn(async move {
+        let mut from = BufReader::new(from);
+        loop {
+            match line(&mut from).await {
+                Line::Text(text) if text.trim().is_empty() => {}
+                Line::Text(text) => {
+                    if incoming.send(text).await.is_err() {
+                        return;
+                    }
+                }
+                Line::TooLong => return fault.say(too_large()),
+                Line::End => return,
+            }
+        }
+    });
+    wire
+}
+
+/// That a message is larger than is read.
+pub(super) fn too_large() -> Failure {
+    let message = format!("the server sent a message of more than {} MiB", LARGEST / (1024 * 1024));
+    Failure::new(FailureKind::McpProtocol, message).suggest("have the tool return less, or write to a file")
+}
+
+/// What comes next.
+enum Line {
+    Text(String),
+    TooLong,
+    End,
+}
+
+/// Reads a line, but no more than is taken.
+async fn line(from: &mut (impl AsyncBufReadExt + Unpin)) -> Line {
+    let mut bytes = Vec::new();
+    let limit = LARGEST as u64 + 1;
+    match (&mut *from).take(limit).read_until(b'\n', &mut bytes).await {
+        Ok(0) | Err(_) => Line::End,
+        Ok(_) if bytes.last() != Some(&b'\n') && bytes.len() > LARGEST => Line::TooLong,
+        Ok(_) => Line::Text(String::from_utf8_lossy(&bytes).into_owned()),
+    }
+}

@@ -1,0 +1,73 @@
+//! What a server writes to its standard error: told to whoever calls it, and kept for the next caller in between.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::mpsc;
+
+use super::Tell;
+
+/// How much is kept while nobody calls: the last of it.
+const KEPT: usize = 64 * 1024;
+
+/// Where the talk of a server goes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Talk(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    kept: VecDeque<u8>,
+    listener: Option<mpsc::Sender<Tell>>,
+}
+
+impl Talk {
+    /// Tells a caller from now on, and at once what was kept.
+    pub(super) async fn attach(&self, listener: &mpsc::Sender<Tell>) {
+        let kept: Vec<u8> = {
+            let mut state = self.lock();
+            state.listener = Some(listener.clone());
+            state.kept.drain(..).collect()
+        };
+        if !kept.is_empty() {
+            // If it is gone already, nobody misses it.
+            let _ = listener.send(text(&kept)).await;
+        }
+    }
+
+    /// Keeps what comes from now on.
+    pub(super) fn detach(&self) {
+        self.lock().listener = None;
+    }
+
+    /// Reads a stream to its end. A caller who does not keep up holds up the server, and nothing else.
+    pub(super) async fn follow(self, mut from: impl AsyncRead + Unpin) {
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            let bytes = buffer.get(..length).unwrap_or_default();
+            let listener = self.lock().listener.clone();
+            let is_told = match listener {
+                Some(listener) => listener.send(text(bytes)).await.is_ok(),
+                None => false,
+            };
+            if !is_told {
+                self.keep(bytes);
+            }
+        }
+    }
+
+    fn keep(&self, bytes: &[u8]) {
+        let mut state = self.lock();
+        state.kept.extend(bytes);
+        let excess = state.kept.len().saturating_sub(KEPT);
+        state.kept.drain(..excess);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn text(bytes: &[u8]) -> Tell {
+    Tell::Talk(String::from_utf8_lossy(bytes).into_owned())
+}

@@ -1,0 +1,69 @@
+//! A server behind a WebSocket: one message a text frame.
+
+use futures_util::{SinkExt, StreamExt};
+use http::HeaderMap;
+use tokio::net::TcpStream;
+use tokio_tungstenite::client_async_tls_with_config;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use url::Url;
+
+use super::LARGEST;
+use super::sse::refusal;
+use super::stdio::too_large;
+use super::wire::{Ends, Fault, Wire};
+use crate::exec::web::{Reach, check_url, lookup, use_ring, with_sources};
+use crate::exec::worker::{Failure, FailureKind};
+
+/// Carries messages over one connection.
+pub(super) async fn connect(url: &Url, headers: &HeaderMap, reach: Reach, fault: &Fault) -> Result<Wire, Failure> {
+    check_url(url, reach)?;
+    use_ring();
+    let failed = |what: String| Failure::new(FailureKind::Network, format!("the server cannot be reached: {what}"));
+    let mut request = url.as_str().into_client_request().map_err(|err| failed(with_sources(&err)))?;
+    request.headers_mut().extend(headers.clone());
+    request.headers_mut().insert("Sec-WebSocket-Protocol", http::HeaderValue::from_static("mcp"));
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let port = url.port_or_known_default().unwrap_or(443);
+    let addresses = lookup(host, port, reach).await?;
+    let stream = TcpStream::connect(addresses.as_slice()).await.map_err(|err| failed(err.to_string()))?;
+    let config = WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
+    let connected = client_async_tls_with_config(request, stream, Some(config), None).await;
+    let (socket, _) = connected.map_err(|err| match &err {
+        Error::Http(response) => refusal(response.status()).unwrap_or_else(|| failed(with_sources(&err))),
+        _ => failed(with_sources(&err)),
+    })?;
+    let (mut to, mut from) = socket.split();
+    let (wire, Ends { mut outgoing, incoming }) = Wire::new(fault.clone());
+    tokio::spawn(async move {
+        while let Some(text) = outgoing.recv().await {
+            if to.send(Message::text(text)).await.is_err() {
+                return;
+            }
+        }
+        // That it hears of the end is a courtesy.
+        let _ = to.close().await;
+    });
+    let fault = fault.clone();
+    tokio::spawn(async move {
+        while let Some(message) = from.next().await {
+            let text = match message {
+                Ok(Message::Text(text)) => text.to_string(),
+                Ok(Message::Binary(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+                Ok(Message::Close(_)) => return,
+                Ok(_) => continue,
+                Err(Error::Capacity(CapacityError::MessageTooLong { .. })) => return fault.say(too_large()),
+                Err(err) => {
+                    let message = format!("the connection to the server broke: {}", with_sources(&err));
+                    return fault.say(Failure::new(FailureKind::Network, message));
+                }
+            };
+            if incoming.send(text).await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(wire)
+}

@@ -1,0 +1,164 @@
+//! Messages to a server and from it, whatever carries them.
+//!
+//! What carries them puts whole texts into a channel and takes whole texts out of another. Here they become messages,
+//! and here a server is caught that answers what nobody asked. Why a connection ended is kept in a [`Fault`].
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{JsonRpcMessage, RequestId};
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::mpsc;
+
+use crate::exec::worker::{Failure, FailureKind};
+use crate::item::wording::shown;
+
+/// How many texts that are no messages a server may write.
+const MOST_STRAY: usize = 100;
+
+/// How much of such a text is shown.
+const SHOWN: usize = 120;
+
+/// Why a connection ended, and what else was odd about it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fault(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    failure: Option<Failure>,
+    stray: Option<String>,
+    count: usize,
+}
+
+impl Fault {
+    /// Says why it ended; what was said first stays.
+    pub(super) fn say(&self, failure: Failure) {
+        self.lock().failure.get_or_insert(failure);
+    }
+
+    /// Why it ended, if that is known.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.lock().failure.clone()
+    }
+
+    /// What the server wrote instead of a message, in words.
+    pub(super) fn stray(&self) -> Option<String> {
+        let text = self.lock().stray.clone()?;
+        Some(format!("it wrote `{}`, which is no message of MCP", shown(&text)))
+    }
+
+    /// Takes note of a text that is no message; no when there were too many.
+    fn bear(&self, text: &str) -> bool {
+        let mut state = self.lock();
+        state.count += 1;
+        if state.stray.is_none() {
+            state.stray = Some(text.chars().take(SHOWN).collect());
+        }
+        state.count <= MOST_STRAY
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that carries texts.
+#[derive(Debug)]
+pub(super) struct Wire {
+    outgoing: Option<mpsc::Sender<String>>,
+    incoming: mpsc::Receiver<String>,
+    asked: HashSet<RequestId>,
+    fault: Fault,
+}
+
+/// That a connection has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection has ended")]
+pub(super) struct Closed;
+
+/// The other ends of a wire, for what carries its texts.
+#[derive(Debug)]
+pub(super) struct Ends {
+    /// What is to be sent.
+    pub(super) outgoing: mpsc::Receiver<String>,
+    /// What was received.
+    pub(super) incoming: mpsc::Sender<String>,
+}
+
+impl Wire {
+    /// A wire and its other ends.
+    pub(super) fn new(fault: Fault) -> (Self, Ends) {
+        let (to, outgoing) = mpsc::channel(16);
+        let (incoming, from) = mpsc::channel(16);
+        let wire = Self { outgoing: Some(to), incoming: from, asked: HashSet::new(), fault };
+        (wire, Ends { outgoing, incoming })
+    }
+
+    /// A text as a message; none when the connection is to end.
+    fn read(&mut self, text: &str) -> Option<Option<RxJsonRpcMessage<RoleClient>>> {
+        let Ok(message) = serde_json::from_str::<RxJsonRpcMessage<RoleClient>>(text) else {
+            if self.fault.bear(text) {
+                return Some(None);
+            }
+            let what = self.fault.stray().unwrap_or_default();
+            let message = format!("the server does not speak MCP: {what}, and more of the kind");
+            self.fault.say(
+                Failure::new(FailureKind::McpProtocol, message)
+                    .suggest("a server must write nothing else to its standard output"),
+            );
+            return None;
+        };
+        let answered = match &message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        if let Some(id) = answered
+            && !self.asked.remove(id)
+        {
+            let message = format!("the server answered request {id}, which was not made or was answered already");
+            self.fault.say(Failure::new(FailureKind::McpProtocol, message));
+            return None;
+        }
+        Some(Some(message))
+    }
+}
+
+impl Transport<RoleClient> for Wire {
+    type Error = Closed;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if let JsonRpcMessage::Request(request) = &item {
+            self.asked.insert(request.id.clone());
+        }
+        let outgoing = self.outgoing.clone();
+        async move {
+            let text = serde_json::to_string(&item).map_err(|_| Closed)?;
+            outgoing.ok_or(Closed)?.send(text).await.map_err(|_| Closed)
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let text = self.incoming.recv().await?;
+            if let Some(message) = self.read(&text)? {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        // What carries the texts ends when there is nothing more to carry.
+        self.outgoing = None;
+        self.incoming.close();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

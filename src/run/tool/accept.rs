@@ -1,0 +1,101 @@
+//! Accepting that a tool of an MCP server is not what it was. Only the terminal calls this: it is a person's to decide.
+
+use std::fmt;
+
+use crate::context::Context;
+use crate::exec::mcp::{Changed, PinError, Pins};
+use crate::item::store::{ItemKind, ItemStore, LookupError};
+use crate::item::tool::ToolKind;
+use crate::run::error::RunError;
+use crate::run::session::{Session, refuse_inside};
+
+/// Why nothing was accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// There is no such tool.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// A run is at work, and one of its steps wants to accept.
+    #[error(transparent)]
+    Run(Box<RunError>),
+    /// The tool has nothing to do with MCP servers.
+    #[error("`{0}` is neither an MCP server nor a tool of one")]
+    NotMcp(String),
+    /// Nothing was refused.
+    #[error("nothing of {0} waits to be accepted")]
+    Nothing(Named),
+    /// What is kept cannot be read or written.
+    #[error(transparent)]
+    Definitions(#[from] PinError),
+}
+
+/// A server, or one of its tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    server: String,
+    tool: Option<String>,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.tool {
+            Some(tool) => write!(f, "the tool `{}` of `{}`", crate::item::wording::shown(tool), self.server),
+            None => write!(f, "`{}`", self.server),
+        }
+    }
+}
+
+impl AcceptError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Lookup(err) => err.code(),
+            Self::Run(err) => err.code(),
+            Self::NotMcp(_) => "NOT_AN_MCP_TOOL",
+            Self::Nothing(_) => "NOTHING_TO_ACCEPT",
+            Self::Definitions(_) => "DEFINITIONS_UNUSABLE",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Lookup(err) => err.hint(),
+            Self::Run(err) => err.hint(),
+            Self::NotMcp(_) => Some("name the tool that was refused, or its server".to_owned()),
+            Self::Nothing(_) => Some("a tool is refused when it is called and is not what it was".to_owned()),
+            Self::Definitions(_) => Some("see that the file can be read, or remove it".to_owned()),
+        }
+    }
+}
+
+/// Accepts what a server says about a tool, or all of its tools, as it was when it was refused.
+pub fn accept(ctx: &Context, store: &ItemStore, id: &str, tool: Option<&str>) -> Result<Vec<Changed>, AcceptError> {
+    let named = name(store, id, tool)?;
+    let folders = Session::folders_of(ctx);
+    refuse_inside(ctx, &folders.own).map_err(|err| AcceptError::Run(Box::new(err)))?;
+    let accepted = Pins::new(&folders.definitions()).accept(&named.server, named.tool.as_deref())?;
+    if accepted.is_empty() {
+        return Err(AcceptError::Nothing(named));
+    }
+    Ok(accepted)
+}
+
+/// The server that is meant, and its tool.
+fn name(store: &ItemStore, id: &str, tool: Option<&str>) -> Result<Named, AcceptError> {
+    let item = store.find(ItemKind::Tool, id)?;
+    let not = || AcceptError::NotMcp(item.id.to_string());
+    let manifest = &item.as_tool().ok_or_else(not)?.manifest;
+    let given = tool.map(str::to_owned);
+    match manifest.kind {
+        ToolKind::McpServer => Ok(Named { server: item.id.to_string(), tool: given }),
+        ToolKind::McpTool => {
+            let executor = manifest.executor.as_ref().and_then(|id| store.find(ItemKind::Tool, id.as_str()).ok());
+            let is_server = |tool: &crate::item::tool::LoadedTool| tool.manifest.kind == ToolKind::McpServer;
+            let server = executor.filter(|item| item.as_tool().is_some_and(is_server)).unwrap_or(item);
+            let called = manifest.config.get("mcp_tool_name").and_then(serde_json::Value::as_str).map(str::to_owned);
+            Ok(Named { server: server.id.to_string(), tool: given.or(called) })
+        }
+        _ => Err(not()),
+    }
+}
