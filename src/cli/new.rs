@@ -149,9 +149,6 @@ fn human(ui: &mut Ui, created: &Created, writing: &Writing) -> Result<(), Error>
     for note in &created.notes {
         ui.warning(note);
     }
-    if let Some(obstacle) = created.obstacle() {
-        ui.note(&obstacle);
-    }
     if let (false, Some((first, rest))) = (writing.dry_run, created.next.split_first()) {
         let (sign, tries): (Vec<&String>, Vec<&String>) = rest.iter().partition(|step| step.starts_with("piton sign"));
         let mut hint = quoted(first);

@@ -221,21 +221,21 @@ fn what_cannot_be_run_says_so() {
         let manifest = format!("tool_id: a_{kind}\ntool_type: {kind}\nversion: \"1.0.0\"\n{more}");
         project.file(&format!(".ai/tools/a_{kind}.yaml"), manifest)
     };
-    let project = tool(project, "mcp_server", "executor: subprocess\nconfig: {transport: stdio, command: x}\n");
+    let project = tool(project, "directive", "config: {}\n");
     let project = tool(project, "knowledge", "config: {}\n");
-    for kind in ["mcp_server", "knowledge"] {
+    for kind in ["directive", "knowledge"] {
         let ran = project.piton(["tool", "run", &format!("a_{kind}"), "--format", "json"]);
         assert_eq!(ran.code(), Some(2), "{ran}");
         assert_eq!(last(&ran)["code"], "UNSUPPORTED_TOOL", "{ran}");
     }
-    cmd_snapshot!(project.piton(["tool", "run", "a_docker"]), @"
+    cmd_snapshot!(project.piton(["tool", "run", "a_knowledge"]), @"
     success: false
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `a_docker` is a container, which piton cannot run yet
+    error: `a_knowledge` is a knowledge entry, which is not run as a tool
 
-    hint: scripts, cli and local tools can be run
+    hint: write it as an entry below `.ai/knowledge/`, which `piton load` shows
     ");
     cmd_snapshot!(project.piton(["tool", "run", "bash_runtime"]), @"
     success: false

@@ -36,8 +36,8 @@ pub enum LowerError {
         /// What differs.
         reason: String,
     },
-    /// Tools of this kind are not run yet.
-    #[error("`{id}` is {}, which piton cannot run yet", words(*.kind))]
+    /// What it is, is not run as a tool.
+    #[error("`{id}` is {}, which is not run as a tool", words(*.kind))]
     Unsupported {
         /// The tool.
         id: ItemId,
@@ -200,7 +200,12 @@ impl LowerError {
             Self::Tampered { .. } => {
                 Some("see what changed since it was stamped; stamp it again only if you meant that".to_owned())
             }
-            Self::Unsupported { .. } => Some("scripts, cli and local tools can be run".to_owned()),
+            Self::Unsupported { kind: ToolKind::Directive, .. } => {
+                Some("write it as a directive below `.ai/directives/`, which `piton run` runs".to_owned())
+            }
+            Self::Unsupported { .. } => {
+                Some("write it as an entry below `.ai/knowledge/`, which `piton load` shows".to_owned())
+            }
             Self::RunsOthers { id, .. } => Some(format!("run a tool that names it: `executor: {id}`")),
             Self::NothingToRun { example, .. } => Some(format!("add {example}")),
             Self::Parameters { id, problems } => {

@@ -79,8 +79,6 @@ pub enum Usage {
     Executor,
     /// It is read.
     Read,
-    /// Nothing yet: piton cannot run such tools.
-    NotYet,
 }
 
 /// Writes the files of a new item.

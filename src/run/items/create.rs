@@ -285,7 +285,7 @@ fn next(store: &ItemStore, id: &ItemId, home: Home, made: &Skeleton) -> Vec<Stri
         Usage::Call(example) => next.push(format!("piton tool run {id}{}", with("--param", example))),
         Usage::Run(example) => next.push(format!("piton run {id}{}", with("--input", example))),
         Usage::Executor => next.push(format!("piton new tool NAME --type bash --executor {id}")),
-        Usage::Read | Usage::NotYet => {}
+        Usage::Read => {}
     }
     if home == Home::Project {
         let is_namesake = |item: &Item| item.layer == Layer::Project && item.kind() != made.kind && item.id == *id;
@@ -294,15 +294,6 @@ fn next(store: &ItemStore, id: &ItemId, home: Home, made: &Skeleton) -> Vec<Stri
         next.push(format!("piton sign {id}{kind}"));
     }
     next
-}
-
-impl Created {
-    /// Why it cannot be run, for those kinds of tools.
-    pub fn obstacle(&self) -> Option<String> {
-        let written = self.tool_type.as_deref()?;
-        let is_waiting = matches!(written, "mcp_server" | "mcp_tool" | "mcp");
-        is_waiting.then(|| format!("tools of type `{written}` are validated, but piton cannot run them yet"))
-    }
 }
 
 /// Whether an id is part of piton.
