@@ -27,8 +27,11 @@ impl Secrets {
         if let Action::Http(http) = &invocation.action {
             values.extend(http.encoded_secrets.iter().cloned());
         }
+        // Inside of JSON that is a text itself they stand with escapes.
+        let escaped: Vec<String> = values.iter().map(|value| in_json(value)).collect();
+        values.extend(escaped);
         values.retain(|value| value.len() >= SHORTEST);
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         values.dedup();
         Self { values }
     }
@@ -61,6 +64,12 @@ impl Secrets {
             other => other,
         }
     }
+}
+
+/// A text as it stands between quotes in JSON.
+fn in_json(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
