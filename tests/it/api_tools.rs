@@ -223,16 +223,20 @@ fn an_answer_becomes_what_it_is() {
 fn a_transform_picks_the_result() {
     let server = Server::answering([server::json(r#"{"days": [{"t": 1}, {"t": 2}], "name": "x", "nothing": null}"#)]);
     let mut project = TestProject::new();
-    for (id, path) in
-        [("one", "$.name"), ("list", "$.days"), ("several", "$.days[*].t"), ("null", "$.nothing"), ("none", "$.hours")]
-    {
+    for (id, path) in [
+        ("one", "$.name"),
+        ("list", "$.days"),
+        ("several", "$.days[*].t"),
+        ("nothing", "$.nothing"),
+        ("none", "$.hours"),
+    ] {
         let config = format!("method: GET\nurl: \"{}\"\nresponse_transform: \"{path}\"", server.url("/"));
         project = api(project, id, &config, "");
     }
     assert_eq!(result(&run(&project, "one", &[])), json!("x"));
     assert_eq!(result(&run(&project, "list", &[])), json!([{"t": 1}, {"t": 2}]));
     assert_eq!(result(&run(&project, "several", &[])), json!([1, 2]));
-    assert_eq!(result(&run(&project, "null", &[])), Value::Null);
+    assert_eq!(result(&run(&project, "nothing", &[])), Value::Null);
     assert_eq!(
         failure(&run(&project, "none", &[])),
         "TRANSFORM_FAILED: `$.hours` finds nothing in the answer of `127.0.0.1:PORT`"
@@ -255,11 +259,47 @@ fn people_see_the_result_and_what_would_be_sent() {
     );
     let parameters = "- {name: id, type: integer, required: true}\n- {name: name, type: string}";
     let project = api(TestProject::new().variable("TOKEN", "s3cret value"), "add", &config, parameters).committed();
-    cmd_snapshot!(project.piton(["tool", "run", "add", "-p", "id=1", "-p", "name=x"]), @"");
+    cmd_snapshot!(project.piton(["tool", "run", "add", "-p", "id=1", "-p", "name=x"]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    1
+    ----- stderr -----
+    warning: not signed: add (`piton sign add`)
+    ");
     let dry = project.piton(["tool", "run", "add", "-p", "id=1", "-p", "name=x", "--dry-run"]);
     let text = dry.to_string().replace(&server.port.to_string(), "PORT");
     insta::with_settings!({ filters => dry.filters(), omit_expression => true }, {
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+        success: true
+        exit_code: 0
+        ----- stdout -----
+        chain: add@1.0.0 → http_client@1.0.0
+        chain.add: project, .ai/tools/add.yaml, unsigned
+        chain.http_client: built in
+        parameters.id: 1  # parameter id
+        parameters.name: "x"  # parameter name
+        action.method: POST  # add, .ai/tools/add.yaml:9
+        action.url: http://127.0.0.1:PORT/items/1?key=***  # add, .ai/tools/add.yaml:10
+        action.headers.X-Key: k ***  # add, .ai/tools/add.yaml:11
+        action.headers.Authorization: ***  # environment variable TOKEN
+        action.headers.content-type: application/json
+        action.headers.accept: application/json, */*;q=0.5
+        action.body: {"name":"x","key":"***"}  # add, .ai/tools/add.yaml:13
+        action.transform: $.a  # add, .ai/tools/add.yaml:14
+        action.retries: 0  # add, .ai/tools/add.yaml:8
+        action.max_size: 10485760  # default
+        action.allow_private: true  # add, .ai/tools/add.yaml:7
+        action.reach: anywhere
+        timeout: [TIME]  # default
+        isolation: standard  # default
+        variables: TOKEN
+        isolation given: trusted  # `standard` is not available yet; nobody asked for it
+        allowed: <execute resource="tool" id="add"/>  # the person at the terminal, enforced: broker
+        allowed: <env vars="TOKEN"/>  # the person at the terminal, enforced: broker
+        allowed: <write resource="api" endpoint="POST /items/1"/>  # the person at the terminal, enforced: broker
+        ----- stderr -----
+        "#);
     });
     assert!(!dry.to_string().contains("s3cret"), "{dry}");
     assert_eq!(server.lines(), ["POST /items/1?key=s3cret%20value"]);

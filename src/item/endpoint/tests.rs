@@ -32,7 +32,7 @@ fn a_grant_covers_what_it_says_and_no_more() {
         ("/users/1", "https://a.example/users/%31", true),
         ("/users/1", "https://a.example/x/../users/1", true),
         ("/users/*", "https://a.example/users/a%2Fb", true),
-        ("/a b", "https://a.example/a%20b", true),
+        ("GET /a b", "https://a.example/a%20b", true),
         ("/a/ü", "https://a.example/a/%C3%BC", true),
         ("/search?q=*", "https://a.example/search?q=rust", true),
         ("/search?q=*", "https://a.example/search", false),

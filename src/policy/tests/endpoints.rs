@@ -79,7 +79,7 @@ fn the_printed_line_allows_the_call_and_no_other() {
         let call = call(method, url, base.clone());
         let lines: String = judge_by("", &call).denials.iter().filter_map(|it| it.allow_with.clone()).collect();
         assert_eq!(judge_by(&lines, &call).denials, [], "{lines}");
-        let other = super::endpoints::call(method, &format!("{}x", url.split('?').next().unwrap_or(url)), base);
+        let other = super::endpoints::call(method, &format!("{}/x", url.split('?').next().unwrap_or(url)), base);
         assert!(!allows(&lines, &other), "{lines}");
     }
 }

@@ -28,6 +28,9 @@ impl Secrets {
         if let Action::Http(http) = &invocation.action {
             secrets.add(http.encoded_secrets.iter().filter(|value| value.len() >= SHORTEST).cloned());
         }
+        // Inside of JSON that is a text itself they stand with escapes.
+        let escaped: Vec<String> = secrets.values.iter().map(|value| in_json(value)).collect();
+        secrets.add(escaped);
         secrets
     }
 
@@ -71,6 +74,12 @@ impl Secrets {
             other => other,
         }
     }
+}
+
+/// A text as it stands between quotes in JSON.
+fn in_json(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

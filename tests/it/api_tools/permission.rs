@@ -68,7 +68,14 @@ fn a_directive_has_to_grant_the_endpoint() {
 fn a_denial_names_the_line_that_allows_it() {
     let server = Server::answering([in_json("1")]);
     let denied = project(&server, "POST", "/users/a%2Ab", TOOL);
-    cmd_snapshot!(denied.piton(["tool", "run", "call", "--as", "d"]), @"");
+    cmd_snapshot!(denied.piton(["tool", "run", "call", "--as", "d"]), @r#"
+    success: false
+    exit_code: 3
+    ----- stdout -----
+    ----- stderr -----
+    error: directive `d` does not allow to call `POST /users/a%2Ab` [PERMISSION_DENIED]
+    hint: add <write resource="api" endpoint="POST /users/a%2Ab"/> to the <permissions> of `d`
+    "#);
     let line = "<write resource=\"api\" endpoint=\"POST /users/a%2Ab\"/>";
     let allowed = directive(denied, &format!("{TOOL}{line}"));
     let ran = as_directive(&allowed);
@@ -170,7 +177,7 @@ fn an_agent_reaches_this_machine_only_through_a_directive() {
     assert_eq!(server.asked().len(), 0);
     let run = json!({"item_id": "d", "item_type": "directive", "action": "run", "project_path": root});
     let answer = client.call("execute", run)["structuredContent"].clone();
-    assert_eq!(answer["status"], json!("succeeded"), "{answer}");
+    assert_eq!(answer["status"], json!("success"), "{answer}");
     assert_eq!(server.lines(), ["GET /x"]);
     assert_ne!(answer["run_id"], Value::Null);
 }

@@ -95,9 +95,14 @@ impl Maker<'_, '_> {
             return Err(wrong(setting, "config.url", reason, hint));
         }
         // The same with values that are certainly harmless: whatever else differs in shape was done by a value.
-        let plain = self.words.fill_with(template, "config.url", &setting.source, &mut |before, given| {
-            let is_start = matches!((part_after(before), given), (Part::Start | Part::Host, Given::Variable(..)));
-            Ok(if is_start { given.text() } else { "1".to_owned() })
+        let plain = self.words.fill_with(template, "config.url", &setting.source, &mut |before, given| match (
+            part_after(before),
+            given,
+        ) {
+            (part @ (Part::Start | Part::Host | Part::Port), Given::Variable(_)) => {
+                placed(part, given, &mut Base::default())
+            }
+            _ => Ok("1".to_owned()),
         })?;
         let plain = plain.and_then(|plain| Url::parse(&plain.text.value).ok());
         if plain.is_none_or(|plain| !has_shape_of(&url, &plain)) {

@@ -75,7 +75,10 @@ fn a_parameter_stays_in_its_place() {
     }
     for p in ["..", ".", ""] {
         insta::allow_duplicates! {
-            insta::assert_snapshot!(refusal(config, json!({"p": p, "q": "1"})), @"");
+            insta::assert_snapshot!(refusal(config, json!({"p": p, "q": "1"})), @"
+            INVALID_PARAMETER: tool `t` cannot be called like this: parameter `p` would lead to another address than `config.url` says
+            hint: it may be neither empty nor `.` or `..` there
+            ");
         }
     }
     assert_eq!(url("  url: \"https://a.example/.{p}\"\n", json!({"p": "hidden"})), "https://a.example/.hidden");
@@ -130,10 +133,26 @@ fn a_variable_may_begin_an_address() {
         lowered("https://a.example/x/${TOKEN}/{p}?key=${TOKEN}"),
         ("https://a.example/x/***/a%2Fb?key=***".to_owned(), Base::Named, "/x/***/a%2Fb".to_owned())
     );
-    insta::assert_snapshot!(refusal("  url: \"${EMPTY:-ftp://a.example}/x\"\n", json!({})), @"");
-    insta::assert_snapshot!(refusal("  url: \"${EMPTY:-https://u:p@a.example}/x\"\n", json!({})), @"");
-    insta::assert_snapshot!(refusal("  url: \"https://a.example/x#part\"\n", json!({})), @"");
-    insta::assert_snapshot!(refusal("  url: \"https://${TOKEN:-}@evil.example/x\"\n", json!({})), @"");
+    insta::assert_snapshot!(refusal("  url: \"${EMPTY:-ftp://a.example}/x\"\n", json!({})), @"
+    INVALID_CONFIG: `config.url` is not an address of the web
+    --> .ai/tools/t.yaml:7
+    hint: write it as a whole, e.g. `https://api.example.com/v1/items`
+    ");
+    insta::assert_snapshot!(refusal("  url: \"${EMPTY:-https://u:p@a.example}/x\"\n", json!({})), @"
+    INVALID_CONFIG: `config.url` holds credentials, which do not belong in a URL
+    --> .ai/tools/t.yaml:7
+    hint: remove them; `config.auth` names the environment variable that holds the secret
+    ");
+    insta::assert_snapshot!(refusal("  url: \"https://a.example/x#part\"\n", json!({})), @"
+    INVALID_CONFIG: `config.url` holds a `#`, and what follows it is never sent
+    --> .ai/tools/t.yaml:7
+    hint: remove it
+    ");
+    insta::assert_snapshot!(refusal("  url: \"https://${TOKEN:-}@evil.example/x\"\n", json!({})), @"
+    INVALID_CONFIG: `config.url` holds credentials, which do not belong in a URL
+    --> .ai/tools/t.yaml:7
+    hint: remove them; `config.auth` names the environment variable that holds the secret
+    ");
 }
 
 #[test]
@@ -212,6 +231,14 @@ fn settings_that_cannot_be_used_are_told_with_their_place() {
         let project = api(&format!("  url: \"https://a.example/\"\n  {config}\n"), &[]);
         assert_eq!(http(&project.lower("t", json!({}))).retries, retries, "{config}");
     }
-    insta::assert_snapshot!(refusal("  method: HEAD\n  url: \"https://a.example/\"\n  body: x\n", json!({})), @"");
-    insta::assert_snapshot!(refusal("  method: GET\n", json!({})), @"");
+    insta::assert_snapshot!(refusal("  method: HEAD\n  url: \"https://a.example/\"\n  body: x\n", json!({})), @"
+    INVALID_CONFIG: `config.body` is sent by no request whose method is HEAD
+    --> .ai/tools/t.yaml:9
+    hint: remove it, or use another method
+    ");
+    insta::assert_snapshot!(refusal("  method: GET\n", json!({})), @r#"
+    MISSING_REQUIRED_FIELD: `t` does not say what to run: it has no `config.url`
+    --> .ai/tools/t.yaml:7
+    hint: add `config: {method: GET, url: "https://…"}`
+    "#);
 }
