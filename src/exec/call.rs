@@ -125,11 +125,7 @@ impl Starter<'_> {
     }
 
     /// The same, and somebody hears what it writes.
-    pub(super) fn run_aloud(
-        &mut self,
-        work: &Work,
-        hear: &mut dyn FnMut(Stream, &[u8]),
-    ) -> Result<Ended, CallError> {
+    pub(super) fn run_aloud(&mut self, work: &Work, hear: &mut dyn FnMut(Stream, &[u8])) -> Result<Ended, CallError> {
         Ok((self.supervisor)()?.run(work, self.interrupts, hear)?)
     }
 }
@@ -213,7 +209,9 @@ fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared
     let job = match &invocation.action {
         Action::Http(call) => Job::Http(http::Job::new(call, invocation, machine)),
         Action::Mcp(call) => Job::Mcp(mcp::Job::new(call, invocation, machine)),
-        Action::Process(_) | Action::Container(_) | Action::Meta(_) => return Err(CallError::NoResult { function: "work" }),
+        Action::Process(_) | Action::Container(_) | Action::Meta(_) => {
+            return Err(CallError::NoResult { function: "work" });
+        }
     };
     let mut work = Work { timeout: Some(invocation.timeout), ..job.work(&machine.program) };
     work.environment.insert(MARK.into(), machine.run.clone().into());

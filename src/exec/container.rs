@@ -97,11 +97,7 @@ pub(super) fn prepare(
     };
     let run = Run::new(container, invocation, machine, found, notes);
     let job = worker::Job::Container(Job::Run(Box::new(run)));
-    let mut work = Work {
-        timeout: Some(invocation.timeout),
-        farewell: Farewell::Ask,
-        ..job.work(&machine.program)
-    };
+    let mut work = Work { timeout: Some(invocation.timeout), farewell: Farewell::Ask, ..job.work(&machine.program) };
     work.environment.insert(MARK.into(), machine.run.clone().into());
     Ok(Prepared { work, home: None })
 }

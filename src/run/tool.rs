@@ -200,7 +200,7 @@ impl Session<'_, '_> {
             // Its worker was killed before it could do that itself.
             call::end_abandoned_containers(&machine.cache, &machine.program);
         }
-        let ended = match ended {
+        let mut ended = match ended {
             Ok(ended) => ended,
             Err(err) => {
                 let (code, message, suggestion) = (err.code().to_owned(), with_causes(&err), err.hint());
@@ -209,6 +209,11 @@ impl Session<'_, '_> {
             }
         };
         failpoint("tool-ended");
+        let failure = failure_of(&ended, plan);
+        if plan.invocation.action.is_container() && ended.result.is_some() {
+            // It says why there was no container, or no end of it; the status is that of the worker.
+            ended.exit_code = None;
+        }
         self.record(&Event::ToolFinished {
             step,
             exit_code: ended.exit_code,
@@ -220,7 +225,7 @@ impl Session<'_, '_> {
             leftovers: ended.leftovers,
             git_changed: git_changed.clone(),
         })?;
-        let result = if let Some(failure) = failure_of(&ended, plan) {
+        let result = if let Some(failure) = failure {
             Err(failure)
         } else {
             let program = self.ctx.program.clone();

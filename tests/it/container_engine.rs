@@ -1,4 +1,4 @@
-//! Docker tools, run by a real Podman: each test has an engine of its own, with an image of BusyBox in it.
+//! Docker tools, run by a real Podman: each test has an engine of its own, with an image of `BusyBox` in it.
 //!
 //! `scripts/lib/container-engine` makes ready what they need; without it these tests fail.
 
@@ -86,7 +86,10 @@ impl Drop for Engine {
 fn podman(folder: &TempDir, peer: &Path) -> Command {
     let mut command = Command::new("podman");
     let at = |name: &str| folder.path().join(name);
-    command.env("CONTAINERS_CONF", peer.join("containers.conf")).env("HOME", folder.path()).env("TMPDIR", folder.path());
+    command
+        .env("CONTAINERS_CONF", peer.join("containers.conf"))
+        .env("HOME", folder.path())
+        .env("TMPDIR", folder.path());
     command.env_remove("XDG_RUNTIME_DIR").env_remove("DOCKER_HOST").stdin(Stdio::null());
     command.arg("--root").arg(at("root")).arg("--runroot").arg(at("run")).args(["--storage-driver", "vfs"]);
     command
@@ -94,10 +97,10 @@ fn podman(folder: &TempDir, peer: &Path) -> Command {
 
 /// A docker tool with these lines of config, and further lines.
 fn container(project: TestProject, id: &str, config: &str, more: &str) -> TestProject {
-    let config: String = config.trim().lines().map(|line| format!("  {line}\n")).collect();
+    let config = config.trim().replace('\n', "\n  ");
     let manifest = format!(
         "tool_id: {id}\ntool_type: docker\nversion: \"1.0.0\"\ndescription: The tool {id}\nexecutor: docker_runtime\n\
-         config:\n{config}{}\n",
+         config:\n  {config}\n{}\n",
         more.trim_end()
     );
     project.file(&format!(".ai/tools/{id}/tool.yaml"), manifest)
@@ -121,8 +124,7 @@ fn assert_nothing_left(engine: &Engine, project: &TestProject) {
 fn a_tool_that_is_new_runs_as_it_was_made() {
     let engine = Engine::start();
     let project = engine.project().file("README.md", "read me\n").committed();
-    let made = project.piton(["new", "tool", "hail", "--type", "docker", "--checkpoint", "auto"]);
-    cmd_snapshot!(&made, @"
+    cmd_snapshot!(project.piton(["new", "tool", "hail", "--type", "docker"]), @"
     success: true
     exit_code: 0
     ----- stdout -----
@@ -130,6 +132,7 @@ fn a_tool_that_is_new_runs_as_it_was_made() {
     ----- stderr -----
     hint: edit `.ai/tools/hail.yaml`, then `piton validate` and `piton tool run hail --param who=Ada`; once it is right, `piton sign hail`
     ");
+    let project = project.committed();
     for (words, greeting) in
         [(&["hail"][..], "Hello, world!\n"), (&["hail", "--param", "who=$(id) 'q'"], "Hello, $(id) 'q'!\n")]
     {
@@ -183,7 +186,12 @@ fn much_output_and_much_input_get_through() {
     let stdout = result["result"]["stdout"].as_str().expect("text");
     assert!(stdout.starts_with("0123456789\n") && stdout.ends_with("end\n"));
     // One that reads nothing is not waited for either.
-    let project = container(project, "deaf", "image: alpine:3\ncommand: [echo, done]", "parameters:\n  - {name: text, type: string}\n");
+    let project = container(
+        project,
+        "deaf",
+        "image: alpine:3\ncommand: [echo, done]",
+        "parameters:\n  - {name: text, type: string}\n",
+    );
     let (ran, result) = run(&project, &["deaf", "--param", &format!("text={text}")]);
     assert_eq!(result["result"]["stdout"], "done\n", "{}", ran.stderr());
 }
@@ -191,16 +199,24 @@ fn much_output_and_much_input_get_through() {
 #[test]
 fn a_container_that_fails_says_how() {
     let engine = Engine::start();
-    let project = container(engine.project(), "fails", "image: alpine:3\ncommand: [sh, -c, 'echo why >&2; exit 3']", "");
+    let project =
+        container(engine.project(), "fails", "image: alpine:3\ncommand: [sh, -c, 'echo why >&2; exit 3']", "");
     let project = container(project, "missing", "image: alpine:3\ncommand: [no-such-program, x]", "");
     let project = container(project, "nowhere", "image: localhost/no-such-image:1\ncommand: [sh]", "").committed();
     let (ran, result) = run(&project, &["fails"]);
-    assert_eq!((ran.code(), &result["code"], &result["exit_code"]), (Some(1), &json!("TOOL_FAILED"), &json!(3)), "{ran}");
+    assert_eq!(
+        (ran.code(), &result["code"], &result["exit_code"]),
+        (Some(1), &json!("TOOL_FAILED"), &json!(3)),
+        "{ran}"
+    );
     assert_eq!(result["stderr"], "why\n");
     let (ran, result) = run(&project, &["missing"]);
     assert_eq!((ran.code(), &result["code"]), (Some(1), &json!("CONTAINER_FAILED")), "{ran}");
     let message = result["message"].as_str().expect("text");
-    assert!(message.starts_with("the container cannot be started: Podman says: ") && message.contains("no-such-program"), "{ran}");
+    assert!(
+        message.starts_with("the container cannot be started: Podman says: ") && message.contains("no-such-program"),
+        "{ran}"
+    );
     assert_eq!(result["suggestion"], "see that the image has that program, and `command` names it", "{ran}");
     let (ran, result) = run(&project, &["nowhere"]);
     assert_eq!((ran.code(), &result["code"]), (Some(1), &json!("IMAGE_UNAVAILABLE")), "{ran}");
@@ -237,8 +253,7 @@ fn a_container_has_no_network_unless_the_tool_says_so() {
     let denied = last(&ran);
     assert_eq!((ran.code(), &denied["status"]), (Some(3), &json!("denied")), "{ran}");
     assert_eq!(
-        denied["error"]["message"],
-        "directive `go` does not allow to run a container on the network of this machine",
+        denied["error"]["message"], "directive `go` does not allow to run a container on the network of this machine",
         "{ran}"
     );
     assert_eq!(
@@ -246,10 +261,9 @@ fn a_container_has_no_network_unless_the_tool_says_so() {
         "add <execute resource=\"docker\" network=\"host\"/> to the <permissions> of `go`",
         "{ran}"
     );
-    let text = project.read(".ai/directives/go.md").replace(
-        "    </permissions>",
-        "      <execute resource=\"docker\" network=\"host\"/>\n    </permissions>",
-    );
+    let text = project
+        .read(".ai/directives/go.md")
+        .replace("    </permissions>", "      <execute resource=\"docker\" network=\"host\"/>\n    </permissions>");
     let project = project.file(".ai/directives/go.md", text);
     let ran = project.piton(["run", "go", "--format", "json"]);
     assert_eq!((ran.code(), &last(&ran)["status"]), (Some(0), &json!("succeeded")), "{ran}");
@@ -299,15 +313,15 @@ fn isolation_that_is_asked_for_is_what_a_container_gives_or_it_does_not_run() {
 #[test]
 fn limits_hold_and_privileges_are_gone() {
     let engine = Engine::start();
-    let config = "image: alpine:3\nmemory: 64m\nlimits: {processes: 50, open_files: 100}\ncommand: [sh, -c, \
-                  'grep -E \"CapEff|CapBnd|NoNewPrivs\" /proc/self/status; ulimit -n; cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; \
+    let config = "image: alpine:3\nmemory: 64m\nlimits: {processes: 50}\ncommand: [sh, -c, \
+                  'grep -E \"CapEff|CapBnd|NoNewPrivs\" /proc/self/status; cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; \
                   cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null; true']";
     let project = container(engine.project(), "look", config, "");
     let hungry = "image: alpine:3\nmemory: 16m\ncommand: [sh, -c, \"x=a; while true; do x=$x$x; done\"]";
     let project = container(project, "hungry", hungry, "").committed();
     let (ran, result) = run(&project, &["look"]);
     let said = result["result"]["stdout"].as_str().unwrap_or_else(|| panic!("{ran}"));
-    for line in ["CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "100", "67108864", "50"] {
+    for line in ["CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "67108864", "50"] {
         assert!(said.lines().any(|it| it == line), "{line}: {said}");
     }
     let (ran, result) = run(&project, &["hungry"]);

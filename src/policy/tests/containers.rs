@@ -55,8 +55,9 @@ fn a_person_may_use_the_network_of_the_machine_and_an_agent_may_not() {
     let call = container(Network::Host);
     assert!(judge(&Authority::Person, &call).is_allowed());
     let verdict = judge(&Authority::Agent, &call);
-    assert_eq!(verdict.denials.iter().map(|it| it.what.as_str()).collect::<Vec<_>>(), [
-        "run a container on the network of this machine"
-    ]);
+    assert_eq!(
+        verdict.denials.iter().map(|it| it.what.as_str()).collect::<Vec<_>>(),
+        ["run a container on the network of this machine"]
+    );
     assert!(judge(&Authority::Agent, &container(Network::Bridge)).is_allowed());
 }

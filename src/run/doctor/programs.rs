@@ -166,19 +166,19 @@ pub(super) fn containers(around: &Surroundings) -> Outcome {
     let host = environment.find("DOCKER_HOST").filter(|host| !host.is_empty());
     let of_variable = host.and_then(|it| it.to_str()?.strip_prefix("unix://").map(PathBuf::from));
     if let (Some(host), None) = (host, &of_variable) {
-        let detail = format!("`DOCKER_HOST` is `{}`; only sockets of this machine are used", shown(&host.to_string_lossy()));
+        let detail =
+            format!("`DOCKER_HOST` is `{}`; only sockets of this machine are used", shown(&host.to_string_lossy()));
         return Outcome::missing(detail, "set it to `unix:///path/to/the/socket`, or unset it");
     }
     let runtime = environment.find("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let sockets = of_variable
-        .map_or_else(
-            || {
-                let usual = ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from).into_iter();
-                let own = runtime.into_iter().flat_map(|it| [it.join("docker.sock"), it.join("podman/podman.sock")]);
-                usual.chain(own).collect()
-            },
-            |named| vec![named],
-        );
+    let sockets = of_variable.map_or_else(
+        || {
+            let usual = ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from).into_iter();
+            let own = runtime.into_iter().flat_map(|it| [it.join("docker.sock"), it.join("podman/podman.sock")]);
+            usual.chain(own).collect()
+        },
+        |named| vec![named],
+    );
     let found = sockets.into_iter().find_map(|socket| Some((engine_at(&socket, around.patient.limit)?, socket)));
     match found {
         Some((engine, socket)) => Outcome::ok(format!("{engine} answers at `{}`", socket.display())),

@@ -256,8 +256,7 @@ fn require(ctx: &Context, invocation: &Invocation) -> Result<(), RunError> {
         Some(text) if !invocation.action.is_container() => OsStr::new(text.value.as_str()),
         _ => ctx.search_path(),
     };
-    let is_there =
-        |name: &&String| subprocess::resolve(OsStr::new(name.as_str()), search_path, Path::new("/")).is_ok();
+    let is_there = |name: &&String| subprocess::resolve(OsStr::new(name.as_str()), search_path, Path::new("/")).is_ok();
     let mut commands: Vec<String> =
         invocation.requires.commands.iter().filter(|name| !is_there(name)).cloned().collect();
     let mut how = None;

@@ -13,9 +13,10 @@ fn changes_in_a_volume_become_a_commit_and_are_put_back_when_it_fails() {
     let config = "image: alpine:3\nvolumes: [\"docs:/docs\"]\nworking_dir: /docs\ncommand: [sh, -c, \
                   'echo two >> notes.txt; mkdir sub; echo new > sub/new.txt; exit \"$PITON_PARAM_STATUS\"']";
     let more = "mutates_state: true\nparameters:\n  - {name: status, type: integer, default: 0}\n";
-    let project = container(engine.project().file("docs/notes.txt", "one\n").file("mine.txt", "mine\n"), "note", config, more)
-        .committed()
-        .file("mine.txt", "mine, changed\n");
+    let project =
+        container(engine.project().file("docs/notes.txt", "one\n").file("mine.txt", "mine\n"), "note", config, more)
+            .committed()
+            .file("mine.txt", "mine, changed\n");
     let (ran, result) = run(&project, &["note", "--checkpoint", "auto", "--param", "status=4"]);
     assert_eq!((ran.code(), &result["exit_code"]), (Some(1), &json!(4)), "{ran}");
     assert_eq!(result["checkpoint"]["status"], "rolled_back", "{ran}");

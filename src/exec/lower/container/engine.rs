@@ -41,7 +41,8 @@ impl Lowering<'_> {
         let Some(setting) = self.find("url") else { return Ok(usual) };
         let field = "config.url";
         let Some(url) = setting.as_text().filter(|url| is_socket(url)) else {
-            let told = setting.as_text().map_or_else(|| setting.type_name().to_owned(), |url| format!("`{}`", shown(url)));
+            let told =
+                setting.as_text().map_or_else(|| setting.type_name().to_owned(), |url| format!("`{}`", shown(url)));
             let reason = format!("is {told}; an engine is reached by its socket on this machine");
             return Err(wrong(setting, field, reason, "write `unix:///path/to/the/socket`"));
         };

@@ -197,8 +197,13 @@ fn source(path: &str, root: &Path) -> Result<PathBuf, (String, &'static str)> {
     let Ok(inside) = found.strip_prefix(root) else {
         return Err((format!("has the source `{told}`, a link that leads outside the project"), HINT));
     };
-    if inside.components().any(|part| part.as_os_str() == ".git") || git_folder(root).is_some_and(|it| found.starts_with(it)) {
-        return Err((format!("has the source `{told}`, which is git's own"), "mount what the tool works on, not its history"));
+    if inside.components().any(|part| part.as_os_str() == ".git")
+        || git_folder(root).is_some_and(|it| found.starts_with(it))
+    {
+        return Err((
+            format!("has the source `{told}`, which is git's own"),
+            "mount what the tool works on, not its history",
+        ));
     }
     if found.is_dir() || found.is_file() {
         Ok(found)
@@ -228,7 +233,9 @@ fn of_git(folder: &Path, root: &Path) -> Result<Vec<PathBuf>, String> {
             return Err(format!("holds a folder with more than {MOST_REPOSITORIES} repositories in it"));
         }
     }
-    if let Some(elsewhere) = git_folder(root).filter(|it| it.starts_with(folder) && !found.iter().any(|git| it.starts_with(git))) {
+    if let Some(elsewhere) =
+        git_folder(root).filter(|it| it.starts_with(folder) && !found.iter().any(|git| it.starts_with(git)))
+    {
         found.push(elsewhere);
     }
     Ok(found)

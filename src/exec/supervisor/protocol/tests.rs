@@ -13,6 +13,7 @@ fn work() -> Work {
         channel: Channel::Private,
         watch: Watch::Yes,
         timeout: Some(Duration::from_millis(1500)),
+        farewell: Farewell::Ask,
         limits: Limits { memory: Some(1), file_size: None, cpu_seconds: Some(u64::MAX), ..Limits::default() },
         kept: 0,
     }
