@@ -284,8 +284,12 @@ impl Session<'_, '_> {
             (Some(before), Some(after)) => after.changed_since(&before),
             _ => Vec::new(),
         };
-        let Ok(ended) = ended else { return Ok((ended, git_changed)) };
+        let Ok(mut ended) = ended else { return Ok((ended, git_changed)) };
         failpoint("tool-ended");
+        if work.program == around.machine.program && ended.result.is_some() {
+            // That is how our own process ended, which tells nobody anything.
+            ended.exit_code = None;
+        }
         self.record(&Event::ToolFinished {
             step,
             exit_code: ended.exit_code,
@@ -332,10 +336,6 @@ impl Session<'_, '_> {
         result.unsigned = step.plan.unsigned.iter().map(|file| file.to_string_lossy().into_owned()).collect();
         if let Some(ended) = &answer.ended {
             result.tell(ended, &secrets);
-            if matches!(invocation.action, Action::Http(_)) {
-                // That is how our own process ended, which tells nobody anything.
-                result.exit_code = None;
-            }
         }
         if let Some(calls) = answer.calls {
             result.execution_time_ms = milliseconds(calls.duration);
@@ -433,6 +433,8 @@ fn failure_of(ended: &Ended, plan: &ToolPlan) -> Option<ErrorSummary> {
             return Some(timed_out(plan));
         }
         (Some(0), _) => return None,
+        // A worker has answered; what it says counts.
+        (None, None) if ended.result.is_some() => return None,
         (Some(_), _) if let Some(raised) = call::raised(ended).filter(|raised| raised.kind == "NoJson") => {
             let what = raised.message.strip_prefix("the result is ").unwrap_or(&raised.message);
             ("NO_JSON", format!("tool `{id}` returned a result that is {what}"))

@@ -18,7 +18,29 @@ fn project() -> TestProject {
 #[test]
 fn a_dry_run_shows_everything_and_asks_no_engine() {
     let project = project().variable("DOCKER_HOST", "unix:///nonexistent/docker.sock");
-    cmd_snapshot!(project.piton(["tool", "run", "hail", "--dry-run"]), @"");
+    cmd_snapshot!(project.piton(["tool", "run", "hail", "--dry-run"]), @r#"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    chain: hail@1.0.0 → docker_runtime@1.0.0 → http_client@1.0.0
+    chain.hail: project, .ai/tools/hail.yaml, unsigned
+    chain.docker_runtime: built in
+    chain.http_client: built in
+    parameters.who: "world"  # default
+    action.engines[0]: unix:///nonexistent/docker.sock  # environment variable DOCKER_HOST
+    action.image: alpine:3  # hail, .ai/tools/hail.yaml:7
+    action.command[0]: echo  # hail, .ai/tools/hail.yaml:8
+    action.command[1]: world  # parameter who
+    action.volumes[0]: [PROJECT]/docs at /docs (read only)  # hail, .ai/tools/hail.yaml:9
+    action.network: none  # default
+    action.user: the caller  # default
+    action.environment.PITON_PARAM_WHO: world  # parameter who
+    action.input: 15 bytes
+    timeout: [TIME]  # default
+    isolation: restricted  # default
+    allowed: <execute resource="tool" id="hail"/>  # the person at the terminal, enforced: broker
+    ----- stderr -----
+    "#);
 }
 
 #[test]
@@ -27,7 +49,15 @@ fn without_an_engine_nothing_is_tried_and_every_place_is_named() {
     let gone = project.root().join("gone.sock");
     drop(UnixListener::bind(&gone).expect("a socket"));
     let project = project.variable("DOCKER_HOST", &format!("unix://{}", gone.display()));
-    cmd_snapshot!(project.piton(["tool", "run", "hail", "--checkpoint", "auto"]), @"");
+    cmd_snapshot!(project.piton(["tool", "run", "hail", "--checkpoint", "auto"]), @"
+    success: false
+    exit_code: 5
+    ----- stdout -----
+    ----- stderr -----
+    warning: not signed: hail (`piton sign hail`)
+    error: no container engine answers (`unix://[PROJECT]/gone.sock`: nobody listens there) [CONTAINER_ENGINE]
+    hint: start Docker, or Podman with `systemctl --user start podman.socket`; `DOCKER_HOST` names another socket
+    ");
     let ran = project.piton(["tool", "run", "hail", "--format", "json"]);
     assert_eq!((ran.code(), &last(&ran)["code"]), (Some(5), &json!("CONTAINER_ENGINE")), "{ran}");
     // In a directive it is a step that failed.
@@ -76,5 +106,14 @@ fn a_project_does_not_choose_the_engine() {
     let url = "tool_id: hail\ntool_type: docker\nversion: \"1.0.0\"\ndescription: Hails\nexecutor: docker_runtime\n\
                config: {image: alpine:3, url: \"unix:///tmp/other.sock\"}\n";
     let project = TestProject::new().file(".ai/tools/hail.yaml", url);
-    cmd_snapshot!(project.piton(["tool", "run", "hail"]), @"");
+    cmd_snapshot!(project.piton(["tool", "run", "hail"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `config.url` is `unix:///tmp/other.sock`; which engine is used is not for a project to say
+     --> .ai/tools/hail.yaml:6:32
+
+    hint: take it out; whoever wants another engine sets `DOCKER_HOST`
+    ");
 }

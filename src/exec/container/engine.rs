@@ -76,8 +76,15 @@ impl Engine {
         }))
     }
 
+    /// One that has answered before. What it said of itself then still holds; asking again takes it long.
+    pub(super) fn again(about: About) -> Result<Self, String> {
+        let path = about.url.strip_prefix("unix://").unwrap_or(&about.url);
+        let docker = Docker::connect_with_unix(path, ANY_TIME, API_DEFAULT_VERSION);
+        Ok(Self { docker: docker.map_err(|err| with_sources(&err))?, about })
+    }
+
     /// One engine, or why there is none.
-    pub(super) async fn connect(url: &str) -> Result<Self, String> {
+    async fn connect(url: &str) -> Result<Self, String> {
         let path = url.strip_prefix("unix://").unwrap_or(url);
         // The system's own words for what is wrong with a socket are better than those of a client.
         UnixStream::connect(path).map_err(|err| match err.kind() {
@@ -87,13 +94,11 @@ impl Engine {
             _ => err.to_string(),
         })?;
         let ask = async {
-            let docker = Docker::connect_with_unix(path, ANY_TIME, API_DEFAULT_VERSION)?.negotiate_version().await?;
-            let version = docker.version().await?;
-            let info = docker.info().await?;
-            Ok::<_, bollard::errors::Error>((docker, version, info))
+            let docker = Docker::connect_with_unix(path, ANY_TIME, API_DEFAULT_VERSION)?;
+            Ok::<_, bollard::errors::Error>((docker.version().await?, docker.info().await?))
         };
         let answer = tokio::time::timeout(ANSWERING_TIME, ask).await.map_err(|_| "it does not answer".to_owned())?;
-        let (docker, version, info) = answer.map_err(|err| with_sources(&err))?;
+        let (version, info) = answer.map_err(|err| with_sources(&err))?;
         let names = version.components.iter().flatten().map(|component| component.name.as_str());
         let is_podman = names.chain(version.platform.as_ref().map(|platform| platform.name.as_str()));
         let is_podman = is_podman.into_iter().any(|name| name.contains("Podman"));
@@ -104,7 +109,7 @@ impl Engine {
             limits_memory: info.memory_limit.unwrap_or_default(),
             limits_processes: info.pids_limit.unwrap_or_default(),
         };
-        Ok(Self { docker, about })
+        Self::again(about)
     }
 }
 

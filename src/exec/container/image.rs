@@ -18,23 +18,21 @@ impl Engine {
     /// The id of an image, which is fetched or made if it is not there.
     pub(super) async fn ensure(&self, image: &Image) -> Result<String, Failure> {
         match image {
-            Image::Named(name) => match self.find_image(name).await? {
-                Some(id) => Ok(id),
-                None => {
-                    self.pull(name).await?;
-                    self.made(name).await
+            Image::Named(name) => {
+                if let Some(id) = self.find_image(name).await? {
+                    return Ok(id);
                 }
-            },
+                self.pull(name).await?;
+                self.made(name).await
+            }
             Image::Built(built) => {
                 // With a host, no engine looks for it elsewhere.
                 let name = format!("localhost/piton-build:{}", built.sha256);
-                match self.find_image(&name).await? {
-                    Some(id) => Ok(id),
-                    None => {
-                        self.build(built, &name).await?;
-                        self.made(&name).await
-                    }
+                if let Some(id) = self.find_image(&name).await? {
+                    return Ok(id);
                 }
+                self.build(built, &name).await?;
+                self.made(&name).await
             }
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use serde::{Deserialize, Serialize};
 
-use super::engine::Engine;
+use super::engine::{About, Engine};
 use super::is_missing;
 
 /// The label that names the run of a container.
@@ -32,7 +32,7 @@ const MAX_NOTE: u64 = 64 * 1024;
 /// What a note says.
 #[derive(Debug, Serialize, Deserialize)]
 struct Text {
-    engine: String,
+    engine: About,
     /// The name of the container.
     container: String,
 }
@@ -46,14 +46,14 @@ pub(super) struct Note {
 
 impl Note {
     /// Leaves a note.
-    pub(super) fn leave(folder: &Path, engine: &str, container: &str) -> io::Result<Self> {
+    pub(super) fn leave(folder: &Path, engine: &About, container: &str) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join(format!("{container}.{WHOLE}"));
         // Under another name until it is locked and complete: nobody else may take it for abandoned.
         let unfinished = folder.join(format!("{container}.new"));
         let mut file = OpenOptions::new().write(true).create_new(true).open(&unfinished)?;
         file.lock()?;
-        let text = Text { engine: engine.to_owned(), container: container.to_owned() };
+        let text = Text { engine: engine.clone(), container: container.to_owned() };
         file.write_all(&serde_json::to_vec(&text)?)?;
         file.sync_all()?;
         fs::rename(&unfinished, &path)?;
@@ -77,7 +77,7 @@ pub(super) async fn sweep(folder: &Path) {
     for path in notes(folder) {
         let Some((lock, text)) = abandoned(&path) else { continue };
         let done = match text {
-            Some(text) => tokio::time::timeout(SWEEPING_TIME, end(&text)).await.unwrap_or(false),
+            Some(text) => tokio::time::timeout(SWEEPING_TIME, end(text)).await.unwrap_or(false),
             // None of ours.
             None => true,
         };
@@ -103,8 +103,8 @@ fn abandoned(path: &Path) -> Option<(File, Option<Text>)> {
 }
 
 /// Ends the container of a note; no when it may still be there.
-async fn end(text: &Text) -> bool {
-    let Ok(engine) = Engine::connect(&text.engine).await else { return false };
+async fn end(text: Text) -> bool {
+    let Ok(engine) = Engine::again(text.engine) else { return false };
     engine.remove(&text.container).await
 }
 
@@ -113,10 +113,7 @@ impl Engine {
     pub(super) async fn remove(&self, name: &str) -> bool {
         let filters = [("name".to_owned(), vec![format!("^{name}$")]), ("label".to_owned(), vec![RUN.to_owned()])];
         let options = ListContainersOptions { all: true, filters: Some(filters.into()), ..Default::default() };
-        let found = match self.docker.list_containers(Some(options)).await {
-            Ok(found) => found,
-            Err(_) => return false,
-        };
+        let Ok(found) = self.docker.list_containers(Some(options)).await else { return false };
         let mut gone = true;
         for id in found.into_iter().filter_map(|container| container.id) {
             // Removing alone would let Podman wait for it to end by itself.

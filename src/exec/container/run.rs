@@ -36,13 +36,17 @@ const PROCESSES: u64 = 4096;
 
 /// A container to run.
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(
+    clippy::unsafe_derive_deserialize,
+    reason = "the unsafe code is within `pin!` and `select!`, and about futures"
+)]
 pub(in crate::exec) struct Run {
     engine: About,
     /// The id of the image.
     image: String,
     name: String,
-    run: String,
-    tool: String,
+    /// What it is labelled with: the run, and the tool.
+    labels: HashMap<String, String>,
     command: Vec<String>,
     entrypoint: Option<Vec<String>>,
     folder: Option<String>,
@@ -73,8 +77,7 @@ impl Run {
             engine: found.engine,
             image: found.image,
             name,
-            run: machine.run.clone(),
-            tool: invocation.tool(),
+            labels: HashMap::from([(RUN.to_owned(), machine.run.clone()), (TOOL.to_owned(), invocation.tool())]),
             command: values(&container.command),
             entrypoint: container.entrypoint.as_deref().map(values),
             folder: container.folder.clone(),
@@ -101,26 +104,27 @@ impl Run {
         let failed = |message: String| Failure::new(FailureKind::Container, message);
         let mut ended = signal(SignalKind::terminate()).map_err(|err| failed(format!("cannot listen: {err}")))?;
         let body = self.body()?;
-        let engine = Engine::connect(&self.engine.url).await.map_err(|reason| {
+        let engine = Engine::again(self.engine.clone()).map_err(|reason| {
             let message = format!("{} at `{}` answers no more: {reason}", self.engine.brand.name(), self.engine.url);
             Failure::new(FailureKind::ContainerEngine, message)
         })?;
-        let note = Note::leave(&self.notes, &self.engine.url, &self.name).map_err(|err| {
+        let note = Note::leave(&self.notes, &self.engine, &self.name).map_err(|err| {
             failed(format!("cannot leave a note in `{}`: {err}", self.notes.display()))
                 .suggest("see that the folder can be written")
         })?;
         let options = CreateContainerOptions { name: Some(self.name.clone()), ..Default::default() };
         // Not to be broken off: half a request would make a container that nobody knows of.
         let made = engine.docker.create_container(Some(options), body).await;
-        let outcome = match made {
-            Err(err) => Err(engine.failed(FailureKind::Container, "the container cannot be made", &err)),
-            Ok(_) => tokio::select! {
+        let outcome = if let Err(err) = made {
+            Err(engine.failed(FailureKind::Container, "the container cannot be made", &err))
+        } else {
+            tokio::select! {
                 outcome = self.accompany(&engine) => outcome,
                 _ = ended.recv() => {
                     self.ask_to_end(&engine).await;
                     Err(failed("the container was ended".to_owned()))
                 }
-            },
+            }
         };
         if engine.remove(&self.name).await {
             note.take_back();
@@ -130,18 +134,15 @@ impl Run {
 
     /// Starts it, is its streams, and waits for its end.
     async fn accompany(&self, engine: &Engine) -> Result<u8, Failure> {
-        let kind = FailureKind::Container;
         let options =
             AttachContainerOptions { stdin: true, stdout: true, stderr: true, stream: true, ..Default::default() };
-        // Before it is started, so that nothing it writes is missed.
+        let not_started = |err: bollard::errors::Error| {
+            engine.failed(FailureKind::Container, "the container cannot be started", &err).suggest(hint_for(&err))
+        };
+        // Before it is started, so that nothing it writes is missed. Podman finds out here already what cannot run.
         let attached = engine.docker.attach_container(&self.name, Some(options)).await;
-        let AttachContainerResults { mut output, mut input } =
-            attached.map_err(|err| engine.failed(kind, "the container cannot be listened to", &err))?;
-        engine
-            .docker
-            .start_container(&self.name, None)
-            .await
-            .map_err(|err| engine.failed(kind, "the container cannot be started", &err).suggest(hint_for(&err)))?;
+        let AttachContainerResults { mut output, mut input } = attached.map_err(not_started)?;
+        engine.docker.start_container(&self.name, None).await.map_err(not_started)?;
         let feed = async {
             // It need not read anything.
             let _ = input.write_all(self.input.as_bytes()).await;
@@ -262,7 +263,7 @@ impl Run {
             env: Some(self.environment.clone()),
             working_dir: self.folder.clone(),
             user: self.user()?,
-            labels: Some(HashMap::from([(RUN.to_owned(), self.run.clone()), (TOOL.to_owned(), self.tool.clone())])),
+            labels: Some(self.labels.clone()),
             open_stdin: Some(true),
             stdin_once: Some(true),
             attach_stdin: Some(true),

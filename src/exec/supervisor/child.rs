@@ -161,9 +161,10 @@ impl Guard {
         let nothing = PollFlags::empty();
         let mut fds = [
             // What is gone would be heard of again and again.
-            match self.is_deserted {
-                false => PollFd::from_borrowed_fd(stdin(), PollFlags::IN),
-                true => PollFd::new(&self.null, nothing),
+            if self.is_deserted {
+                PollFd::new(&self.null, nothing)
+            } else {
+                PollFd::from_borrowed_fd(stdin(), PollFlags::IN)
             },
             PollFd::new(&self.signals, PollFlags::IN),
             // What is not there is asked for nothing.

@@ -109,7 +109,10 @@ fn what_was_changed_after_it_was_stamped_is_not_run() {
 #[test]
 fn kinds_that_are_not_run_yet_say_so() {
     insta::assert_snapshot!(project("docker_runtime", &[]).refusal("t", json!({})), @"
-        ");
+    MISSING_REQUIRED_FIELD: `t` does not say what to run: it has no `config.image`
+    --> .ai/tools/t/tool.yaml:5
+    hint: add `config: {image: alpine:3}`, or `build_context: .` with a Dockerfile
+    ");
     insta::assert_snapshot!(Project::new(&[]).refusal("bash_runtime", json!({})), @"
     NOT_RUNNABLE: `bash_runtime` is a runtime: it runs tools and is none itself
     hint: run a tool that names it: `executor: bash_runtime`

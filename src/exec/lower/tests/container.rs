@@ -6,9 +6,9 @@ use super::*;
 use crate::exec::invocation::{Action, Container, Image, Network, User, Volume};
 
 fn tool(config: &str) -> String {
-    let config: String = config.trim().lines().map(|line| format!("  {line}\n")).collect();
+    let config = config.trim().replace('\n', "\n  ");
     format!(
-        "tool_id: t\ntool_type: docker\nversion: \"1.0.0\"\ndescription: T\nexecutor: docker_runtime\nconfig:\n{config}\
+        "tool_id: t\ntool_type: docker\nversion: \"1.0.0\"\ndescription: T\nexecutor: docker_runtime\nconfig:\n  {config}\n\
          parameters:\n  - {{name: who, type: string}}\n"
     )
 }
@@ -19,6 +19,7 @@ fn project(config: &str) -> Project {
         (".ai/tools/t/image/Dockerfile", "FROM scratch\n"),
         ("docs/a.txt", "a\n"),
         (".git/config", ""),
+        (".git/hooks/pre-commit", ""),
         ("nested/.git/config", ""),
     ])
 }
@@ -170,7 +171,11 @@ fn what_would_give_more_of_the_machine_is_refused_by_name() {
         let refusal = project(&format!("image: \"{name}\"")).refusal("t", json!({"who": "a;b"}));
         assert!(refusal.contains("which names no image"), "{name}: {refusal}");
     }
-    insta::assert_snapshot!(project("network: none").refusal("t", json!({})), @"");
+    insta::assert_snapshot!(project("network: none").refusal("t", json!({})), @"
+    MISSING_REQUIRED_FIELD: `t` does not say what to run: it has no `config.image`
+    --> .ai/tools/t/tool.yaml:7
+    hint: add `config: {image: alpine:3}`, or `build_context: .` with a Dockerfile
+    ");
 }
 
 #[test]
