@@ -37,11 +37,11 @@ pub(crate) fn meta(
     more: &str,
     function: &str,
 ) -> impl FnOnce(TestProject) -> TestProject + use<> {
-    let indented: String = function.lines().map(|line| format!("        {line}\n")).collect();
+    let indented = function.replace('\n', "\n        ");
     let manifest = format!(
         "tool_id: {id}\ntool_type: meta\nversion: \"1.0.0\"\ndescription: The tool {id}\nconfig:\n  \
          aggregates: [{aggregates}]\n  orchestration: helpers.go\n{more}executable_knowledge:\n  helpers:\n    \
-         - id: go\n      language: javascript\n      runtime: isolated_vm\n      function: |\n{indented}"
+         - id: go\n      language: javascript\n      runtime: isolated_vm\n      function: |\n        {indented}\n"
     );
     let path = format!(".ai/tools/{id}.yaml");
     move |project| project.file(&path, manifest)

@@ -94,14 +94,14 @@ pub struct Planner<'p> {
 
 impl Planner<'_> {
     /// Resolves and judges a call that another one asks for.
-    pub(super) fn plan(&self, ctx: &Context, asker: &ToolPlan, id: &str, asked: Asked) -> Result<ToolPlan, RunError> {
+    pub(super) fn plan(&self, ctx: &Context, above: &ToolPlan, id: &str, asked: Asked) -> Result<ToolPlan, RunError> {
         let request = ToolRequest {
             id: id.to_owned(),
             command: asked.command,
             parameters: asked.arguments,
             words: Vec::new(),
-            strict: asker.strict,
-            allow_degraded: asker.allow_degraded,
+            strict: above.strict,
+            allow_degraded: above.allow_degraded,
         };
         plan(ctx, self.store, &request, self.authority)
     }

@@ -32,7 +32,7 @@ fn a_meta_tool_is_its_helper_and_the_tools_that_it_may_call() {
 
 #[test]
 fn the_spelling_with_a_root_says_the_same() {
-    let indented: String = HELPERS.lines().map(|line| format!("  {line}\n")).collect();
+    let indented = format!("  {}", HELPERS.replace('\n', "\n  "));
     let manifest = format!(
         "tool:\n  id: m\n  type: meta\n  name: M\n  version: \"1.0.0\"\n  description: M\n  commands: [fast]\n  meta_specific:\n    aggregates: [run]\n    orchestration: helpers.go\n    timeout: 7\n{indented}"
     );
