@@ -30,7 +30,7 @@ use piton::item::finding::Strength;
 use piton::item::store::ItemStore;
 use piton::policy::Authority;
 use piton::run::session::{RunRequest, Session};
-use piton::run::tool::{ToolPlan, ToolRequest, ToolStep, plan};
+use piton::run::tool::{Planner, ToolPlan, ToolRequest, ToolStep, plan};
 
 const PITON: &str = env!("CARGO_BIN_EXE_piton");
 const TRUE: &str = "/bin/true";
@@ -168,7 +168,8 @@ fn call_once(ctx: &Context, store: &ItemStore, supervisor: Supervisor) -> [Durat
     let mut observer = |_: &_| {};
     let mut session = Session::begin(ctx, &request, &mut observer).expect("a run");
     let beginning = start.elapsed();
-    let step = ToolStep::new("nothing", &plan, None);
+    let planner = Planner { store, authority: &Authority::Person };
+    let step = ToolStep::new("nothing", &plan, planner, None);
     let called = session.call_tool(step, supervisor, &mut |_| {}).expect("a call");
     let calling = start.elapsed();
     session.finish(called.end.run_status(), None).expect("an end");
@@ -188,6 +189,7 @@ fn machine(ctx: &Context) -> call::Machine {
         home: ctx.home.clone(),
         cache: ctx.cache_folder(),
         temporary: ctx.environment.temporary_folder(),
+        program: ctx.program.clone(),
         environment: ctx.environment.variables().clone(),
         run: "bench".to_owned(),
         patience: call::Patience::default(),

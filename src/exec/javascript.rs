@@ -46,7 +46,8 @@ impl Job {
 
     fn run(&self) -> Result<Value, Failure> {
         let text = engine::run(self).map_err(|stop| self.failure(stop))?;
-        let unreadable = |err: serde_json::Error| self.failure(engine::Stop::Returned(format!("a value that {err}")));
+        let unreadable =
+            |err: serde_json::Error| self.failure(engine::Stop::Returned(format!("what cannot be read back: {err}")));
         serde_json::from_str(&text).map_err(unreadable)
     }
 

@@ -54,8 +54,10 @@ pub(crate) const PLACES: [&str; 31] = [
 ];
 
 /// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs`,
-/// `hooks_*` and `run/`.
-const ELSEWHERE: [&str; 23] = [
+/// `hooks_*`, `meta/` and `run/`.
+const ELSEWHERE: [&str; 25] = [
+    "call-announced",
+    "call-finished",
     "commit-noted",
     "hook-kept",
     "hook-put",

@@ -235,3 +235,21 @@ fn every_example_of_the_guide_validates_strictly() {
         assert_eq!(findings.len(), manifests, "an example is no item");
     }
 }
+
+#[test]
+fn every_command_of_the_guide_to_meta_tools_works() {
+    let page = pages().into_iter().find(|page| page.starts_with("# Meta tools")).expect("the page");
+    let project = TestProject::new().file("README.md", "read me\n").committed();
+    let project =
+        examples(&page).into_iter().fold(project, |project, (path, text)| project.file(&path, text)).committed();
+    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
+    let commands = commands(&page);
+    assert!(commands.len() > 4);
+    for command in commands {
+        project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"));
+    }
+    assert_eq!(project.read("notes.txt"), "2 words\n");
+    let report = project.piton(["validate", "--format", "json"]).json();
+    let errors = report["findings"].as_array().expect("findings").iter().filter(|it| it["severity"] == "error");
+    assert_eq!(errors.count(), 0, "{report}");
+}

@@ -52,6 +52,7 @@ mod mcp_sampling;
 mod mcp_shelf;
 mod mcp_tools;
 mod mcp_wire;
+mod meta;
 mod migrate;
 mod new;
 mod own_items;

@@ -51,3 +51,39 @@ pub(super) fn take(calls: &mut Vec<CallRecord>, event: &Event) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_belong_to_the_newest_call_that_is_open() {
+        let mut calls = Vec::new();
+        let begin = |number, within| Event::CallStarted {
+            step: 1,
+            number,
+            within,
+            call: ToolCall { external: number == 2, ..ToolCall::unresolved("t", None) },
+        };
+        let ended = |exit_code| Event::ToolFinished {
+            step: 1,
+            exit_code: Some(exit_code),
+            signal: None,
+            duration_ms: 1,
+            timed_out: false,
+            stdout: None,
+            stderr: None,
+            leftovers: 0,
+            git_changed: Vec::new(),
+        };
+        let done = |number| Event::CallFinished { step: 1, number, status: StepStatus::Succeeded, error: None };
+        assert!(!take(&mut calls, &ended(9)), "the function itself");
+        let told = [begin(1, None), ended(0), begin(2, Some(1)), ended(3), done(2), ended(0), done(1)];
+        assert!(told.iter().all(|event| take(&mut calls, event)));
+        assert!(!take(&mut calls, &ended(9)), "the function again");
+        let found: Vec<_> = calls.iter().map(|call| (call.number, call.within, call.exit_code, call.status)).collect();
+        let succeeded = Some(StepStatus::Succeeded);
+        assert_eq!(found, [(1, None, Some(0), succeeded), (2, Some(1), Some(3), succeeded)]);
+        assert!(calls.iter().any(|call| call.call.external));
+    }
+}

@@ -13,7 +13,7 @@ use super::{Job, MEMORY, camel_case};
 
 const STACK: usize = 256 * 1024;
 /// The largest result, as JSON.
-const LARGEST: usize = 4 * 1024 * 1024;
+const LARGEST: usize = 2 * 1024 * 1024;
 /// What the text is called in the engine's own messages.
 const FILE_NAME: &str = "function.js";
 /// Letters of what a function has thrown.

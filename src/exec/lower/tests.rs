@@ -16,6 +16,7 @@ mod chain;
 mod container;
 mod environment;
 mod http;
+mod meta;
 mod placeholder;
 mod property;
 mod runtime;

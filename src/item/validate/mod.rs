@@ -53,6 +53,7 @@ pub fn check(item: &Item, store: &ItemStore, unsigned: Unsigned, findings: &mut 
         Content::Tool(tool) => {
             tool::check(tool, store.roots().project.as_deref(), findings);
             tool_root::check(tool, findings);
+            tool_root::check_aggregates(tool, store, findings);
         }
         Content::Directive(directive) => directive::check(directive, store, findings),
         Content::Knowledge(entry) => knowledge::check(entry, findings),

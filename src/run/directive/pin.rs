@@ -382,7 +382,7 @@ fn judge_signature(ctx: &Context, item: &Item) -> Result<(), RunError> {
 }
 
 /// A tool, what runs it, and what it may call with all that belongs to that, where they can be found.
-fn links<'s>(store: &'s ItemStore, id: &str) -> Vec<&'s Item> {
+pub(in crate::run) fn links<'s>(store: &'s ItemStore, id: &str) -> Vec<&'s Item> {
     let mut found: Vec<&Item> = Vec::new();
     let mut open: VecDeque<&Item> = store.find(ItemKind::Tool, id).into_iter().collect();
     while let Some(item) = open.pop_front() {

@@ -29,7 +29,7 @@ use crate::run::step::milliseconds;
 const MAX_ROUNDS: usize = 100;
 
 /// How many calls one step may be made of.
-const MAX_CALLS: u32 = 1000;
+const MAX_CALLS: usize = 1000;
 
 /// What holds for all calls of a step.
 struct Whole<'p> {
@@ -88,8 +88,8 @@ impl Session<'_, '_> {
     ) -> Result<Answer, RunError> {
         let began = Instant::now();
         let mut calls = Calls::default();
-        let fingerprint = pin::fingerprint(planner.store, plan.invocation.id())?;
-        let whole = Whole { step, planner, id: plan.invocation.id(), fingerprint };
+        let fingerprint = pin::fingerprint(planner.store, &plan.named)?;
+        let whole = Whole { step, planner, id: &plan.named, fingerprint };
         let asking = Asking { plan, meta, number: None, deadline: began.checked_add(plan.invocation.timeout) };
         let (result, is_denied) = match self.direct(&whole, asking, first, &mut calls, around) {
             Ok(read) => (Ok(read), false),
@@ -133,6 +133,11 @@ impl Session<'_, '_> {
             match call::reply(asking.meta, &ended).map_err(failed)? {
                 Reply::Result(value) => return self.read(asking.plan, value, around),
                 Reply::Calls(asked) => {
+                    // Rather none of them than some of them.
+                    if asked.len().saturating_add(calls.begun as usize) > MAX_CALLS {
+                        let message = format!("tool `{}` asks for more than {MAX_CALLS} calls", whole.id);
+                        return Err(Stop::Step(limit(message, "let one call do more"), StepStatus::Failed));
+                    }
                     for asked in asked {
                         results.push(self.call_inner(whole, asking, asked, calls, around)?);
                     }
@@ -166,7 +171,7 @@ impl Session<'_, '_> {
             return Err(interrupted(asking.plan));
         }
         let (tool, command) = (asked.tool.clone(), asked.command.clone());
-        let id = self.admit(whole, asking, &tool, calls)?;
+        let id = self.admit(whole, asking, &tool)?;
         calls.begun += 1;
         let number = calls.begun;
         let began = Instant::now();
@@ -226,11 +231,7 @@ impl Session<'_, '_> {
     }
 
     /// Whether a tool may be called now: how the meta tool calls it, or why not.
-    fn admit<'p>(&self, whole: &Whole<'p>, asking: Asking<'p>, tool: &str, calls: &Calls) -> Result<&'p str, Stop> {
-        if calls.begun >= MAX_CALLS {
-            let message = format!("tool `{}` asks for more than {MAX_CALLS} calls", whole.id);
-            return Err(Stop::Step(limit(message, "let one call do more"), StepStatus::Failed));
-        }
+    fn admit<'p>(&self, whole: &Whole<'p>, asking: Asking<'p>, tool: &str) -> Result<&'p str, Stop> {
         if let Some(error) = self.calls_exceeded() {
             return Err(Stop::Step(error, StepStatus::Failed));
         }

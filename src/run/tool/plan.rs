@@ -17,6 +17,7 @@ use crate::exec::subprocess::SubprocessError;
 use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
 use crate::item::directive::Directive;
 use crate::item::finding::{Finding, Severity};
+use crate::item::id::ItemId;
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::tool::Isolation;
@@ -25,6 +26,7 @@ use crate::journal::event::ToolCall;
 use crate::journal::summary::ErrorSummary;
 use crate::policy::{self, Authority, Caller, Denial, Permission, WriteRules};
 use crate::run::author::{self, AuthorError, SignedBy};
+use crate::run::directive::pin;
 use crate::run::error::RunError;
 use crate::run::settle::Declared;
 
@@ -77,6 +79,12 @@ pub struct ToolPlan {
     strict: bool,
     #[serde(skip)]
     allow_degraded: bool,
+    /// The tool as it was asked for.
+    #[serde(skip)]
+    pub(super) named: String,
+    /// Its items, and those of the tools that it may call, that have no valid stamp.
+    #[serde(skip)]
+    unstamped: Vec<(ItemId, Layer)>,
 }
 
 /// What the calls that a meta tool makes are planned with: the same items, on the same authority.
@@ -90,14 +98,14 @@ pub struct Planner<'p> {
 
 impl Planner<'_> {
     /// Resolves and judges a call that another one asks for.
-    pub(super) fn plan(&self, ctx: &Context, asker: &ToolPlan, id: &str, asked: Asked) -> Result<ToolPlan, RunError> {
+    pub(super) fn plan(&self, ctx: &Context, above: &ToolPlan, id: &str, asked: Asked) -> Result<ToolPlan, RunError> {
         let request = ToolRequest {
             id: id.to_owned(),
             command: asked.command,
             parameters: asked.arguments,
             words: Vec::new(),
-            strict: asker.strict,
-            allow_degraded: asker.allow_degraded,
+            strict: above.strict,
+            allow_degraded: above.allow_degraded,
         };
         plan(ctx, self.store, &request, self.authority)
     }
@@ -122,7 +130,8 @@ pub fn plan(
         environment: ctx.environment.variables().clone(),
     };
     let mut invocation = lower(store, item, &call, &around)?;
-    let (unsigned, authors) = judge_signatures(ctx, store, &invocation)?;
+    let items = pin::links(store, &request.id);
+    let (unstamped, authors) = judge_signatures(ctx, &items, &invocation)?;
     let verdict = policy::judge(authority, &invocation);
     policy::bound(authority, &mut invocation);
     let writes = WriteRules::of(authority, &invocation);
@@ -135,13 +144,15 @@ pub fn plan(
         denials: verdict.denials,
         isolation,
         degraded,
-        unsigned,
+        unsigned: unstamped.iter().map(|item| ctx.shown_path(&store.roots().display(&item.file))).collect(),
         authors,
         private: if policy::may_reach_private(authority, &invocation) { Private::Allowed } else { Private::Refused },
         invocation,
         writes,
         strict: request.strict,
         allow_degraded: request.allow_degraded,
+        named: request.id.clone(),
+        unstamped: unstamped.iter().map(|item| (item.id.clone(), item.layer)).collect(),
     })
 }
 
@@ -174,10 +185,7 @@ fn find_directive<'s>(store: &'s ItemStore, id: &str) -> Result<&'s Directive, R
 impl ToolPlan {
     /// What of it is not signed, in words.
     pub fn unsigned_note(&self) -> Option<String> {
-        let is_unsigned =
-            |link: &&Link| link.layer != Layer::Builtin && !matches!(link.signature, Integrity::Valid { .. });
-        let unsigned = self.invocation.chain.iter().filter(is_unsigned);
-        author::unsigned_note(unsigned.map(|link| (link.id.as_str(), link.layer)))
+        author::unsigned_note(self.unstamped.iter().map(|(id, layer)| (id.as_str(), *layer)))
     }
 
     /// Whether it may reach addresses of this machine and its network, where the tool says so.
@@ -262,29 +270,22 @@ fn redacted_as(name: &str, text: &str) -> String {
 }
 
 /// Refuses what the signature policy does not let run; returns the items that have no stamp, and who signed the others.
-fn judge_signatures(
+fn judge_signatures<'s>(
     ctx: &Context,
-    store: &ItemStore,
+    items: &[&'s Item],
     invocation: &Invocation,
-) -> Result<(Vec<PathBuf>, Vec<SignedBy>), RunError> {
-    let own = invocation.chain.iter().filter(|link| link.layer != Layer::Builtin);
-    let unsigned: Vec<PathBuf> = own
-        .clone()
-        .filter(|link| !matches!(link.signature, Integrity::Valid { .. }))
-        .map(|link| ctx.shown_path(&link.file))
-        .collect();
-    let is_link = |item: &&Item| {
-        let file = store.roots().display(&item.file);
-        item.kind() == ItemKind::Tool && own.clone().any(|link| link.file == file)
-    };
-    let links: Vec<&Item> = store.items().iter().filter(is_link).collect();
+) -> Result<(Vec<&'s Item>, Vec<SignedBy>), RunError> {
+    let own = items.iter().copied().filter(|item| item.layer != Layer::Builtin);
+    let is_known = |link: &&Link| own.clone().any(|item| item.id == link.id && item.layer == link.layer);
+    let links = invocation.chain.iter().filter(|link| link.layer != Layer::Builtin);
     // Every link has an item; should one have none, nobody can have judged it.
-    if links.len() < own.clone().count() && ctx.config.signature_requirement() != SignatureRequirement::None {
-        return Err(AuthorError::Unsigned(own.map(|link| ctx.shown_path(&link.file)).collect()).into());
+    let unknown: Vec<PathBuf> = links.filter(|link| !is_known(link)).map(|link| ctx.shown_path(&link.file)).collect();
+    if !unknown.is_empty() && ctx.config.signature_requirement() != SignatureRequirement::None {
+        return Err(AuthorError::Unsigned(unknown).into());
     }
-    let signed = author::demand(ctx, links)?;
+    let signed = author::demand(ctx, own.clone())?;
     author::demand_borrowed(ctx, invocation)?;
-    Ok((unsigned, signed))
+    Ok((own.filter(|item| !matches!(item.integrity, Integrity::Valid { .. })).collect(), signed))
 }
 
 /// Everything that is missing, at once.

@@ -10,7 +10,9 @@ use crate::item::place::Place;
 
 use crate::item::wording::separated;
 
-use super::fields::{is_kebab_case, list_of, mappings_of, missing, report_unknown, require_texts, shown, wrong_type};
+use super::fields::{
+    MAX_ELEMENTS, is_kebab_case, list_of, mappings_of, missing, report_unknown, require_texts, shown, wrong_type,
+};
 use super::{Names, check_command_name, check_known_command};
 
 const PATH: &str = "tool.executable_knowledge";
@@ -45,6 +47,17 @@ pub(super) fn helper_ids(map: &Node) -> Vec<&str> {
     let helpers = map.find("executable_knowledge").and_then(|knowledge| knowledge.find("helpers"));
     let elements = helpers.and_then(Node::elements).unwrap_or_default();
     elements.iter().filter_map(|helper| helper.find("id")?.as_text()).collect()
+}
+
+/// Checks the functions of helpers in other spellings, where nothing else of them is judged.
+pub(super) fn check_helper_functions(map: &Node, findings: &mut Findings) {
+    let helpers = map.find("executable_knowledge").and_then(|knowledge| knowledge.find("helpers"));
+    let elements = helpers.and_then(Node::elements).unwrap_or_default();
+    for (at, helper) in elements.iter().enumerate().take(MAX_ELEMENTS) {
+        if helper.find("function").is_some_and(|function| function.as_text().is_some()) {
+            check_function(helper, &format!("executable_knowledge.helpers[{at}]"), findings);
+        }
+    }
 }
 
 pub(super) fn check(map: &Node, names: &Names<'_>, findings: &mut Findings) {

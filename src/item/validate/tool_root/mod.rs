@@ -15,6 +15,7 @@ use crate::item::code::Code;
 use crate::item::finding::{Findings, Severity};
 use crate::item::id::ItemId;
 use crate::item::node::{Data, Node};
+use crate::item::store::{ItemKind, ItemStore};
 use crate::item::tool::{LoadedTool, Spelling, ToolKind};
 
 pub(crate) use knowledge::place_in as place_in_function;
@@ -44,6 +45,9 @@ struct Names<'t> {
 pub fn check(tool: &LoadedTool, findings: &mut Findings) {
     let map = &tool.node;
     if tool.spelling != Spelling::ToolRoot {
+        if tool.manifest.kind == ToolKind::Meta {
+            knowledge::check_helper_functions(map, findings);
+        }
         return check_meta(tool, &knowledge::helper_ids(map), "config", findings);
     }
     let explicit = explicit_version(map, findings);
@@ -171,6 +175,24 @@ fn check_known_command(name: &str, node: &Node, path: &str, names: &Names<'_>, f
         .add(Code::UnknownReference, node.place, path, message)
         .with_severity(Severity::Warning)
         .suggest(suggestion);
+}
+
+/// Warns of tools that a meta tool may call and that are not there.
+pub fn check_aggregates(tool: &LoadedTool, store: &ItemStore, findings: &mut Findings) {
+    let section = if tool.spelling == Spelling::ToolRoot { "tool.meta_specific" } else { "config" };
+    let listed = tool.node.find("config").and_then(|config| config.find("aggregates")).and_then(Node::elements);
+    let listed = listed.filter(|_| tool.manifest.kind == ToolKind::Meta).unwrap_or_default();
+    for (at, element) in listed.iter().enumerate().take(fields::MAX_ELEMENTS) {
+        // What is no id at all has its own complaint.
+        let Some(id) = element.as_text().filter(|id| id.parse::<ItemId>().is_ok()) else { continue };
+        if let Err(err) = store.find(ItemKind::Tool, id) {
+            let suggestion = err.hint().unwrap_or_else(|| "make it, or take it out".to_owned());
+            findings
+                .add(Code::UnknownReference, element.place, format!("{section}.aggregates[{at}]"), err.to_string())
+                .with_severity(Severity::Warning)
+                .suggest(suggestion);
+        }
+    }
 }
 
 /// A meta tool combines others by means of a helper; `section` is what its file calls its settings.

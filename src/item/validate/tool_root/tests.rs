@@ -175,6 +175,14 @@ fn a_meta_tool_of_any_spelling_names_a_helper_that_exists() {
         told("combine"),
         ["5:18 error UNKNOWN_REFERENCE config.orchestration: `combine` does not name a helper"]
     );
+    let broken = tool("helpers.combine") + "      function: |\n        const a = 1;\n        require('fs'); return (\n";
+    assert_eq!(
+        lines(&findings(&broken, Strength::Lenient)),
+        [
+            "11:24 error INVALID_FUNCTION_SYNTAX executable_knowledge.helpers[0].function: syntax error: return not in a function",
+            "11:9 error FORBIDDEN_CALL executable_knowledge.helpers[0].function: `require` is not available: functions must be self-contained",
+        ]
+    );
 }
 
 #[test]
