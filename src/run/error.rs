@@ -1,6 +1,7 @@
 //! Why a step could not be run, kept or undone.
 
-use std::fmt::Write as _;
+mod words;
+
 use std::io;
 use std::path::PathBuf;
 
@@ -20,7 +21,6 @@ use crate::item::params::ParamProblem;
 use crate::item::store::LookupError;
 use crate::item::tool::Origin;
 use crate::item::wording::shown as item_shown;
-use crate::journal::event::Wait;
 use crate::journal::lock::LockError;
 use crate::journal::{JournalError, RunId, StepId};
 
@@ -28,6 +28,9 @@ use super::directive::Waiting;
 use super::items::ItemStepError;
 use super::marker::WaitingRun;
 use super::values::ValueError;
+
+use words::{needs, problems_in_words, shown, waiting_in};
+pub use words::{way_on, with_causes};
 
 /// Everything that can stop a run before or between its steps.
 #[derive(Debug, thiserror::Error)]
@@ -547,59 +550,8 @@ impl From<AuditError> for RunError {
     }
 }
 
-/// The commands that a waiting step takes.
-pub fn way_on(waiting: &Waiting) -> String {
-    let run = waiting.run;
-    match &waiting.wait {
-        Wait::Work { .. } => format!("do it, then `piton resume {run}`; `--failed WHY` if it cannot be done"),
-        Wait::Person { .. } => format!("`piton approve {run}` or `piton reject {run}`"),
-        Wait::Changes => format!("`piton approve {run}` keeps the changes, `piton reject {run}` puts them back"),
-        Wait::Indeterminate { .. } => format!(
-            "`piton resume {run} --retry` runs it again, `--result JSON` says that it is done, `--failed WHY` that it failed"
-        ),
-        Wait::Unknown => "a newer piton knows".to_owned(),
-    }
-}
-
-fn waiting_in(waiting: &WaitingRun) -> String {
-    match (&waiting.step_name, &waiting.wait) {
-        (Some(step), Some(_)) => format!(": it waits in step `{step}`"),
-        (Some(step), None) => format!(": it was cut off in step `{step}`"),
-        (None, _) => ": it was cut off between two steps".to_owned(),
-    }
-}
-
-fn problems_in_words(problems: &[ParamProblem]) -> String {
-    problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
-}
-
-/// What happened, and why, in one line.
-pub fn with_causes(err: &dyn std::error::Error) -> String {
-    let mut message = err.to_string();
-    let mut cause = err.source();
-    while let Some(source) = cause {
-        let _ = write!(message, ": {source}");
-        cause = source.source();
-    }
-    message
-}
-
-fn needs(commands: &[String], variables: &[String]) -> String {
-    let list = |what: &str, names: &[String]| {
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        let plural = if names.len() == 1 { "" } else { "s" };
-        (!names.is_empty()).then(|| format!("the {what}{plural} {}", names.join(", ")))
-    };
-    let parts = [list("command", commands), list("environment variable", variables)];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
-}
-
 impl From<LowerError> for RunError {
     fn from(err: LowerError) -> Self {
         Self::Lower(Box::new(err))
     }
-}
-
-fn shown(paths: &[RepoPath]) -> String {
-    crate::checkpoint::path::listed(paths)
 }

@@ -110,15 +110,6 @@ fn a_type_that_is_none_is_refused() {
 
     hint: write `executor: http_client`
     ");
-    cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "mcp_tool"]), @"
-    success: false
-    exit_code: 2
-    ----- stdout -----
-    ----- stderr -----
-    error: a tool of type `mcp_tool` names the server that has it, and there is none
-
-    hint: make one first, with `piton new tool NAME --type mcp_server`, and name it with `--executor`
-    ");
     cmd_snapshot!(project.piton(["new", "tool", "x", "--description", "two\nlines"]), @r"
     success: false
     exit_code: 2

@@ -107,7 +107,7 @@ fn what_was_changed_after_it_was_stamped_is_not_run() {
 }
 
 #[test]
-fn kinds_that_are_not_run_yet_say_so() {
+fn what_only_runs_others_or_says_too_little_is_refused() {
     insta::assert_snapshot!(project("docker_runtime", &[]).refusal("t", json!({})), @"
     MISSING_REQUIRED_FIELD: `t` does not say what to run: it has no `config.image`
     --> .ai/tools/t/tool.yaml:5
