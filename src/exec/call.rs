@@ -200,7 +200,7 @@ pub fn prepare(
 /// Makes the process ready in which piton does it itself.
 fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared, CallError> {
     let job = match &invocation.action {
-        Action::Http(call) => Job::Http(http::Job::new(call, invocation, machine)),
+        Action::Http(call) => Job::Http(Box::new(http::Job::new(call, invocation, machine))),
         Action::Mcp(call) => Job::Mcp(mcp::Job::new(call, invocation, machine)),
         Action::Container(call) => Job::Container(container::Job::new(call, invocation, machine)),
         Action::Process(_) | Action::Meta(_) => return Err(CallError::NoResult { function: "work" }),

@@ -80,7 +80,6 @@ pub(super) fn proxy_hosts(environment: &BTreeMap<OsString, OsString>) -> Vec<Str
 }
 
 /// A client that follows no redirect by itself.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the clients of MCP servers"))]
 pub(super) fn client(reach: Reach) -> Result<reqwest::Client, Failure> {
     client_behind(reach, &[])
 }

@@ -14,7 +14,7 @@ use server::{Server, answer};
 
 /// Writes a tool that calls a server of this machine: a name, lines of config, and lines of parameters.
 fn api(project: TestProject, id: &str, config: &str, parameters: &str) -> TestProject {
-    let indented = |text: &str| text.lines().map(|line| format!("  {line}\n")).collect::<String>();
+    let indented = |text: &str| text.lines().flat_map(|line| ["  ", line, "\n"]).collect::<String>();
     let manifest = format!(
         "tool_id: {id}\ntool_type: api\nversion: \"1.0.0\"\ndescription: The tool {id}\nexecutor: http_client\n\
          config:\n  allow_private: true\n  retries: 0\n{}parameters:\n{}",

@@ -299,7 +299,7 @@ impl Created {
     /// Why it cannot be run, for those kinds of tools.
     pub fn obstacle(&self) -> Option<String> {
         let written = self.tool_type.as_deref()?;
-        let is_waiting = matches!(written, "api" | "mcp_server" | "mcp_tool" | "mcp" | "docker" | "meta");
+        let is_waiting = matches!(written, "mcp_server" | "mcp_tool" | "mcp" | "docker" | "meta");
         is_waiting.then(|| format!("tools of type `{written}` are validated, but piton cannot run them yet"))
     }
 }
