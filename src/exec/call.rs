@@ -209,7 +209,7 @@ pub fn prepare(
 /// Makes the process ready in which piton does it itself.
 fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared, CallError> {
     let job = match &invocation.action {
-        Action::Http(call) => Job::Http(http::Job::new(call, invocation, machine)),
+        Action::Http(call) => Job::Http(Box::new(http::Job::new(call, invocation, machine))),
         // It is completed by `Servers::attend`, once there is a server to ask.
         Action::Mcp(_) => {
             let mut work = Work { timeout: Some(invocation.timeout), ..Work::default() };

@@ -117,13 +117,11 @@ impl Job {
                 Err(fault) => retry::after_fault(&self.method, fault, attempt),
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            match wait.filter(|wait| attempt < self.retries && *wait < left) {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => {
-                    let answer = outcome.map_err(|fault| fault.failure)?;
-                    return answer.into_result(transform.as_ref().map(|(text, path)| (*text, path)), attempt + 1);
-                }
-            }
+            let Some(wait) = wait.filter(|wait| attempt < self.retries && *wait < left) else {
+                let answer = outcome.map_err(|fault| fault.failure)?;
+                return answer.into_result(transform.as_ref().map(|(text, path)| (*text, path)), attempt + 1);
+            };
+            tokio::time::sleep(wait).await;
             attempt += 1;
         }
     }

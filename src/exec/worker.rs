@@ -30,7 +30,7 @@ const MAX_JOB: u64 = 64 * 1024 * 1024;
 #[serde(tag = "job", rename_all = "snake_case")]
 pub(super) enum Job {
     /// Make an HTTP request.
-    Http(http::Job),
+    Http(Box<http::Job>),
     /// Call a tool of an MCP server.
     Mcp(mcp::Job),
     /// Have an MCP server for the calls of a run.

@@ -14,7 +14,7 @@ use server::{Server, answer};
 
 /// Writes a tool that calls a server of this machine: a name, lines of config, and lines of parameters.
 fn api(project: TestProject, id: &str, config: &str, parameters: &str) -> TestProject {
-    let indented = |text: &str| text.lines().map(|line| format!("  {line}\n")).collect::<String>();
+    let indented = |text: &str| text.lines().flat_map(|line| ["  ", line, "\n"]).collect::<String>();
     let manifest = format!(
         "tool_id: {id}\ntool_type: api\nversion: \"1.0.0\"\ndescription: The tool {id}\nexecutor: http_client\n\
          config:\n  allow_private: true\n  retries: 0\n{}parameters:\n{}",
@@ -292,9 +292,8 @@ fn people_see_the_result_and_what_would_be_sent() {
         action.allow_private: true  # add, .ai/tools/add.yaml:7
         action.reach: anywhere
         timeout: [TIME]  # default
-        isolation: standard  # default
+        isolation: trusted  # default
         variables: TOKEN
-        isolation given: trusted  # `standard` is not available yet; nobody asked for it
         allowed: <execute resource="tool" id="add"/>  # the person at the terminal, enforced: broker
         allowed: <env vars="TOKEN"/>  # the person at the terminal, enforced: broker
         allowed: <write resource="api" endpoint="POST /items/1"/>  # the person at the terminal, enforced: broker

@@ -110,7 +110,7 @@ fn tools_are_called_one_after_the_other_and_data_flows_between_them() {
     mode          auto
     permissions   <execute resource="tool" id="both"/> by the person at the terminal, enforced: broker
     parameters    text = "Hello, Ada"
-    isolation     trusted (`standard` is not available yet; nobody asked for it)
+    isolation     trusted
     call 1        count@1.0.0  succeeded
                     text = "Hello, Ada"
                     <execute resource="tool" id="count"/> by the person at the terminal, enforced: broker
@@ -194,8 +194,7 @@ fn a_plan_shows_the_helper_and_what_it_may_call() {
     action.helper: go  # both, .ai/tools/both.yaml:7
     action.aggregates: count, keep  # both, .ai/tools/both.yaml:6
     timeout: [TIME]  # default
-    isolation: standard  # default
-    isolation given: trusted  # `standard` is not available yet; nobody asked for it
+    isolation: trusted  # default
     allowed: <execute resource="tool" id="both"/>  # the person at the terminal, enforced: broker
     ----- stderr -----
     "#);
@@ -208,7 +207,7 @@ fn a_plan_shows_the_helper_and_what_it_may_call() {
 
     1. both  tool both
          runs            meta helpers.go count keep
-         isolation       trusted  # `standard` is not available yet; nobody asked for it
+         isolation       trusted
          allowed         <execute resource="tool" id="both"/>  # in `combine`, enforced: broker
                          <write resource="filesystem" path="**"/>  # in `combine`, enforced: after_the_fact
     ----- stderr -----

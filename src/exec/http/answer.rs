@@ -99,7 +99,7 @@ impl Answer {
         let reason = reason.map(|reason| format!(" {reason}")).unwrap_or_default();
         let mut message = format!("`{}` answered {}{reason}", self.host, self.status);
         if attempts > 1 {
-            message.push_str(&format!(", {attempts} times"));
+            message = format!("{message}, {attempts} times");
         }
         let text = self.text().unwrap_or_default();
         let mut told = String::new();
@@ -115,7 +115,7 @@ impl Answer {
         if !told.is_empty() {
             let end = told.char_indices().nth(TOLD).map(|(end, _)| end);
             let (told, rest) = end.map_or((told.as_str(), ""), |end| (told.get(..end).unwrap_or_default(), "…"));
-            message.push_str(&format!(": {told}{rest}"));
+            message = format!("{message}: {told}{rest}");
         }
         let failure = Failure::new(FailureKind::Status, message);
         match self.status {

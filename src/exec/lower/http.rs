@@ -18,7 +18,7 @@ use super::error::LowerError;
 use super::placeholder::{Used, Vocabulary};
 use super::settings::{Held, Setting};
 use super::{Context, Resolved, bounds, origin};
-use crate::exec::invocation::{Action, Endpoints, Http, Text};
+use crate::exec::invocation::{Action, Endpoints, Http};
 use crate::exec::web::Reach;
 use crate::item::json_path::JsonPath;
 use crate::item::wording::{did_you_mean, nearest, shown};
@@ -64,15 +64,15 @@ pub(super) fn resolve(
     let mut headers = Headers::default();
     maker.headers(&mut headers, origins)?;
     maker.auth(&mut headers, &mut address, origins)?;
-    let content = maker.body(&method, &headers, origins)?;
+    let said = maker.body(&method, &headers, origins)?;
     let timeout = maker.timeout(wanted_timeout, origins)?;
-    let body = match content {
-        Some(content) => {
-            headers.set_default("content-type", content.kind);
-            Some(content.text)
-        }
-        None => maker.rest(&method, &mut headers, &mut address, origins)?,
+    let sent = match said {
+        Some(said) => Some(said),
+        None => maker.rest(&method, &headers, &mut address, origins),
     };
+    if let Some(sent) = &sent {
+        headers.set_default("content-type", sent.kind);
+    }
     headers.set_default("accept", "application/json, */*;q=0.5");
     let transform = maker.transform(origins)?;
     let retries = maker.retries(origins)?;
@@ -87,7 +87,7 @@ pub(super) fn resolve(
         url: address.text,
         base: address.base,
         headers: headers.fields,
-        body,
+        body: sent.map(|sent| sent.text),
         transform,
         retries,
         max_size,
@@ -243,36 +243,31 @@ impl<'c> Maker<'_, 'c> {
 
     /// The parameters that nothing else took: the body, or the query of a request that has none.
     fn rest(
-        &mut self,
+        &self,
         method: &str,
-        headers: &mut Headers,
+        headers: &Headers,
         address: &mut address::Address,
         origins: &mut BTreeMap<String, String>,
-    ) -> Result<Option<Text>, LowerError> {
-        let parameters = self.context.parameters;
+    ) -> Option<body::Content> {
         let is_left = |name: &str, value: &Value| !value.is_null() && !self.used.parameters.contains(name);
-        let left: Vec<(&String, &Value)> = parameters.iter().filter(|(name, value)| is_left(name, value)).collect();
-        if left.is_empty() {
-            return Ok(None);
-        }
+        let left = self.context.parameters.iter().filter(|(name, value)| is_left(name, value));
+        let left: Vec<(&String, &Value)> = left.collect();
         if has_no_body(method) {
             for (name, value) in left {
                 address.add_parameter(name, value);
             }
-            return Ok(None);
+            return None;
         }
-        let payload = left.iter().find(|(name, _)| *name == "payload").map(|(_, value)| *value);
-        let (value, origin) = match payload {
-            Some(payload) => (payload.clone(), "parameter payload"),
+        let (value, origin) = match left.iter().find(|(name, _)| *name == "payload") {
+            Some((_, payload)) => ((*payload).clone(), "parameter payload"),
+            None if left.is_empty() => return None,
             None => {
                 let all = left.into_iter().map(|(name, value)| (name.clone(), value.clone()));
                 (Value::Object(all.collect()), "parameters")
             }
         };
         origins.insert("action.body".to_owned(), origin.to_owned());
-        let content = body::of_value(&value, &value, headers.content_type());
-        headers.set_default("content-type", content.kind);
-        Ok(Some(content.text))
+        Some(body::of_value(&value, &value, headers.content_type()))
     }
 
     /// The setting that says where the request goes, which every tool of this kind has.

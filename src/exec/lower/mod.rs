@@ -318,7 +318,7 @@ fn isolation(
     let origin = manifest.isolation.map_or_else(|| "default".to_owned(), |_| describe(tool, "isolation", roots));
     origins.insert("isolation".to_owned(), origin);
     let usual = || default_isolation(manifest.kind, chain.runtime());
-    (manifest.isolation.or_else(usual).unwrap_or(Isolation::Standard), manifest.isolation.is_some())
+    (manifest.isolation.or_else(usual).unwrap_or(Isolation::Trusted), manifest.isolation.is_some())
 }
 
 /// What the tool and everything that runs it need.

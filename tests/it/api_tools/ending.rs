@@ -14,7 +14,7 @@ use crate::tool_run::{last, until};
 
 /// A server that is asked and says nothing.
 fn silent() -> Server {
-    Server::start(|_, _, _| thread::sleep(Duration::from_secs(600)))
+    Server::start(|_, _, _| thread::sleep(Duration::from_mins(10)))
 }
 
 fn started(project: &TestProject, arguments: &[&str]) -> Child {

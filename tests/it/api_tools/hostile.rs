@@ -98,7 +98,7 @@ fn who_cannot_be_reached_is_named() {
 
 #[test]
 fn a_server_that_hangs_or_drips_is_left_in_time() {
-    let silent = Server::start(|_, _, _| thread::sleep(Duration::from_secs(600)));
+    let silent = Server::start(|_, _, _| thread::sleep(Duration::from_mins(10)));
     let dripping = Server::start(|_, _, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
         while stream.write_all(b"x").is_ok() {

@@ -5,6 +5,7 @@
 //! refused. A variable may begin an address, because whoever runs the tool has set it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde_json::Value;
 use url::Url;
@@ -210,7 +211,8 @@ pub(super) fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            encoded.push_str(&format!("%{byte:02X}"));
+            // Nothing can go wrong when a text is written into a text.
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
     encoded

@@ -28,6 +28,16 @@ pub(super) struct Content {
     pub(super) kind: &'static str,
 }
 
+/// Whether a text is one parameter as a whole.
+enum Whole {
+    /// It is, and this is its value.
+    Given(Value),
+    /// It is one that was not given.
+    Missing,
+    /// It is not.
+    No,
+}
+
 /// A value with everything put in, and the same without secrets.
 struct Both {
     value: Value,
@@ -66,11 +76,11 @@ impl Maker<'_, '_> {
         setting: &Setting<'_>,
         kind: Option<&str>,
     ) -> Result<Option<Content>, LowerError> {
-        if let Some(value) = self.whole(template) {
-            return Ok(value.map(|value| match &value {
-                Value::String(text) => Content { text: Text::plain(text.clone()), kind: TEXT },
-                value => of_value(value, value, kind),
-            }));
+        match self.whole(template) {
+            Whole::Given(Value::String(text)) => return Ok(Some(Content { text: Text::plain(text), kind: TEXT })),
+            Whole::Given(value) => return Ok(Some(of_value(&value, &value, kind))),
+            Whole::Missing => return Ok(None),
+            Whole::No => {}
         }
         let begins = template.trim_start();
         let is_json = kind.map_or_else(|| begins.starts_with(['{', '[']), is_json);
@@ -96,16 +106,19 @@ impl Maker<'_, '_> {
         Ok(Some(Content { text: filled.text, kind: if is_json { JSON } else { TEXT } }))
     }
 
-    /// The parameter that a text stands for as a whole; none inside where it was not given.
-    fn whole(&mut self, template: &str) -> Option<Option<Value>> {
-        let name = template.strip_prefix('{')?.strip_suffix('}')?;
+    /// The parameter that a text stands for as a whole.
+    fn whole(&mut self, template: &str) -> Whole {
+        let Some(name) = template.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else { return Whole::No };
         let is_declared = self.words.manifest.parameters.iter().any(|parameter| parameter.name == name);
-        let value = self.words.parameters.get(name);
-        if value.is_none() && !is_declared {
-            return None;
+        match self.words.parameters.get(name) {
+            Some(value) if !value.is_null() => {
+                self.used.parameters.insert(name.to_owned());
+                Whole::Given(value.clone())
+            }
+            Some(_) => Whole::Missing,
+            None if is_declared => Whole::Missing,
+            None => Whole::No,
         }
-        self.used.parameters.insert(name.to_owned());
-        Some(value.filter(|value| !value.is_null()).cloned())
     }
 
     /// A value filled in at every depth; none where it is a parameter that was not given.
@@ -132,8 +145,10 @@ impl Maker<'_, '_> {
                 Both { value: Value::Array(value), shown: Value::Array(shown) }
             }
             Held::Scalar(Value::String(template)) => {
-                if let Some(whole) = self.whole(template) {
-                    return Ok(whole.map(|value| Both { shown: value.clone(), value }));
+                match self.whole(template) {
+                    Whole::Given(value) => return Ok(Some(Both { shown: value.clone(), value })),
+                    Whole::Missing => return Ok(None),
+                    Whole::No => {}
                 }
                 let Some(filled) = self.words.fill(template, field, &setting.source)? else { return Ok(None) };
                 self.used.add(&filled);

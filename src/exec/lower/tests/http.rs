@@ -6,10 +6,8 @@ use crate::item::endpoint::Base;
 
 /// A project with one tool of type `api`, which has these lines of config and these parameters.
 fn api(config: &str, parameters: &[&str]) -> Project {
-    let parameters: String = parameters
-        .iter()
-        .map(|name| format!("  - {{name: {name}, type: [string, number, array, object, boolean]}}\n"))
-        .collect();
+    let one = |name: &&str| format!("  - {{name: {name}, type: [string, number, array, object, boolean]}}\n");
+    let parameters = parameters.iter().map(one).collect::<Vec<_>>().concat();
     let manifest = format!(
         "tool_id: t\ntool_type: api\nversion: \"1.0.0\"\ndescription: T\nexecutor: http_client\nconfig:\n{config}parameters:\n{}",
         if parameters.is_empty() { "  []\n" } else { &parameters }
