@@ -86,6 +86,7 @@ pub struct Link {
 /// What is done at the end of the chain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "the one that nearly every call is; there is one of them at a time")]
 pub enum Action {
     /// A process is run.
     Process(Process),
