@@ -15,6 +15,7 @@ use crate::item::store::Layer;
 use crate::item::tool::{Isolation, Outputs, Requires, ToolKind};
 
 mod grants;
+mod mcp;
 mod properties;
 mod writes;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::harness::TestProject;
 
 /// The files that a page shows: fenced blocks whose info string names a path.
-fn examples(page: &str) -> Vec<(String, String)> {
+pub(crate) fn examples(page: &str) -> Vec<(String, String)> {
     let mut files = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
@@ -23,11 +23,11 @@ fn examples(page: &str) -> Vec<(String, String)> {
 }
 
 /// The command lines that a page shows.
-fn commands(page: &str) -> Vec<&str> {
+pub(crate) fn commands(page: &str) -> Vec<&str> {
     page.lines().filter_map(|line| line.strip_prefix("$ ")).collect()
 }
 
-fn pages() -> Vec<String> {
+pub(crate) fn pages() -> Vec<String> {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
     let pages = fs::read_dir(guide).expect("a guide").map(|page| page.expect("an entry").path());
     pages.map(|page| fs::read_to_string(page).expect("a page")).collect()

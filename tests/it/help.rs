@@ -109,7 +109,7 @@ fn what_has_no_page_is_told_with_what_has_one() {
     ----- stderr -----
     error: there is neither a topic nor a command `tool rum`
 
-    hint: did you mean `run`? There is help on `run`, `show`
+    hint: did you mean `run`? There is help on `run`, `show`, `accept`
     ");
     let ran = project.piton(["help", "x\u{1b}]0;owned\u{7}", "--format", "json"]);
     let error: Value = serde_json::from_str(&ran.stdout()).unwrap();

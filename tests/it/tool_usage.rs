@@ -222,10 +222,9 @@ fn what_cannot_be_run_says_so() {
         project.file(&format!(".ai/tools/a_{kind}.yaml"), manifest)
     };
     let project = tool(project, "api", "executor: http_client\nconfig: {method: GET, url: \"https://example.com\"}\n");
-    let project = tool(project, "mcp_server", "executor: subprocess\nconfig: {transport: stdio, command: x}\n");
     let project = tool(project, "docker", "executor: docker_runtime\nconfig: {image: x}\n");
     let project = tool(project, "knowledge", "config: {}\n");
-    for kind in ["api", "mcp_server", "docker", "knowledge"] {
+    for kind in ["api", "docker", "knowledge"] {
         let ran = project.piton(["tool", "run", &format!("a_{kind}"), "--format", "json"]);
         assert_eq!(ran.code(), Some(2), "{ran}");
         assert_eq!(last(&ran)["code"], "UNSUPPORTED_TOOL", "{ran}");

@@ -14,6 +14,7 @@ use crate::item::store::ItemKind;
 mod arguments;
 mod chain;
 mod environment;
+mod mcp;
 mod placeholder;
 mod property;
 mod runtime;
