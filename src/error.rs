@@ -284,6 +284,7 @@ impl Error {
     pub fn exit_status(&self) -> ExitStatus {
         match self {
             Self::Hooks { .. }
+            | Self::Accept(AcceptError::Run(_))
             | Self::Context(
                 ContextError::RootIsHome(_) | ContextError::RootIsSystem | ContextError::InsideGitData(_),
             ) => ExitStatus::Unsafe,
@@ -293,13 +294,11 @@ impl Error {
             Self::Run(err) if err.is_denied() => ExitStatus::Denied,
             Self::Run(err) if err.is_unsafe() => ExitStatus::Unsafe,
             Self::Run(err) if err.is_usage() => ExitStatus::Invalid,
-            Self::Accept(AcceptError::Run(_)) => ExitStatus::Unsafe,
-            Self::Accept(AcceptError::Lookup(_) | AcceptError::NotMcp(_) | AcceptError::Nothing(_)) => {
-                ExitStatus::Invalid
-            }
-            Self::Write { .. } | Self::Output(_) | Self::Run(_) | Self::Accept(_) | Self::Server { .. } => {
-                ExitStatus::Failure
-            }
+            Self::Write { .. }
+            | Self::Output(_)
+            | Self::Run(_)
+            | Self::Accept(AcceptError::Definitions(_))
+            | Self::Server { .. } => ExitStatus::Failure,
             Self::Context(_)
             | Self::Settings(_)
             | Self::UnknownSetting { .. }
@@ -313,6 +312,7 @@ impl Error {
             | Self::NothingToSign
             | Self::FilesInTheWay(_)
             | Self::Lookup(_)
+            | Self::Accept(_)
             | Self::Read { .. }
             | Self::InvalidFile { .. }
             | Self::ClientSettings { .. }

@@ -119,7 +119,10 @@ fn candidates_of(arg: &Arg, words: &str) -> Option<ArgValueCandidates> {
             || items(|item| item.kind() == ItemKind::Directive)
         }
         (_, "executor", _) => || items(runs_others),
-        ("ID", _, "tool run") => || items(|item| item.kind() == ItemKind::Tool && !runs_others(item)),
+        ("ID", _, "tool run") => {
+            || items(|item| item.kind() == ItemKind::Tool && (is_of_mcp(item) || !runs_others(item)))
+        }
+        ("ID", _, "tool accept") => || items(|item| item.kind() == ItemKind::Tool && is_of_mcp(item)),
         ("TOOL", ..) | (_, "tool", _) | ("ID", _, "tool show") => || items(|item| item.kind() == ItemKind::Tool),
         ("TYPE", _, "new tool") => || TYPES.into_iter().map(CompletionCandidate::new).collect(),
         ("SCRIPT", _, "migrate") => || items(|item| item.legacy_root && item.layer == Layer::Project),
@@ -141,7 +144,13 @@ fn project() -> Option<Context> {
     Context::discover(Environment::of_process(), after.map(Path::new)).ok()
 }
 
-/// Whether it is what tools name as their executor, and cannot be run by itself.
+/// Whether it is an MCP server, or a tool of one.
+fn is_of_mcp(item: &Item) -> bool {
+    let kind = item.as_tool().map(|tool| tool.manifest.kind);
+    matches!(kind, Some(ToolKind::McpServer | ToolKind::McpTool))
+}
+
+/// Whether it is what tools name as their executor.
 fn runs_others(item: &Item) -> bool {
     let kind = item.as_tool().map(|tool| tool.manifest.kind);
     matches!(kind, Some(ToolKind::Runtime | ToolKind::Primitive | ToolKind::McpServer))

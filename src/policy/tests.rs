@@ -17,6 +17,7 @@ use crate::item::tool::{Isolation, Outputs, Requires, ToolKind};
 mod containers;
 mod endpoints;
 mod grants;
+mod mcp;
 mod properties;
 mod writes;
 

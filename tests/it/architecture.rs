@@ -68,9 +68,9 @@ const HOMES: [(&[&str], &[&str], &str); 26] = [
     (&["env::var", "env::args", "env::current_dir"], &["context.rs"], "only `context.rs` reads the process"),
     (
         &["std::env", "current_dir"],
-        &["context.rs", "exec/subprocess.rs", "exec/supervisor/launch.rs"],
+        &["context.rs", "exec/subprocess.rs", "exec/supervisor/launch.rs", "exec/mcp/connection.rs"],
         "only `context.rs` reads the process; `exec/subprocess.rs` splits search paths and sets a command's folder, \
-         as `exec/supervisor/launch.rs` does for a tool",
+         as `exec/supervisor/launch.rs` does for a tool and `exec/mcp/connection.rs` for an MCP server",
     ),
     (&["Timestamp::now", "SystemTime::now", "getrandom"], &["context"], "only `context` reads the clock"),
     (&["signal_hook"], &["exec/interrupt.rs"], "only `exec/interrupt.rs` listens for signals"),

@@ -83,11 +83,10 @@ fn assert_nothing_left(project: &TestProject) {
 fn directive(project: TestProject, permissions: &str, steps: &[(&str, &str, &str)]) -> TestProject {
     let step = |(at, (tool, command, params)): (usize, &(&str, &str, &str))| {
         let command = if command.is_empty() { String::new() } else { format!(" command=\"{command}\"") };
-        let params: String = params
-            .split_terminator(',')
-            .filter_map(|pair| pair.split_once('='))
-            .map(|(name, value)| format!("<param name=\"{name}\" value=\"{value}\"/>"))
-            .collect();
+        let pairs = params.split_terminator(',').filter_map(|pair| pair.split_once('='));
+        let params: Vec<String> =
+            pairs.map(|(name, value)| format!("<param name=\"{name}\" value=\"{value}\"/>")).collect();
+        let params = params.concat();
         format!(
             "<step name=\"s{at}\"><execute item_type=\"tool\" item_id=\"{tool}\"{command}>{params}</execute></step>\n"
         )
@@ -131,8 +130,26 @@ fn a_server_lists_its_tools_and_takes_their_names_as_commands() {
     // The server says which types its parameters have.
     assert_eq!(call(&project, &["box", "add", "-p", "a=2", "-p", "b=40"])["result"], json!({"sum": 42}));
     assert_eq!(call(&project, &["box", "say", "-p", "text=42"])["result"], json!(42));
-    cmd_snapshot!(project.piton(["tool", "run", "box", "add", "-p", "a=two"]), @"");
-    cmd_snapshot!(project.piton(["tool", "run", "box", "ad", "-p", "a=2"]), @"");
+    cmd_snapshot!(project.piton(["tool", "run", "box", "add", "-p", "a=two"]), @r#"
+    success: false
+    exit_code: 1
+    ----- stdout -----
+    ----- stderr -----
+    warning: not signed: box (`piton sign box`)
+    no changes
+    error: the tool `add` of `box` cannot be called like this: missing parameter `b`; parameter `a` is not of type "integer" [INVALID_PARAMETER]
+    hint: `piton tool run box` lists what its tools take
+    "#);
+    cmd_snapshot!(project.piton(["tool", "run", "box", "ad", "-p", "a=2"]), @"
+    success: false
+    exit_code: 1
+    ----- stdout -----
+    ----- stderr -----
+    warning: not signed: box (`piton sign box`)
+    no changes
+    error: the MCP server `box` has no tool `ad` [MCP_NO_TOOL]
+    hint: did you mean `add`?
+    ");
     assert_nothing_left(&project);
 }
 
@@ -147,7 +164,16 @@ fn what_will_be_called_is_shown_first() {
         .filter(|line| line.starts_with("action.") && !line.contains("environment") && !line.contains("limits"))
         .map(str::to_owned)
         .collect();
-    insta::with_settings!({filters => shown.filters()}, { insta::assert_snapshot!(lines.join("\n"), @""); });
+    insta::with_settings!({filters => shown.filters()}, { insta::assert_snapshot!(lines.join("\n"), @"
+    action.server: box
+    action.tool: say  # say, .ai/tools/say.yaml:7
+    action.transport: stdio
+    action.program: python3  # box, .ai/tools/box/tool.yaml:8
+    action.arguments[0]: [PROJECT]/.ai/tools/box/server.py  # box, .ai/tools/box/tool.yaml:9
+    action.folder: [PROJECT]  # default
+    action.input: 0 bytes
+    action.startup_timeout: [TIME]  # box, .ai/tools/box/tool.yaml:11
+    "); });
     assert_eq!(starts(&project), 0);
 }
 

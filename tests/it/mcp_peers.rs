@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::guide::{commands, examples, pages};
 use crate::harness::TestProject;
 use crate::mcp_calls::{call, last};
 
@@ -117,6 +118,18 @@ fn new_tools_run_as_they_were_made() {
         project.assert_clean();
     }
     assert!(project.read(".ai/tools/with_server.yaml").contains("executor: server\n"));
+}
+
+#[test]
+fn every_command_of_the_guide_works() {
+    let page = pages().into_iter().find(|page| page.starts_with("# Tools of other MCP servers")).expect("the page");
+    let project = examples(&page).iter().fold(project(), |project, (path, text)| project.file(path, text)).committed();
+    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
+    let commands = commands(&page);
+    assert!(commands.len() > 4);
+    for command in commands {
+        project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"));
+    }
 }
 
 #[test]

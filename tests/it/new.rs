@@ -432,15 +432,32 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
 }
 
 #[test]
-fn a_tool_of_the_one_server_there_is_names_it() {
+fn a_tool_of_an_mcp_server_names_the_one_there_is_or_brings_one() {
+    // That they run is seen in `mcp_peers`, where the server is.
     let project = TestProject::new();
-    for written in ["mcp_server", "mcp_tool"] {
-        let made = project.piton(["new", "tool", &format!("my_{written}"), "--type", written]);
+    let new_tool = |name: &str, kind: &str| project.piton(["new", "tool", name, "--type", kind]);
+    for (name, kind, executor) in
+        [("alone", "mcp_tool", "subprocess"), ("one", "mcp_server", "subprocess"), ("of_one", "mcp_tool", "one")]
+    {
+        let made = new_tool(name, kind);
         assert_eq!(made.code(), Some(0), "{made}");
-        assert!(made.stderr().contains("tool run"), "{made}");
-        assert_eq!(complaints(&project), Vec::<Value>::new(), "{written}");
+        assert!(made.stderr().contains(&format!("piton tool run {name}")), "{made}");
+        assert!(project.read(&format!(".ai/tools/{name}.yaml")).contains(&format!("executor: {executor}\n")), "{made}");
+        assert_eq!(complaints(&project), Vec::<Value>::new(), "{name}");
     }
-    assert!(project.read(".ai/tools/my_mcp_tool.yaml").contains("executor: my_mcp_server\n"));
+    assert_eq!(new_tool("two", "mcp_server").code(), Some(0));
+    cmd_snapshot!(new_tool("of_two", "mcp_tool"), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: a tool of type `mcp_tool` names the server that has it, and there are several: `one`, `two`
+
+    hint: say which with `--executor SERVER`
+    ");
+    let named = project.piton(["new", "tool", "of_two", "--type", "mcp_tool", "--executor", "two"]);
+    assert_eq!(named.code(), Some(0), "{named}");
+    assert!(project.read(".ai/tools/of_two.yaml").contains("executor: two\n"), "{named}");
 }
 
 #[test]

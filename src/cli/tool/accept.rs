@@ -24,13 +24,13 @@ pub(super) struct AcceptArguments {
     #[arg(value_name = "ID")]
     id: String,
     /// What the server calls the tool; all that were refused, by default.
-    #[arg(value_name = "TOOL")]
-    tool: Option<String>,
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
 }
 
 pub(super) fn run(arguments: &AcceptArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-    let accepted = tool::accept(ctx, &store, &arguments.id, arguments.tool.as_deref())?;
+    let accepted = tool::accept(ctx, &store, &arguments.id, arguments.name.as_deref())?;
     if ui.format() == Format::Json {
         ui.json(&accepted)?;
         return Ok(ExitStatus::Success);

@@ -44,9 +44,9 @@ pub(super) fn resolve(
     };
     let mut used = Used::default();
     let tool = called(context, &words, &mut used, origins)?;
-    let transport = match kind(context)? {
+    let transport = match kind(context, server)? {
         None => McpTransport::Stdio(Box::new(command::server(context, &words, &mut used, origins)?)),
-        Some(kind) => remote(context, kind, &words, &mut used, origins)?,
+        Some(kind) => remote(context, (server, kind), &words, &mut used, origins)?,
     };
     let startup_timeout = startup(context, origins)?;
     let timeout = bounds::timeout(context.settings, bounds::PROCESS, wanted_timeout, &words, &mut used, origins)?;
@@ -82,12 +82,8 @@ fn called(
         return Err(LowerError::UnknownCommand { id, command, known: Vec::new() });
     }
     let Some(setting) = context.settings.find("mcp_tool_name") else {
-        return Err(LowerError::NothingToRun {
-            id: manifest.tool_id.clone(),
-            missing: "config.mcp_tool_name",
-            example: "`config: {mcp_tool_name: NAME}` with what the server calls the tool",
-            at: Box::new(origin(context.tool, "config", context.roots)),
-        });
+        let example = "`config: {mcp_tool_name: NAME}` with what the server calls the tool";
+        return Err(nothing(context, context.tool, "config.mcp_tool_name", example));
     };
     let hint = "write what the server calls the tool";
     let name = text(setting, "config.mcp_tool_name", hint, words, used)?.map(|(text, _)| text.value);
@@ -98,18 +94,16 @@ fn called(
 }
 
 /// How the server is reached; none when it is started.
-fn kind(context: &Context<'_>) -> Result<Option<RemoteKind>, LowerError> {
+fn kind(context: &Context<'_>, server: &LoadedTool) -> Result<Option<RemoteKind>, LowerError> {
     let find = |key: &str| context.settings.find(key);
     let Some(setting) = find("transport") else {
         return match (find("executable").or(find("command")), find("url")) {
             (None, Some(_)) => Ok(Some(RemoteKind::Http)),
             (Some(_), _) => Ok(None),
-            (None, None) => Err(LowerError::NothingToRun {
-                id: context.tool.manifest.tool_id.clone(),
-                missing: "config.command",
-                example: "`config: {command: PROGRAM}` or `config: {url: https://…}`",
-                at: Box::new(origin(context.tool, "config", context.roots)),
-            }),
+            (None, None) => {
+                let example = "`config: {command: PROGRAM}` or `config: {url: https://…}`";
+                Err(nothing(context, server, "config.command", example))
+            }
         };
     };
     match setting.as_text() {
@@ -129,18 +123,13 @@ fn kind(context: &Context<'_>) -> Result<Option<RemoteKind>, LowerError> {
 /// A server that is there already.
 fn remote(
     context: &Context<'_>,
-    kind: RemoteKind,
+    (server, kind): (&LoadedTool, RemoteKind),
     words: &Vocabulary<'_>,
     used: &mut Used,
     origins: &mut BTreeMap<String, String>,
 ) -> Result<McpTransport, LowerError> {
     let Some(setting) = context.settings.find("url") else {
-        return Err(LowerError::NothingToRun {
-            id: context.tool.manifest.tool_id.clone(),
-            missing: "config.url",
-            example: "`config: {url: https://…}`",
-            at: Box::new(origin(context.tool, "config", context.roots)),
-        });
+        return Err(nothing(context, server, "config.url", "`config: {url: https://…}`"));
     };
     let schemes: &[&str] = if kind == RemoteKind::Websocket { &["wss", "ws"] } else { &["https", "http"] };
     let example = format!("write it as a whole, e.g. `{}://example.com/mcp`", schemes.first().unwrap_or(&"https"));
@@ -225,6 +214,10 @@ fn authentication(
         return Err(wrong("config.auth", setting, "names no `env_var`".to_owned(), hint));
     };
     let field = "config.auth.env_var";
+    if !words.around.environment.contains_key(std::ffi::OsStr::new(variable)) {
+        let reason = format!("names `{}`, which is not set", shown(variable));
+        return Err(wrong(field, setting, reason, &format!("set `{}`", shown(variable))));
+    }
     let filled = words.fill(&format!("${{{variable}}}"), field, &setting.source)?.unwrap_or_default();
     used.add(&filled);
     let secret = filled.text;
@@ -310,6 +303,11 @@ fn text(
         }
         _ => Err(wrong(field, setting, format!("is {}; it must be a text", setting.type_name()), hint)),
     }
+}
+
+fn nothing(context: &Context<'_>, tool: &LoadedTool, missing: &'static str, example: &'static str) -> LowerError {
+    let at = Box::new(origin(tool, "config", context.roots));
+    LowerError::NothingToRun { id: tool.manifest.tool_id.clone(), missing, example, at }
 }
 
 fn wrong(field: &str, setting: &Setting<'_>, reason: String, hint: &str) -> LowerError {

@@ -16,6 +16,7 @@ mod chain;
 mod container;
 mod environment;
 mod http;
+mod mcp;
 mod meta;
 mod placeholder;
 mod property;

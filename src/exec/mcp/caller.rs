@@ -54,16 +54,21 @@ impl Job {
 
     fn call(self, warnings: &mut Vec<String>) -> Result<Value, Failure> {
         let mut host = Host::connect()?;
-        let tools = match host.ask(&Ask::List, warnings)? {
-            Tell::Tools(tools) => tools,
-            _ => return Err(lost("it tells something else")),
+        let Tell::Tools(tools) = host.ask(&Ask::List, warnings)? else {
+            return Err(lost("it tells something else"));
         };
         let Some(name) = self.tool else { return Ok(content::listed(&tools)) };
         let name_of = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
         let named: Vec<&Value> = tools.iter().filter(|tool| name_of(tool).as_deref() == Some(&name)).collect();
         let tool = match named.as_slice() {
             [tool] => *tool,
-            [] => return Err(no_such_tool(&self.key.server, &name, tools.iter().filter_map(name_of).collect())),
+            [] => {
+                return Err(no_such_tool(
+                    &self.key.server,
+                    &name,
+                    &tools.iter().filter_map(name_of).collect::<Vec<_>>(),
+                ));
+            }
             // Which of them would be called is the server's secret.
             _ => {
                 let message = format!("the MCP server `{}` has several tools `{}`", self.key.server, shown(&name));
@@ -71,9 +76,8 @@ impl Job {
             }
         };
         match Pins::new(&self.pins).judge(&self.key, tool)? {
-            Verdict::Same => {}
             Verdict::First(Err(err)) => warnings.push(format!("what the tool is could not be kept: {err}")),
-            Verdict::First(Ok(())) => {}
+            Verdict::Same | Verdict::First(Ok(())) => {}
             Verdict::Changed(failure) => return Err(failure),
         }
         let arguments = fitting(&self.key.server, &name, tool, self.arguments, self.types, warnings)?;
@@ -117,7 +121,7 @@ fn fitting(
     Err(Failure::new(FailureKind::Arguments, message).suggest(way_out))
 }
 
-fn no_such_tool(server: &str, name: &str, known: Vec<String>) -> Failure {
+fn no_such_tool(server: &str, name: &str, known: &[String]) -> Failure {
     let names = known.iter().take(20).map(|name| format!("`{}`", shown(name))).collect::<Vec<_>>().join(", ");
     let otherwise = if known.is_empty() { "it has none".to_owned() } else { format!("it has {names}") };
     let meant = nearest(name, known.iter().map(String::as_str));

@@ -122,8 +122,8 @@ impl Connection {
         let mut tools = Vec::new();
         let mut cursor = None;
         for _ in 0..MOST_PAGES {
-            let mut request = ListToolsRequest::default();
-            request.params = Some(PaginatedRequestParams::default().with_cursor(cursor.take()));
+            let params = Some(PaginatedRequestParams::default().with_cursor(cursor.take()));
+            let request = ListToolsRequest { params, ..ListToolsRequest::default() };
             let answer = self.service.peer().send_request(ClientRequest::ListToolsRequest(request)).await;
             let ServerResult::ListToolsResult(page) = answer.map_err(Broken::from)? else {
                 return Err(Broken::Failed(odd("its list of tools is none")));

@@ -322,12 +322,9 @@ fn compare(field: String, old: Option<&Value>, new: Option<&Value>, changes: &mu
 
 /// The differences, one a line.
 fn lines(changes: &[Change]) -> String {
-    let mut lines: String =
-        changes.iter().take(MOST_CHANGES).flat_map(|change| ["\n  ".to_owned(), change.to_string()]).collect();
-    if changes.len() > MOST_CHANGES {
-        lines.push_str(&format!("\n  and {} more", changes.len() - MOST_CHANGES));
-    }
-    lines
+    let more = changes.len().saturating_sub(MOST_CHANGES);
+    let more = (more > 0).then(|| format!("\n  and {more} more"));
+    changes.iter().take(MOST_CHANGES).map(|change| format!("\n  {change}")).chain(more).collect()
 }
 
 impl std::fmt::Display for Change {

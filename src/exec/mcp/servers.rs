@@ -59,7 +59,7 @@ impl Servers {
         let folder = self.meet(mcp, private, machine)?;
         let Work { program, argv, input, channel, .. } = worker::Job::Mcp(Job::new(mcp, pins)).work(&machine.program);
         let given = std::mem::take(&mut prepared.work);
-        prepared.work = Work { program, argv, input, channel, folder, ..given };
+        prepared.work = Work { program, argv, folder, input, channel, ..given };
         Ok(())
     }
 

@@ -54,7 +54,7 @@ impl Fault {
         let mut state = self.lock();
         state.count += 1;
         if state.stray.is_none() {
-            state.stray = Some(text.chars().take(SHOWN).collect());
+            state.stray = Some(text.trim().chars().take(SHOWN).collect());
         }
         state.count <= MOST_STRAY
     }
@@ -96,11 +96,11 @@ impl Wire {
         (wire, Ends { outgoing, incoming })
     }
 
-    /// A text as a message; none when the connection is to end.
-    fn read(&mut self, text: &str) -> Option<Option<RxJsonRpcMessage<RoleClient>>> {
+    /// A text as a message, if it is one; an error when the connection is to end.
+    fn read(&mut self, text: &str) -> Result<Option<RxJsonRpcMessage<RoleClient>>, Closed> {
         let Ok(message) = serde_json::from_str::<RxJsonRpcMessage<RoleClient>>(text) else {
             if self.fault.bear(text) {
-                return Some(None);
+                return Ok(None);
             }
             let what = self.fault.stray().unwrap_or_default();
             let message = format!("the server does not speak MCP: {what}, and more of the kind");
@@ -108,7 +108,7 @@ impl Wire {
                 Failure::new(FailureKind::McpProtocol, message)
                     .suggest("a server must write nothing else to its standard output"),
             );
-            return None;
+            return Err(Closed);
         };
         let answered = match &message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -120,9 +120,9 @@ impl Wire {
         {
             let message = format!("the server answered request {id}, which was not made or was answered already");
             self.fault.say(Failure::new(FailureKind::McpProtocol, message));
-            return None;
+            return Err(Closed);
         }
-        Some(Some(message))
+        Ok(Some(message))
     }
 }
 
@@ -146,7 +146,7 @@ impl Transport<RoleClient> for Wire {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let text = self.incoming.recv().await?;
-            if let Some(message) = self.read(&text)? {
+            if let Some(message) = self.read(&text).ok()? {
                 return Some(message);
             }
         }

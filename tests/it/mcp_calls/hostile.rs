@@ -15,21 +15,43 @@ fn hasty(ways: &str) -> TestProject {
 #[test]
 fn a_server_that_ends_at_once_is_quoted() {
     let project = project("exits");
-    cmd_snapshot!(project.piton(["tool", "run", "count"]), @"");
+    cmd_snapshot!(project.piton(["tool", "run", "count"]), @"
+    success: false
+    exit_code: 1
+    ----- stdout -----
+    ----- stderr -----
+    warning: not signed: box, count (`piton sign box count`)
+    cannot find my settings
+    no changes
+    error: the MCP server `box` ended before it answered: exit status: 3 [MCP_SERVER_FAILED]
+    hint: see what it wrote to stderr
+    ");
     assert_nothing_left(&project);
 }
 
 #[test]
 fn a_server_that_says_nothing_is_given_up() {
     let project = hasty("silent");
-    cmd_snapshot!(project.piton(["tool", "run", "count"]), @"");
+    cmd_snapshot!(project.piton(["tool", "run", "count"]), @"
+    success: false
+    exit_code: 1
+    ----- stdout -----
+    ----- stderr -----
+    warning: not signed: box, count (`piton sign box count`)
+    no changes
+    error: the MCP server `box` did not answer within [TIME] [MCP_SERVER_FAILED]
+    hint: see what it writes to stderr; `startup_timeout:` gives it more time
+    ");
     assert_nothing_left(&project);
 }
 
 #[test]
 fn a_server_that_writes_garbage_is_given_up() {
     let project = project("garbage");
-    cmd_snapshot!(project.piton(["tool", "run", "count"]), @"");
+    let result = call(&project, &["count"]);
+    assert_eq!(result["code"], "MCP_PROTOCOL", "{result}");
+    let told = "the server does not speak MCP: it wrote `garbage \\u{1b}[31m`, which is no message of MCP, and more of the kind";
+    assert_eq!(result["message"], told);
     assert_nothing_left(&project);
 }
 
@@ -77,7 +99,15 @@ fn a_program_that_is_missing_is_told_before_anything_runs() {
     let project = project("");
     let text = project.read(".ai/tools/box/tool.yaml").replace("python3", "no_such_server");
     let project = project.file(".ai/tools/box/tool.yaml", text);
-    cmd_snapshot!(project.piton(["tool", "run", "count"]), @"");
+    cmd_snapshot!(project.piton(["tool", "run", "count"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: tool `count` needs the command `no_such_server`
+
+    hint: install `no_such_server`, put it on the search path, or name another one: box, .ai/tools/box/tool.yaml:8
+    ");
 }
 
 #[test]
@@ -105,5 +135,14 @@ fn an_address_of_this_machine_needs_the_word_of_the_manifest() {
         }
     }
     let project = project.file(".ai/tools/near.yaml", remote("transport: carrier_pigeon\n  url: x"));
-    cmd_snapshot!(project.piton(["tool", "run", "near"]), @"");
+    cmd_snapshot!(project.piton(["tool", "run", "near"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `config.transport` is `carrier_pigeon`, which is no transport
+     --> .ai/tools/near.yaml:7:14
+
+    hint: use one of stdio, http, sse, websocket
+    ");
 }
