@@ -78,22 +78,14 @@ pub enum RunError {
         guide: Option<String>,
     },
     /// An isolation level that was asked for cannot be given.
-    #[error("tool `{tool}` asks for isolation `{level}`, which is not available")]
+    #[error("tool `{tool}` asks for isolation `{level}`, which {}", network.map_or_else(|| "is not available".to_owned(), |it| format!("a container with the network `{it}` does not have")))]
     Sandbox {
         /// The tool.
         tool: String,
         /// The level.
         level: &'static str,
-    },
-    /// A container is in a network that does not go with the level that was asked for.
-    #[error("tool `{tool}` asks for isolation `{level}`, which a container with the network `{network}` does not have")]
-    ContainerNetwork {
-        /// The tool.
-        tool: String,
-        /// The level.
-        level: &'static str,
-        /// The network.
-        network: &'static str,
+        /// The network of its container that does not go with it.
+        network: Option<&'static str>,
     },
     /// The commit was made, and the index could not follow.
     #[error("the commit was made, but the index could not be brought up to date")]
@@ -278,7 +270,7 @@ impl RunError {
             Self::Supervisor(err) => err.code(),
             Self::Author(err) => err.code(),
             Self::Requirements { .. } => "REQUIREMENTS_MISSING",
-            Self::Sandbox { .. } | Self::ContainerNetwork { .. } => "SANDBOX_UNAVAILABLE",
+            Self::Sandbox { .. } => "SANDBOX_UNAVAILABLE",
             Self::Unfinished(_) => "UNFINISHED",
             Self::Signals(_) => "SIGNALS_FAILED",
             Self::Recovery { .. } => "RECOVERY_FAILED",
@@ -341,13 +333,10 @@ impl RunError {
                 (_, 0) => "install them, or put them on the search path".to_owned(),
                 _ => "install the commands and set the variables".to_owned(),
             }),
+            Self::Sandbox { network: Some(_), .. } => Some("write `network: none`, or ask for less".to_owned()),
             Self::Sandbox { .. } => Some(
                 "`--allow-degraded` runs it supervised only, which is written down; or ask for `trusted`".to_owned(),
             ),
-            Self::ContainerNetwork { level, .. } => Some(match *level {
-                "restricted" => "write `network: none`, or ask for `sandboxed`".to_owned(),
-                _ => "write `network: none` or `bridge`".to_owned(),
-            }),
             Self::Unfinished(_) => Some("`piton recover` finishes it, as the next command does".to_owned()),
             Self::Signals(_) => None,
             Self::Recovery { source, .. } | Self::InStep { source, .. } => source.hint(),
@@ -446,7 +435,6 @@ impl RunError {
             | Self::Signals(_)
             | Self::Recovery { .. }
             | Self::Sandbox { .. }
-            | Self::ContainerNetwork { .. }
             | Self::RunWaits(_)
             | Self::Pin(_)
             | Self::PinDamaged { .. }

@@ -305,7 +305,7 @@ fn isolation_that_is_asked_for_is_what_a_container_gives_or_it_does_not_run() {
     ----- stderr -----
     error: tool `c` asks for isolation `restricted`, which a container with the network `host` does not have
 
-    hint: write `network: none`, or ask for `sandboxed`
+    hint: write `network: none`, or ask for less
     ");
     assert_eq!(run(&project, &["c", "--allow-degraded"]).0.code(), Some(0));
 }

@@ -14,6 +14,7 @@ use tar::{Builder, EntryType, Header};
 use walkdir::WalkDir;
 
 use crate::item::signature::hex;
+use crate::item::source::read_bytes;
 
 /// The most bytes that a folder may hold.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
@@ -88,8 +89,12 @@ pub(in crate::exec) fn read(folder: &Path) -> Result<Files, ContextError> {
             () if kind.is_dir() => Content::Folder,
             () if kind.is_symlink() => Content::Link(fs::read_link(entry.path()).map_err(unreadable)?),
             () if kind.is_file() => {
-                left = left.checked_sub(metadata.len()).ok_or(ContextError::TooLarge)?;
-                let bytes = fs::read(entry.path()).map_err(unreadable)?;
+                if metadata.len() > left {
+                    return Err(ContextError::TooLarge);
+                }
+                let read = read_bytes(entry.path(), left);
+                let bytes = read.map_err(|err| unreadable(io::Error::other(err.to_string())))?;
+                left = left.saturating_sub(bytes.len() as u64);
                 Content::File(bytes)
             }
             () => return Err(ContextError::Special(path)),

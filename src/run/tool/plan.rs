@@ -347,7 +347,7 @@ fn isolation(invocation: &Invocation, allow_degraded: bool) -> Result<(Isolation
         }
         let (tool, level, network) = (invocation.id().to_owned(), wanted.as_str(), container.network.as_str());
         if !allow_degraded {
-            return Err(RunError::ContainerNetwork { tool, level, network });
+            return Err(RunError::Sandbox { tool, level, network: Some(network) });
         }
         let reason = format!("`{level}` is not given with the network `{network}`; allowed by `--allow-degraded`");
         return Ok((given, Some(reason)));
@@ -357,7 +357,7 @@ fn isolation(invocation: &Invocation, allow_degraded: bool) -> Result<(Isolation
     }
     let level = invocation.isolation.as_str();
     if invocation.isolation_asked && !allow_degraded {
-        return Err(RunError::Sandbox { tool: invocation.id().to_string(), level });
+        return Err(RunError::Sandbox { tool: invocation.id().to_string(), level, network: None });
     }
     let reason = if invocation.isolation_asked { "allowed by `--allow-degraded`" } else { "nobody asked for it" };
     Ok((Isolation::Trusted, Some(format!("`{level}` is not available yet; {reason}"))))

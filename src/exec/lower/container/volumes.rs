@@ -4,7 +4,6 @@
 //! in a folder that can be written is put over it once more, read only: a container must not be able to
 //! change hooks or history behind piton's back.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
@@ -14,6 +13,7 @@ use super::{Lowering, wrong};
 use crate::exec::invocation::Volume;
 use crate::exec::lower::error::LowerError;
 use crate::exec::lower::settings::{Held, Setting};
+use crate::item::source::read_bytes;
 use crate::item::wording::{did_you_mean, nearest, shown};
 
 /// What a volume is written as.
@@ -243,7 +243,8 @@ fn of_git(folder: &Path, root: &Path) -> Result<Vec<PathBuf>, String> {
 
 /// The folder of git where `.git` of the project is a file that names it.
 fn git_folder(root: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(root.join(".git")).ok()?;
+    let bytes = read_bytes(&root.join(".git"), 64 * 1024).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
     root.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
 }
 
