@@ -18,7 +18,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::Reach;
-use crate::exec::invocation::{Action, EndpointRules, Endpoints, Invocation};
+use crate::exec::invocation::{Action, EndpointRules, Endpoints, Invocation, McpTransport};
 use crate::item::directive::{Access, Grant};
 use crate::item::endpoint::{Fit, Reading};
 
@@ -143,7 +143,17 @@ pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
 ///
 /// Addresses of this machine and its network need the word of the manifest, and of a person or a directive.
 pub fn bound(authority: &Authority<'_>, invocation: &mut Invocation) {
-    let Action::Http(http) = &mut invocation.action else { return };
+    let is_trusted = may_reach_private(authority, invocation);
+    let http = match &mut invocation.action {
+        Action::Http(http) => http,
+        Action::Mcp(mcp) => {
+            if let McpTransport::Remote { reach, allow_private, .. } = &mut mcp.transport {
+                *reach = if *allow_private && is_trusted { Reach::Anywhere } else { Reach::Public };
+            }
+            return;
+        }
+        Action::Process(_) | Action::Container(_) | Action::Meta(_) => return,
+    };
     let (endpoints, is_trusted) = match authority {
         Authority::Person => (Endpoints::Any, true),
         Authority::Agent => (Endpoints::Any, false),
@@ -174,7 +184,7 @@ pub fn may_see_variable(authority: &Authority<'_>, name: &str) -> bool {
 /// Whether a call of an MCP server may reach addresses of this machine and its network, where its manifest says so.
 ///
 /// A person may; a directive has to name the server or its address, and an agent by itself may not.
-pub fn may_reach_private(authority: &Authority<'_>, invocation: &Invocation) -> bool {
+fn may_reach_private(authority: &Authority<'_>, invocation: &Invocation) -> bool {
     match authority {
         Authority::Person => true,
         Authority::Agent => false,

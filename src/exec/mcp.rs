@@ -96,18 +96,9 @@ enum Tell {
     Failed(Failure),
 }
 
-/// Where a call may go, as far as the manifest does not decide it alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Private {
-    /// Addresses of this machine and its network may be reached, where the manifest says so, too.
-    Allowed,
-    /// They may not.
-    Refused,
-}
-
 impl Server {
     /// The server of a call. Its private home is not in it: servers that differ in that alone are the same.
-    fn of(mcp: &Mcp, private: Private) -> Self {
+    fn of(mcp: &Mcp) -> Self {
         let way = match &mcp.transport {
             McpTransport::Stdio(process) => Way::Program {
                 program: PathBuf::from(&process.program.value),
@@ -120,11 +111,11 @@ impl Server {
                     .collect(),
                 limits: process.limits,
             },
-            McpTransport::Remote { kind, url, headers, allow_private, .. } => Way::Address {
+            McpTransport::Remote { kind, url, headers, reach, .. } => Way::Address {
                 kind: *kind,
                 url: url.value.clone(),
                 headers: headers.iter().map(|(name, text)| (name.clone(), text.value.clone())).collect(),
-                reach: if *allow_private && private == Private::Allowed { Reach::Anywhere } else { Reach::Public },
+                reach: *reach,
             },
         };
         Self { id: mcp.server.clone(), way, startup_timeout: mcp.startup_timeout }

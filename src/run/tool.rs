@@ -235,7 +235,7 @@ impl Session<'_, '_> {
     ) -> Result<Answer, RunError> {
         // A server is started within the step that calls it first, so that what it changes belongs to that step.
         let pins = self.pins_folder();
-        if let Err(err) = self.servers.attend(&plan.invocation, prepared, around.machine, &pins, plan.private()) {
+        if let Err(err) = self.servers.attend(&plan.invocation, prepared, around.machine, &pins) {
             return Ok(Answer::failed(failure_in_words(&err, err.code(), err.hint()), Vec::new()));
         }
         let (ended, git_changed) = self.attend(step, supervisor, &prepared.work, around)?;

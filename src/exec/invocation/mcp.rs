@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Process, Rows, Text, seconds};
+use crate::exec::web::Reach;
 
 /// A tool of another MCP server to call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,6 +55,8 @@ pub enum McpTransport {
         headers: Vec<(String, Text)>,
         /// Whether the manifest lets it be on this machine or its network.
         allow_private: bool,
+        /// How far it may reach, by the word of the manifest and of whoever calls.
+        reach: Reach,
         /// The variables that it was given; none of them is sent by itself.
         #[serde(skip)]
         environment: BTreeMap<String, Text>,

@@ -15,6 +15,7 @@ use super::placeholder::{Used, Vocabulary};
 use super::settings::{Held, Setting};
 use super::{Context, Resolved, bounds, command, origin};
 use crate::exec::invocation::{Action, Mcp, McpTransport, RemoteKind, Text, Types};
+use crate::exec::web::Reach;
 use crate::item::tool::{LoadedTool, ToolKind};
 use crate::item::wording::{did_you_mean, nearest, shown};
 
@@ -162,7 +163,14 @@ fn remote(
             return Err(wrong("config.allow_private", setting, reason, "e.g. `allow_private: true`"));
         }
     };
-    Ok(McpTransport::Remote { kind, url, headers, allow_private, environment: environment.values })
+    Ok(McpTransport::Remote {
+        kind,
+        url,
+        headers,
+        allow_private,
+        reach: Reach::Public,
+        environment: environment.values,
+    })
 }
 
 /// The header fields of each request: `config.headers`, and what `config.auth` adds.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{Ask, HostJob, Job, Private, SOCKET, Server, Way};
+use super::{Ask, HostJob, Job, SOCKET, Server, Way};
 use crate::context::stop::Ear;
 use crate::exec::call::{CallError, Machine, Prepared, private_folder};
 use crate::exec::interrupt::Interrupts;
@@ -53,10 +53,9 @@ impl Servers {
         prepared: &mut Prepared,
         machine: &Machine,
         pins: &Path,
-        private: Private,
     ) -> Result<(), CallError> {
         let Action::Mcp(mcp) = &invocation.action else { return Ok(()) };
-        let folder = self.meet(mcp, private, machine)?;
+        let folder = self.meet(mcp, machine)?;
         let Work { program, argv, input, channel, .. } = worker::Job::Mcp(Job::new(mcp, pins)).work(&machine.program);
         let given = std::mem::take(&mut prepared.work);
         prepared.work = Work { program, argv, folder, input, channel, ..given };
@@ -64,8 +63,8 @@ impl Servers {
     }
 
     /// The folder of the host for the server of a call, which is started unless it is there.
-    fn meet(&mut self, mcp: &Mcp, private: Private, machine: &Machine) -> Result<PathBuf, CallError> {
-        let server = Server::of(mcp, private);
+    fn meet(&mut self, mcp: &Mcp, machine: &Machine) -> Result<PathBuf, CallError> {
+        let server = Server::of(mcp);
         // A host that is gone takes its server with it.
         self.hosts.retain(Host::is_there);
         if let Some(host) = self.hosts.iter().find(|host| host.server == server) {

@@ -14,6 +14,7 @@ fn call(chain: Vec<Link>, server: &str, tool: Option<&str>) -> Invocation {
             url: Text::plain("http://localhost:80/mcp"),
             headers: Vec::new(),
             allow_private: true,
+            reach: crate::exec::Reach::Public,
             environment: std::collections::BTreeMap::new(),
         },
         tool: tool.map(str::to_owned),

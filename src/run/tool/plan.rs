@@ -12,7 +12,6 @@ use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::exec::call::Asked;
 use crate::exec::invocation::{Action, Invocation, Link, Process};
-use crate::exec::mcp::Private;
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
 use crate::item::directive::Directive;
@@ -71,8 +70,6 @@ pub struct ToolPlan {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub authors: Vec<SignedBy>,
     /// Whether it may reach addresses of this machine and its network.
-    #[serde(skip)]
-    private: Private,
     #[serde(skip)]
     writes: WriteRules,
     #[serde(skip)]
@@ -146,7 +143,6 @@ pub fn plan(
         degraded,
         unsigned: unstamped.iter().map(|item| ctx.shown_path(&store.roots().display(&item.file))).collect(),
         authors,
-        private: if policy::may_reach_private(authority, &invocation) { Private::Allowed } else { Private::Refused },
         invocation,
         writes,
         strict: request.strict,
@@ -186,11 +182,6 @@ impl ToolPlan {
     /// What of it is not signed, in words.
     pub fn unsigned_note(&self) -> Option<String> {
         author::unsigned_note(self.unstamped.iter().map(|(id, layer)| (id.as_str(), *layer)))
-    }
-
-    /// Whether it may reach addresses of this machine and its network, where the tool says so.
-    pub(super) fn private(&self) -> Private {
-        self.private
     }
 
     /// The call, as it is written down.
