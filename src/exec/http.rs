@@ -204,22 +204,36 @@ impl Fault {
             let LookupFault::Private(_) = fault;
             return web::refused(host_of(url)).into();
         }
-        let host = host_of(url);
-        let (kind, message) = if err.is_connect() {
-            (FaultKind::Unsent, format!("cannot reach `{host}`: {}", web::with_sources(&err)))
-        } else if err.is_builder() {
-            (FaultKind::Final, format!("the request to `{host}` cannot be made: {}", web::with_sources(&err)))
-        } else {
-            (FaultKind::Broken, format!("{meanwhile} `{host}` broke off: {}", web::with_sources(&err)))
+        let (host, cause) = (host_of(url), root_cause(&err));
+        let is_untrusted = cause.contains("invalid peer certificate");
+        let (kind, message) = match () {
+            // Nobody becomes somebody else by being asked again.
+            () if is_untrusted => (FaultKind::Final, format!("`{host}` does not prove who it is: {cause}")),
+            () if err.is_connect() => (FaultKind::Unsent, format!("cannot reach `{host}`: {cause}")),
+            () if err.is_builder() => (FaultKind::Final, format!("the request to `{host}` cannot be made: {cause}")),
+            () => (FaultKind::Broken, format!("{meanwhile} `{host}` broke off: {cause}")),
         };
         let failure = Failure::new(FailureKind::Network, message);
-        let failure = if kind == FaultKind::Unsent {
-            failure.suggest("check the address, the network, and `HTTPS_PROXY` where there is a proxy")
-        } else {
-            failure
+        let failure = match kind {
+            _ if is_untrusted => {
+                failure.suggest("`SSL_CERT_FILE` names certificates to trust beside those of the machine")
+            }
+            FaultKind::Unsent => {
+                failure.suggest("check the address, the network, and `HTTPS_PROXY` where there is a proxy")
+            }
+            FaultKind::Broken | FaultKind::Final => failure,
         };
         Self { failure, kind }
     }
+}
+
+/// What lies behind an error; what stands before it tells how programs are built.
+fn root_cause(err: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = err;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 /// The clients of a call: one for each reach.

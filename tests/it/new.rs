@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use serde_json::{Value, json};
 
+use crate::api_tools::{secure, server};
 use crate::harness::{Ran, TestProject, cmd_snapshot};
 
 /// The last line of what is printed.
@@ -426,6 +427,27 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
         assert_eq!(result["checkpoint"]["status"], "no_changes", "{ran}");
         // Without a parameter it runs as well.
         assert_eq!(project.piton(["tool", "run", name]).code(), Some(0), "{name}");
+        project.assert_clean();
+    }
+    assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
+}
+
+#[test]
+fn a_request_is_made_as_it_was_made() {
+    let project = TestProject::new().file("README.md", "read me\n").committed();
+    let answer = server::json(r#"{"full_name": "git/git"}"#);
+    let project = secure::stage(&project, "api.github.com", answer).enter(project);
+    for (name, layout) in [("look_up", "--file"), ("ops/look_up_too", "--folder")] {
+        let made = project.piton(["new", "tool", name, "--type", "api", layout, "--checkpoint", "auto"]);
+        assert_eq!(made.code(), Some(0), "{made}");
+        assert_eq!(complaints(&project), Vec::<Value>::new(), "{name}");
+        let name = name.trim_start_matches("ops/");
+        for more in [&[][..], &["--param", "repo=git"]] {
+            let ran = project.piton([&["tool", "run", name, "--strict", "--format", "json"][..], more].concat());
+            let result = last(&ran);
+            assert_eq!(result["result"]["body"], json!({"full_name": "git/git"}), "{ran}");
+            assert_eq!((&result["status"], &result["checkpoint"]), (&json!("success"), &Value::Null), "{ran}");
+        }
         project.assert_clean();
     }
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));

@@ -85,3 +85,28 @@ fn an_address_that_is_written_out_is_judged_however_it_is_written() {
         assert!(check_url(&Url::parse(text).unwrap(), Reach::Anywhere).is_err(), "{text}");
     }
 }
+
+#[test]
+fn the_proxy_of_the_user_may_be_anywhere() {
+    let environment: BTreeMap<OsString, OsString> = [
+        ("HTTPS_PROXY", "http://user:pass@Proxy.corp:3128"),
+        ("http_proxy", "10.0.0.1:8080"),
+        ("no_proxy", "internal.example"),
+        ("ALL_PROXY", ""),
+        ("SSL_CERT_FILE", "/ca.pem"),
+        ("AWS_SECRET", "x"),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.into(), value.into()))
+    .collect();
+    assert_eq!(proxy_hosts(&environment), ["proxy.corp", "10.0.0.1"]);
+    let passed: Vec<OsString> = variables(&environment).into_keys().collect();
+    assert_eq!(passed, ["HTTPS_PROXY", "SSL_CERT_FILE", "http_proxy", "no_proxy"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let look_up = |proxies: &[String]| {
+        let lookup = GuardedLookup { reach: Reach::Public, proxies: proxies.into() };
+        runtime.block_on(lookup.resolve("localhost".parse().unwrap())).map(Iterator::count)
+    };
+    assert!(look_up(&[]).is_err());
+    assert!(look_up(&["LOCALHOST".to_owned()]).is_ok_and(|count| count > 0));
+}

@@ -240,3 +240,26 @@ fn settings_that_cannot_be_used_are_told_with_their_place() {
     hint: add `config: {method: GET, url: "https://…"}`
     "#);
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 128, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn whatever_is_given_arrives_as_it_is_or_not_at_all(p in "\\PC{0,12}|[./%\\\\?#&=@: \r\n]{0,6}", q in "(?s).{0,12}", h in "(?s).{0,12}") {
+        let project = api("  url: \"https://a.example:8443/x/{p}/y?k=1&q={q}\"\n  headers: {X-H: \"<{h}>\"}\n", &["p", "q", "h"]);
+        let Ok(invocation) = project.try_lower("t", &call(json!({"p": p, "q": q, "h": h}))) else {
+            proptest::prop_assert!(matches!(p.as_str(), "" | "." | "..") || h.chars().any(char::is_control));
+            return Ok(());
+        };
+        let http = http(&invocation);
+        let url = url::Url::parse(&http.url.value).unwrap();
+        proptest::prop_assert_eq!(url.origin().ascii_serialization(), "https://a.example:8443");
+        let segments: Vec<&str> = url.path_segments().unwrap().collect();
+        // What a query says is decoded like a form, which is how values are compared here.
+        let decoded = |text: &str| url::form_urlencoded::parse(format!("v={text}").as_bytes()).next().unwrap().1.into_owned();
+        proptest::prop_assert_eq!(segments.iter().map(|it| decoded(it)).collect::<Vec<_>>(), ["x", p.as_str(), "y"]);
+        let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+        proptest::prop_assert_eq!(pairs, [("k".to_owned(), "1".to_owned()), ("q".to_owned(), q)]);
+        proptest::prop_assert_eq!(&http.headers[0].1.value, &format!("<{h}>"));
+    }
+}
