@@ -198,7 +198,7 @@ impl Session<'_, '_> {
         };
         if plan.invocation.action.is_container() && ended.as_ref().map_or(true, |ended| ended.exit_code.is_none()) {
             // Its worker was killed before it could do that itself.
-            call::end_abandoned_containers(&machine.cache, &machine.program);
+            call::end_abandoned_containers(&machine.cache, &machine.program, &machine.run);
         }
         let mut ended = match ended {
             Ok(ended) => ended,
