@@ -50,6 +50,8 @@ pub(super) enum Job {
     Sweep {
         /// Where notes are.
         notes: PathBuf,
+        /// The run that is over.
+        over: String,
     },
 }
 
@@ -102,13 +104,13 @@ pub(super) fn prepare(
     Ok(Prepared { work, home: None })
 }
 
-/// Ends the containers whose workers were killed, as far as their engines answer.
-pub fn end_abandoned(cache: &Path, program: &Path) {
+/// Ends the containers of a run whose workers were killed, and of others, as far as their engines answer.
+pub fn end_abandoned(cache: &Path, program: &Path, run: &str) {
     let notes = notes_of(cache);
     if !note::any(&notes) {
         return;
     }
-    let job = worker::Job::Container(Job::Sweep { notes });
+    let job = worker::Job::Container(Job::Sweep { notes, over: run.to_owned() });
     let work = Work { timeout: Some(SWEEPING_TIME), ..job.work(program) };
     // Whatever cannot be ended now has its note until the next time.
     if let (Ok(supervisor), Ok(mut interrupts)) = (Supervisor::start(program), Interrupts::listen()) {
@@ -143,12 +145,12 @@ impl Job {
         let end = runtime.block_on(async {
             match self {
                 Self::Prepare { engines, image, notes } => {
-                    note::sweep(&notes).await;
+                    note::sweep(&notes, None).await;
                     End::from(find(&engines, &image).await.map(|found| json!(found)))
                 }
                 Self::Run(run) => run.carry_out().await,
-                Self::Sweep { notes } => {
-                    note::sweep(&notes).await;
+                Self::Sweep { notes, over } => {
+                    note::sweep(&notes, Some(&over)).await;
                     End::from(Ok(json!(null)))
                 }
             }

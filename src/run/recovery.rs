@@ -128,7 +128,7 @@ fn recover(
     process::kill_marked(MARK, &run.to_string());
     call::remove_homes(&ctx.environment.temporary_folder(), &run.to_string());
     // Before anything is put back: a container could go on writing.
-    call::end_abandoned_containers(&ctx.cache_folder(), &ctx.program);
+    call::end_abandoned_containers(&ctx.cache_folder(), &ctx.program, &run.to_string());
     if let Some(checkpointer) = &checkpointer {
         checkpointer.clear_ref_locks(&refs_of(run))?;
     }

@@ -239,9 +239,10 @@ impl Session<'_, '_> {
             return Ok(Answer::failed(failure_in_words(&err, err.code(), err.hint()), Vec::new()));
         }
         let (ended, git_changed) = self.attend(step, supervisor, &prepared.work, around)?;
-        if plan.invocation.action.is_container() && ended.as_ref().map_or(true, |ended| ended.exit_code.is_none()) {
+        let has_no_end = |ended: &Ended| ended.exit_code.is_none() && ended.result.is_none();
+        if plan.invocation.action.is_container() && ended.as_ref().map_or(true, has_no_end) {
             // Its worker was killed before it could do that itself.
-            call::end_abandoned_containers(&around.machine.cache, &around.machine.program);
+            call::end_abandoned_containers(&around.machine.cache, &around.machine.program, &around.machine.run);
         }
         let ended = match ended {
             Ok(ended) => ended,

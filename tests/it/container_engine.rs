@@ -192,8 +192,15 @@ fn much_output_and_much_input_get_through() {
         "image: alpine:3\ncommand: [echo, done]",
         "parameters:\n  - {name: text, type: string}\n",
     );
-    let (ran, result) = run(&project, &["deaf", "--param", &format!("text={text}")]);
-    assert_eq!(result["result"]["stdout"], "done\n", "{}", ran.stderr());
+    for _ in 0..8 {
+        let (ran, result) = run(&project, &["deaf", "--param", &format!("text={text}")]);
+        assert_eq!(
+            (&result["result"]["stdout"], &result["stderr"]),
+            (&json!("done\n"), &json!(null)),
+            "{}",
+            ran.stderr()
+        );
+    }
 }
 
 #[test]

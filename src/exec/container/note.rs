@@ -7,7 +7,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,15 @@ pub(super) const RUN: &str = "piton.run";
 /// The label that names the tool of a container.
 pub(super) const TOOL: &str = "piton.tool";
 
-/// How long clearing up after others may take, engine by engine.
+/// How long ending one container may take.
 const SWEEPING_TIME: Duration = Duration::from_secs(10);
+
+/// How long it is tried where it has to succeed, and how long is waited in between.
+const INSISTING_TIME: Duration = Duration::from_secs(8);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often an engine is asked to remove a container, which may be about to end by itself.
+const TRIES: u32 = 3;
 
 /// How the name of a note ends.
 const WHOLE: &str = "json";
@@ -73,19 +80,42 @@ pub(super) fn any(folder: &Path) -> bool {
 }
 
 /// Ends the containers that nobody looks after; what cannot be ended now keeps its note.
-pub(super) async fn sweep(folder: &Path) {
+///
+/// Those of a run that is known to be over are insisted on: its worker may be dying just now, and have its lock still.
+pub(super) async fn sweep(folder: &Path, over: Option<&str>) {
+    let prefix = over.map(prefix_of);
     for path in notes(folder) {
-        let Some((lock, text)) = abandoned(&path) else { continue };
-        let done = match text {
-            Some(text) => tokio::time::timeout(SWEEPING_TIME, end(text)).await.unwrap_or(false),
-            // None of ours.
-            None => true,
-        };
-        if done {
-            let _ = fs::remove_file(&path);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let insists = prefix.as_ref().is_some_and(|prefix| name.starts_with(prefix));
+        let deadline = Instant::now() + if insists { INSISTING_TIME } else { Duration::ZERO };
+        while !settle(&path).await && Instant::now() < deadline {
+            tokio::time::sleep(PAUSE).await;
         }
-        drop(lock);
     }
+}
+
+/// The name that the containers of a run begin with.
+pub(super) fn prefix_of(run: &str) -> String {
+    format!("piton-{run}-")
+}
+
+/// Sees to one note; no when it is to stay.
+async fn settle(path: &Path) -> bool {
+    let (lock, text) = match abandoned(path) {
+        Ok(found) => found,
+        // Somebody else has seen to it.
+        Err(err) => return err.kind() == io::ErrorKind::NotFound,
+    };
+    let done = match text {
+        Some(text) => tokio::time::timeout(SWEEPING_TIME, end(text)).await.unwrap_or(false),
+        // None of ours.
+        None => true,
+    };
+    if done {
+        let _ = fs::remove_file(path);
+    }
+    drop(lock);
+    done
 }
 
 fn notes(folder: &Path) -> impl Iterator<Item = PathBuf> {
@@ -94,12 +124,12 @@ fn notes(folder: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// A note that nobody has locked, with what it says.
-fn abandoned(path: &Path) -> Option<(File, Option<Text>)> {
-    let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
-    file.try_lock().ok()?;
+fn abandoned(path: &Path) -> io::Result<(File, Option<Text>)> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    file.try_lock()?;
     let mut bytes = Vec::new();
-    (&file).take(MAX_NOTE).read_to_end(&mut bytes).ok()?;
-    Some((file, serde_json::from_slice(&bytes).ok()))
+    (&file).take(MAX_NOTE).read_to_end(&mut bytes)?;
+    Ok((file, serde_json::from_slice(&bytes).ok()))
 }
 
 /// Ends the container of a note; no when it may still be there.
@@ -116,15 +146,22 @@ impl Engine {
         let Ok(found) = self.docker.list_containers(Some(options)).await else { return false };
         let mut gone = true;
         for id in found.into_iter().filter_map(|container| container.id) {
-            // Removing alone would let Podman wait for it to end by itself.
-            let _ = self.docker.kill_container(&id, None).await;
-            let options = RemoveContainerOptions { force: true, v: true, ..Default::default() };
-            match self.docker.remove_container(&id, Some(options)).await {
-                Ok(()) => {}
-                Err(err) if is_missing(&err) => {}
-                Err(_) => gone = false,
-            }
+            gone &= self.remove_by_id(&id).await;
         }
         gone
+    }
+
+    async fn remove_by_id(&self, id: &str) -> bool {
+        for _ in 0..TRIES {
+            // Removing alone would let Podman wait for it to end by itself.
+            let _ = self.docker.kill_container(id, None).await;
+            let options = RemoveContainerOptions { force: true, v: true, ..Default::default() };
+            match self.docker.remove_container(id, Some(options)).await {
+                Ok(()) => return true,
+                Err(err) if is_missing(&err) => return true,
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+        false
     }
 }

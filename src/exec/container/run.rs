@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Found;
 use super::engine::{About, Engine};
-use super::note::{Note, RUN, TOOL};
+use super::note::{Note, RUN, TOOL, prefix_of};
 use super::write_all;
 use crate::exec::call::Machine;
 use crate::exec::invocation::{Container, Invocation, Limits, Network, User, Volume};
@@ -30,6 +30,9 @@ const ENDING_TIME: Duration = Duration::from_millis(500);
 
 /// How long what it wrote is waited for when it has ended.
 const DRAINING_TIME: Duration = Duration::from_secs(2);
+
+/// The status of what was ended by `SIGKILL`.
+const KILLED: u8 = 128 + 9;
 
 /// The most processes of a container that does not say: enough for a build, too few to harm the machine.
 const PROCESSES: u64 = 4096;
@@ -72,7 +75,7 @@ impl Run {
         let mut environment: Vec<String> =
             container.environment.iter().map(|(name, text)| format!("{name}={}", text.value)).collect();
         environment.push(format!("{MARK}={}", machine.run));
-        let name = format!("piton-{}-{}", machine.run, distinct(&found, container));
+        let name = format!("{}{}", prefix_of(&machine.run), distinct(&found, container));
         Self {
             engine: found.engine,
             image: found.image,
@@ -134,14 +137,17 @@ impl Run {
 
     /// Starts it, is its streams, and waits for its end.
     async fn accompany(&self, engine: &Engine) -> Result<u8, Failure> {
-        let options =
-            AttachContainerOptions { stdin: true, stdout: true, stderr: true, stream: true, ..Default::default() };
+        let hear = AttachContainerOptions { stdout: true, stderr: true, stream: true, ..Default::default() };
+        let speak = AttachContainerOptions { stdin: true, stream: true, ..Default::default() };
         let not_started = |err: bollard::errors::Error| {
             engine.failed(FailureKind::Container, "the container cannot be started", &err).suggest(hint_for(&err))
         };
         // Before it is started, so that nothing it writes is missed. Podman finds out here already what cannot run.
-        let attached = engine.docker.attach_container(&self.name, Some(options)).await;
-        let AttachContainerResults { mut output, mut input } = attached.map_err(not_started)?;
+        // Each way has a line of its own: where a container does not read, Podman breaks the whole line off.
+        let hearing = engine.docker.attach_container(&self.name, Some(hear)).await.map_err(not_started)?;
+        let speaking = engine.docker.attach_container(&self.name, Some(speak)).await.map_err(not_started)?;
+        let AttachContainerResults { mut output, input: _unused } = hearing;
+        let AttachContainerResults { mut input, output: _silent } = speaking;
         engine.docker.start_container(&self.name, None).await.map_err(not_started)?;
         let feed = async {
             // It need not read anything.
@@ -175,15 +181,19 @@ impl Run {
             let _ = tokio::time::timeout(DRAINING_TIME, streams).await;
         }
         let state = engine.docker.inspect_container(&self.name, None).await.ok().and_then(|found| found.state);
-        if state.is_some_and(|state| state.oom_killed == Some(true)) {
-            let limit = self.limits.memory.map(|bytes| format!(" than {bytes} bytes")).unwrap_or_default();
-            return Err(Failure::new(
-                FailureKind::ContainerMemory,
-                format!("the container needed more memory{limit} and was killed"),
-            )
-            .suggest("give it more with `memory:` in the tool"));
+        let is_certain = state.is_some_and(|state| state.oom_killed == Some(true));
+        match self.limits.memory {
+            _ if is_certain => Err(self.too_hungry("it was killed because")),
+            // Not every engine notices on every machine.
+            Some(_) if status == KILLED => Err(self.too_hungry("it was killed, most likely because")),
+            _ => Ok(status),
         }
-        Ok(status)
+    }
+
+    fn too_hungry(&self, what: &str) -> Failure {
+        let limit = self.limits.memory.map_or_else(|| "there was".to_owned(), |bytes| format!("{bytes} bytes"));
+        let message = format!("{what} the container needed more memory than {limit}");
+        Failure::new(FailureKind::ContainerMemory, message).suggest("give it more with `memory:` in the tool")
     }
 
     /// The status that it ends with.
