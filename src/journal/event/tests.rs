@@ -38,7 +38,30 @@ fn snapshot() -> Snapshot {
 pub(in crate::journal) fn every_sample() -> Vec<Event> {
     let mut events = samples();
     events.extend(later_samples());
+    events.extend(call_samples());
     events
+}
+
+/// The calls that a step can be made of.
+fn call_samples() -> Vec<Event> {
+    let step = 1;
+    vec![
+        Event::CallStarted {
+            step,
+            number: 2,
+            within: Some(1),
+            call: ToolCall {
+                parameters: serde_json::Map::from_iter([("who".to_owned(), "Ada".into())]),
+                ..ToolCall::unresolved("greet", Some("loudly"))
+            },
+        },
+        Event::CallFinished {
+            step,
+            number: 2,
+            status: StepStatus::Failed,
+            error: Some(ErrorSummary { code: "TOOL_FAILED".to_owned(), message: "m".to_owned(), suggestion: None }),
+        },
+    ]
 }
 
 /// One event of each type that the second format brought.
@@ -210,21 +233,6 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             stderr: None,
             leftovers: 0,
             git_changed: Vec::new(),
-        },
-        Event::CallStarted {
-            step,
-            number: 2,
-            within: Some(1),
-            call: ToolCall {
-                parameters: serde_json::Map::from_iter([("who".to_owned(), "Ada".into())]),
-                ..ToolCall::unresolved("greet", Some("loudly"))
-            },
-        },
-        Event::CallFinished {
-            step,
-            number: 2,
-            status: StepStatus::Failed,
-            error: Some(ErrorSummary { code: "TOOL_FAILED".to_owned(), message: "m".to_owned(), suggestion: None }),
         },
         Event::ChangesFound {
             step,
