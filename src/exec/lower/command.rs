@@ -45,14 +45,7 @@ pub(super) fn resolve(
 ) -> Result<Resolved, LowerError> {
     let style = style(context);
     let entrypoint = if style == Style::Command { None } else { Some(entrypoint(context)?) };
-    let tool_dir = context.tool.folder.as_deref().or_else(|| context.tool.file.parent()).unwrap_or(Path::new(""));
-    let words = Vocabulary {
-        manifest: &context.tool.manifest,
-        parameters: context.parameters,
-        around: context.around,
-        script: entrypoint.as_ref().map(|entrypoint| entrypoint.path.clone()),
-        tool_dir: tool_dir.to_str().ok_or_else(|| LowerError::NotUnicode(tool_dir.to_path_buf()))?.to_owned(),
-    };
+    let words = context.words(context.tool, entrypoint.as_ref().map(|entrypoint| entrypoint.path.clone()))?;
     let mut used = Used::default();
     let folder = bounds::folder(context.settings, &words, &mut used, origins)?;
     let program = program(context, style, &words, &mut used, &folder, origins)?;

@@ -50,13 +50,7 @@ pub(super) fn resolve(
     origins: &mut BTreeMap<String, String>,
 ) -> Result<Resolved, LowerError> {
     let folder = context.tool.folder.as_deref().or_else(|| context.tool.file.parent()).unwrap_or(&context.around.root);
-    let words = Vocabulary {
-        manifest: &context.tool.manifest,
-        parameters: context.parameters,
-        around: context.around,
-        script: None,
-        tool_dir: folder.to_str().ok_or_else(|| LowerError::NotUnicode(folder.to_path_buf()))?.to_owned(),
-    };
+    let words = context.words(context.tool, None)?;
     let mut lowering = Lowering { context, words, used: Used::default(), origins };
     lowering.refuse_more_power()?;
     let engines = lowering.engines()?;

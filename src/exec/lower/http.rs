@@ -9,7 +9,6 @@ mod body;
 mod fields;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde_json::Value;
 
@@ -48,14 +47,7 @@ pub(super) fn resolve(
     wanted_timeout: Option<f64>,
     origins: &mut BTreeMap<String, String>,
 ) -> Result<Resolved, LowerError> {
-    let tool_dir = context.tool.folder.as_deref().or_else(|| context.tool.file.parent()).unwrap_or(Path::new(""));
-    let words = Vocabulary {
-        manifest: &context.tool.manifest,
-        parameters: context.parameters,
-        around: context.around,
-        script: None,
-        tool_dir: tool_dir.to_str().ok_or_else(|| LowerError::NotUnicode(tool_dir.to_path_buf()))?.to_owned(),
-    };
+    let words = context.words(context.tool, None)?;
     let mut maker = Maker { context, words, used: Used::default(), encoded_secrets: Vec::new() };
 
     let method = maker.method(origins)?;

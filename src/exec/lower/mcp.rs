@@ -4,7 +4,6 @@
 //! settings name by a placeholder belongs to the server; all other parameters are the tool's arguments.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -35,14 +34,7 @@ pub(super) fn resolve(
     let is_server = |tool: &&&LoadedTool| tool.manifest.kind == ToolKind::McpServer;
     let server = context.tools.iter().find(is_server).copied().unwrap_or(context.tool);
     // Where its files are, that its settings may name.
-    let folder = server.folder.as_deref().or_else(|| server.file.parent()).unwrap_or(Path::new(""));
-    let words = Vocabulary {
-        manifest,
-        parameters: context.parameters,
-        around: context.around,
-        script: None,
-        tool_dir: folder.to_str().ok_or_else(|| LowerError::NotUnicode(folder.to_path_buf()))?.to_owned(),
-    };
+    let words = context.words(server, None)?;
     let mut used = Used::default();
     let tool = called(context, &words, &mut used, origins)?;
     let transport = match kind(context, server)? {

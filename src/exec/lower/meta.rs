@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::environment::Environment;
 use super::error::LowerError;
-use super::placeholder::{Used, Vocabulary};
+use super::placeholder::Used;
 use super::settings::{Held, Setting};
 use super::{Context, Resolved, bounds, origin};
 use crate::exec::invocation::{Action, Meta};
@@ -29,14 +29,7 @@ pub(super) fn resolve(
     wanted_timeout: Option<f64>,
     origins: &mut BTreeMap<String, String>,
 ) -> Result<Resolved, LowerError> {
-    let tool_dir = context.tool.folder.as_deref().or_else(|| context.tool.file.parent()).unwrap_or(Path::new(""));
-    let words = Vocabulary {
-        manifest: &context.tool.manifest,
-        parameters: context.parameters,
-        around: context.around,
-        script: None,
-        tool_dir: tool_dir.to_str().ok_or_else(|| LowerError::NotUnicode(tool_dir.to_path_buf()))?.to_owned(),
-    };
+    let words = context.words(context.tool, None)?;
     let mut used = Used::default();
     let aggregates = aggregates(context, origins)?;
     let function = function(context, origins)?;

@@ -21,7 +21,7 @@ mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -37,6 +37,7 @@ use crate::item::validate::place_of;
 
 pub(crate) use environment::{is_always_given, is_public};
 pub use error::LowerError;
+use placeholder::Vocabulary;
 use settings::{Giver, Settings};
 
 /// The longest argument, and the longest variable with its name, that Linux passes to a process.
@@ -76,6 +77,20 @@ struct Context<'c> {
     around: &'c Surroundings,
     command: Option<&'c str>,
     parameters: &'c Map<String, Value>,
+}
+
+impl<'c> Context<'c> {
+    /// What placeholders may stand for; `{tool_dir}` is the folder of one of the tools.
+    fn words(&self, owner: &LoadedTool, script: Option<String>) -> Result<Vocabulary<'c>, LowerError> {
+        let folder = owner.folder.as_deref().or_else(|| owner.file.parent()).unwrap_or(Path::new(""));
+        Ok(Vocabulary {
+            manifest: &self.tool.manifest,
+            parameters: self.parameters,
+            around: self.around,
+            script,
+            tool_dir: folder.to_str().ok_or_else(|| LowerError::NotUnicode(folder.to_path_buf()))?.to_owned(),
+        })
+    }
 }
 
 /// An action with what belongs to it.
