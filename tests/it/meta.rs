@@ -118,7 +118,6 @@ fn tools_are_called_one_after_the_other_and_data_flows_between_them() {
                     number = 10
                     file = "number.txt"
                     <execute resource="tool" id="keep"/> by the person at the terminal, enforced: broker
-    exit code     0
     stdout        0 bytes, sha256:[HASH]
     stderr        0 bytes, sha256:[HASH]
     status        succeeded

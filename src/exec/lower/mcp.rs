@@ -15,6 +15,7 @@ use super::settings::{Held, Setting};
 use super::{Context, Resolved, bounds, command, origin};
 use crate::exec::invocation::{Action, Mcp, McpTransport, RemoteKind, Text, Types};
 use crate::exec::web::Reach;
+use crate::item::signature::author;
 use crate::item::tool::{LoadedTool, ToolKind};
 use crate::item::wording::{did_you_mean, nearest, shown};
 
@@ -234,7 +235,7 @@ fn authentication(
     match find("type").and_then(Setting::as_text) {
         Some("bearer") => Ok(("Authorization".to_owned(), with("Bearer ", &secret))),
         Some("basic") => {
-            let encoded = Text::secret(base64(secret.value.as_bytes()));
+            let encoded = Text::secret(author::encode(secret.value.as_bytes()));
             Ok(("Authorization".to_owned(), with("Basic ", &encoded)))
         }
         Some("header" | "api_key") => Ok((named.unwrap_or("X-API-Key").to_owned(), secret)),
@@ -244,22 +245,6 @@ fn authentication(
             Err(wrong("config.auth.type", setting, "is no authentication".to_owned(), &hint))
         }
     }
-}
-
-/// Bytes as the letters that basic authentication takes.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
-        let group = (byte(0) << 16) | (byte(1) << 8) | byte(2);
-        for at in 0..4_usize {
-            let index = usize::try_from((group >> (18 - 6 * at)) & 63).unwrap_or_default();
-            let letter = LETTERS.get(index).copied().unwrap_or(b'=');
-            text.push(if at > chunk.len() { '=' } else { char::from(letter) });
-        }
-    }
-    text
 }
 
 /// How long the server may take until it can be spoken to.
