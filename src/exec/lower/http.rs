@@ -17,9 +17,10 @@ use super::error::LowerError;
 use super::placeholder::{Used, Vocabulary};
 use super::settings::{Held, Setting};
 use super::{Context, Resolved, bounds, origin};
-use crate::exec::invocation::{Action, Endpoints, Http};
+use crate::exec::invocation::{Action, Endpoints, Http, Text};
 use crate::exec::web::Reach;
 use crate::item::json_path::JsonPath;
+use crate::item::tool::LoadedTool;
 use crate::item::wording::{did_you_mean, nearest, shown};
 use fields::Headers;
 
@@ -41,6 +42,25 @@ struct Maker<'m, 'c> {
     encoded_secrets: Vec<String>,
 }
 
+/// What settings say about requests to a server that is no single endpoint: header fields with what `auth` adds to them, and whether it
+/// may be on this machine or its network.
+pub(super) fn manners(
+    context: &Context<'_>,
+    owner: &LoadedTool,
+    used: &mut Used,
+    origins: &mut BTreeMap<String, String>,
+) -> Result<(Vec<(String, Text)>, bool), LowerError> {
+    let words = context.words(owner, None)?;
+    let mut maker = Maker { context, words, used: Used::default(), encoded_secrets: Vec::new() };
+    let mut headers = Headers::default();
+    maker.headers(&mut headers, origins)?;
+    maker.auth(&mut headers, None, origins)?;
+    let allow_private = maker.allow_private(origins)?;
+    used.parameters.extend(maker.used.parameters);
+    used.variables.extend(maker.used.variables);
+    Ok((headers.fields, allow_private))
+}
+
 /// Resolves the action of a call.
 pub(super) fn resolve(
     context: &Context<'_>,
@@ -55,7 +75,7 @@ pub(super) fn resolve(
     maker.query(&mut address)?;
     let mut headers = Headers::default();
     maker.headers(&mut headers, origins)?;
-    maker.auth(&mut headers, &mut address, origins)?;
+    maker.auth(&mut headers, Some(&mut address), origins)?;
     let said = maker.body(&method, &headers, origins)?;
     let timeout = maker.timeout(wanted_timeout, origins)?;
     let sent = match said {

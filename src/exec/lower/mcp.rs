@@ -12,10 +12,9 @@ use super::environment::Environment;
 use super::error::LowerError;
 use super::placeholder::{Used, Vocabulary};
 use super::settings::{Held, Setting};
-use super::{Context, Resolved, bounds, command, origin};
+use super::{Context, Resolved, bounds, command, http, origin};
 use crate::exec::invocation::{Action, Mcp, McpTransport, RemoteKind, Text, Types};
 use crate::exec::web::Reach;
-use crate::item::signature::author;
 use crate::item::tool::{LoadedTool, ToolKind};
 use crate::item::wording::{did_you_mean, nearest, shown};
 
@@ -23,7 +22,6 @@ use crate::item::wording::{did_you_mean, nearest, shown};
 const STARTUP: f64 = 10.0;
 
 const TRANSPORTS: [&str; 5] = ["stdio", "http", "streamable_http", "sse", "websocket"];
-const AUTHENTICATIONS: [&str; 4] = ["bearer", "basic", "header", "api_key"];
 
 /// Resolves the action of a call.
 pub(super) fn resolve(
@@ -144,18 +142,7 @@ fn remote(
     origins.insert("action.url".to_owned(), from);
     let mut environment = Environment::scrubbed(context.around);
     environment.declare(&context.requires.environment, context.around)?;
-    let headers = headers(context, words, used, origins)?;
-    let allow_private = match context.settings.find("allow_private") {
-        None => false,
-        Some(Setting { data: Held::Scalar(Value::Bool(allowed)), source }) => {
-            origins.insert("action.allow_private".to_owned(), source.describe());
-            *allowed
-        }
-        Some(setting) => {
-            let reason = format!("is {}; it must be true or false", setting.type_name());
-            return Err(wrong("config.allow_private", setting, reason, "e.g. `allow_private: true`"));
-        }
-    };
+    let (headers, allow_private) = http::manners(context, server, used, origins)?;
     Ok(McpTransport::Remote {
         kind,
         url,
@@ -164,87 +151,6 @@ fn remote(
         reach: Reach::Public,
         environment: environment.values,
     })
-}
-
-/// The header fields of each request: `config.headers`, and what `config.auth` adds.
-fn headers(
-    context: &Context<'_>,
-    words: &Vocabulary<'_>,
-    used: &mut Used,
-    origins: &mut BTreeMap<String, String>,
-) -> Result<Vec<(String, Text)>, LowerError> {
-    let mut headers = Vec::new();
-    if let Some(setting) = context.settings.find("headers") {
-        let hint = "e.g. `headers: {X-Team: red}`";
-        let Held::Map(entries) = &setting.data else {
-            let reason = format!("is {}; it must be a mapping", setting.type_name());
-            return Err(wrong("config.headers", setting, reason, hint));
-        };
-        for (name, value) in entries {
-            let field = format!("config.headers.{name}");
-            let Some((text, from)) = text(value, &field, hint, words, used)? else { continue };
-            let fits = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-            if name.is_empty() || !name.chars().all(fits) || text.value.contains(['\r', '\n', '\0']) {
-                return Err(wrong(&field, value, "is no header field".to_owned(), hint));
-            }
-            origins.insert(format!("action.headers.{name}"), from);
-            headers.push((name.clone(), text));
-        }
-    }
-    if let Some(setting) = context.settings.find("auth") {
-        let (name, value) = authentication(setting, words, used)?;
-        origins.insert(format!("action.headers.{name}"), setting.source.describe());
-        headers.push((name, value));
-    }
-    Ok(headers)
-}
-
-/// The header field that says who asks, with a secret from a variable of the caller.
-fn authentication(
-    setting: &Setting<'_>,
-    words: &Vocabulary<'_>,
-    used: &mut Used,
-) -> Result<(String, Text), LowerError> {
-    let hint = "e.g. `auth: {type: bearer, env_var: API_TOKEN}`";
-    let Held::Map(entries) = &setting.data else {
-        let reason = format!("is {}; it must be a mapping", setting.type_name());
-        return Err(wrong("config.auth", setting, reason, hint));
-    };
-    let find = |key: &str| entries.iter().find(|(name, _)| name == key).map(|(_, value)| value);
-    let Some(variable) = find("env_var").and_then(Setting::as_text) else {
-        return Err(wrong("config.auth", setting, "names no `env_var`".to_owned(), hint));
-    };
-    let field = "config.auth.env_var";
-    if !words.around.environment.contains_key(std::ffi::OsStr::new(variable)) {
-        let reason = format!("names `{}`, which is not set", shown(variable));
-        return Err(wrong(field, setting, reason, &format!("set `{}`", shown(variable))));
-    }
-    let filled = words.fill(&format!("${{{variable}}}"), field, &setting.source)?.unwrap_or_default();
-    used.add(&filled);
-    let secret = filled.text;
-    if secret.value.contains(['\r', '\n', '\0']) {
-        let reason = format!("names `{}`, whose value is no header field", shown(variable));
-        return Err(wrong(field, setting, reason, "set it to one line"));
-    }
-    let with = |scheme: &str, secret: &Text| {
-        let mut text = Text::plain(scheme);
-        text.push(secret);
-        text
-    };
-    let named = find("header").or_else(|| find("header_name")).or_else(|| find("name")).and_then(Setting::as_text);
-    match find("type").and_then(Setting::as_text) {
-        Some("bearer") => Ok(("Authorization".to_owned(), with("Bearer ", &secret))),
-        Some("basic") => {
-            let encoded = Text::secret(author::encode(secret.value.as_bytes()));
-            Ok(("Authorization".to_owned(), with("Basic ", &encoded)))
-        }
-        Some("header" | "api_key") => Ok((named.unwrap_or("X-API-Key").to_owned(), secret)),
-        other => {
-            let meant = other.and_then(|text| nearest(text, AUTHENTICATIONS));
-            let hint = did_you_mean(meant, "use one of bearer, basic, header, api_key");
-            Err(wrong("config.auth.type", setting, "is no authentication".to_owned(), &hint))
-        }
-    }
 }
 
 /// How long the server may take until it can be spoken to.

@@ -103,7 +103,7 @@ impl Maker<'_, '_> {
     pub(super) fn auth(
         &mut self,
         headers: &mut Headers,
-        address: &mut Address,
+        address: Option<&mut Address>,
         origins: &mut BTreeMap<String, String>,
     ) -> Result<(), LowerError> {
         let Some(setting) = self.find("auth") else { return Ok(()) };
@@ -158,7 +158,7 @@ impl Maker<'_, '_> {
             kind @ ("header" | "api_key") => {
                 let usual = if kind == "header" { "Authorization" } else { "X-API-Key" };
                 let place = text(&["in"]).unwrap_or("header");
-                if place == "query" {
+                if let ("query", Some(address)) = (place, address) {
                     let name = text(&["name"]).unwrap_or("api_key");
                     self.encoded_secrets.push(encoded(&secret));
                     address.add(name, &Text::secret(encoded(&secret)));
@@ -166,7 +166,14 @@ impl Maker<'_, '_> {
                 }
                 if place != "header" {
                     let at = given.get("in").map_or(setting, |(_, at)| at);
-                    return Err(wrong(at, "config.auth.in", "is neither `header` nor `query`", "write one of them"));
+                    let (reason, hint) = match place {
+                        "query" => (
+                            "is `query`, which is of no use for a server that is no single endpoint",
+                            "write `in: header`",
+                        ),
+                        _ => ("is neither `header` nor `query`", "write one of them"),
+                    };
+                    return Err(wrong(at, "config.auth.in", reason, hint));
                 }
                 let name = text(&["header", "header_name", "name"]).unwrap_or(usual);
                 check_name(name, "config.auth.header", setting)?;

@@ -69,12 +69,12 @@ fn a_server_at_an_address_gets_headers_and_a_secret() {
     };
     assert_eq!((*kind, url.value.as_str(), *allow_private), (RemoteKind::Sse, "https://example.com/data", true));
     let shown: Vec<(&str, &str)> = headers.iter().map(|(name, text)| (name.as_str(), text.shown())).collect();
-    assert_eq!(shown, [("X-Team", "red"), ("Authorization", "Bearer ***")]);
+    assert_eq!(shown, [("X-Team", "red"), ("Authorization", "***")]);
     assert_eq!(headers[1].1.value, "Bearer s3cret");
     let basic =
         project("  url: \"https://example.com\"\n  auth: {type: basic, env_var: TOKEN}\n").lower("t", json!({}));
     let McpTransport::Remote { kind, headers, .. } = &mcp(&basic).transport else { panic!("an address") };
-    assert_eq!((*kind, headers[0].1.value.as_str()), (RemoteKind::Http, "Basic czNjcmV0"));
+    assert_eq!((*kind, headers[0].1.value.as_str()), (RemoteKind::Http, "Basic czNjcmV0Og=="));
 }
 
 #[test]
@@ -116,19 +116,24 @@ fn what_cannot_be_reached_says_why() {
     hint: e.g. `startup_timeout: 30`
     ");
     insta::assert_snapshot!(refusal("  url: \"https://example.com\"\n  auth: {type: beaer, env_var: TOKEN}\n"), @"
-    INVALID_CONFIG: `config.auth.type` is no authentication
+    INVALID_CONFIG: `config.auth.type` is `beaer`, which is no way to authenticate
     --> .ai/tools/s/tool.yaml:8
     hint: did you mean `bearer`?
     ");
     insta::assert_snapshot!(refusal("  url: \"https://example.com\"\n  auth: {type: bearer, env_var: NOT_SET}\n"), @"
-    INVALID_CONFIG: `config.auth.env_var` names `NOT_SET`, which is not set
+    INVALID_CONFIG: `config.auth.env_var` names `NOT_SET`, a variable that is not set
     --> .ai/tools/s/tool.yaml:8
     hint: set `NOT_SET`
     ");
-    insta::assert_snapshot!(refusal("  url: \"https://example.com\"\n  headers: {\"a b\": c}\n"), @"
-    INVALID_CONFIG: `config.headers.a b` is no header field
+    insta::assert_snapshot!(refusal("  url: \"https://example.com\"\n  auth: {type: api_key, env_var: TOKEN, in: query}\n"), @"
+    INVALID_CONFIG: `config.auth.in` is `query`, which is of no use for a server that is no single endpoint
     --> .ai/tools/s/tool.yaml:8
-    hint: e.g. `headers: {X-Team: red}`
+    hint: write `in: header`
+    ");
+    insta::assert_snapshot!(refusal("  url: \"https://example.com\"\n  headers: {\"a b\": c}\n"), @"
+    INVALID_CONFIG: `config.headers.a b` has a name that no header has: `a b`
+    --> .ai/tools/s/tool.yaml:8
+    hint: use letters, digits and `-`
     ");
     insta::assert_snapshot!(refusal("  command: bash\n  args: [-c, \"{base}\"]\n"), @r#"
     INVALID_TEMPLATE: `{base}` in `config.args[1]` would become a part of the code that `bash` runs
