@@ -12,7 +12,7 @@ use crate::tool_run::{last, processes_with, until};
 
 /// A tool that writes a file and then sleeps, deaf to requests.
 fn sleeper(engine: &Engine, more: &str) -> TestProject {
-    let config = "image: alpine:3\nvolumes: [\".:/work\"]\ncommand: [sh, -c, \"trap '' TERM; echo half > /work/half.txt; \
+    let config = "image: alpine:3\nvolumes: [\".:/project\"]\ncommand: [sh, -c, \"trap '' TERM; echo half > /project/half.txt; \
                   while true; do sleep 1; done\"]";
     container(engine.project().file("a.txt", "a\n"), "sleep", config, more).committed()
 }

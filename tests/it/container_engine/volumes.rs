@@ -39,7 +39,7 @@ fn changes_in_a_volume_become_a_commit_and_are_put_back_when_it_fails() {
 #[test]
 fn what_a_directive_does_not_let_it_write_is_put_back() {
     let engine = Engine::start();
-    let config = "image: alpine:3\nvolumes: [\".:/work\"]\ncommand: [sh, -c, 'echo x > /work/outside.txt']";
+    let config = "image: alpine:3\nvolumes: [\".:/project\"]\ncommand: [sh, -c, 'echo x > /project/outside.txt']";
     let project = container(engine.project().file("docs/a.txt", "a\n"), "write", config, "").directive("go", ["write"]);
     let text = project.read(".ai/directives/go.md").replace("path=\"**\"", "path=\"docs/**\"");
     let project = project.file(".ai/directives/go.md", text).committed();
