@@ -89,7 +89,7 @@ fn schema_origins(parameters: &[Parameter], origins: &mut BTreeMap<String, Origi
     }
 }
 
-/// Python is trusted by default, other local processes run at `standard`; nothing else runs here.
+/// Python is trusted by default, other local processes run at `standard`; nothing else runs code of a project outside of a sandbox.
 ///
 /// Only the built-in Python: whatever else goes by that name may run anything.
 pub(super) fn default_isolation(kind: ToolKind, runtime: Option<&Item>) -> Option<Isolation> {

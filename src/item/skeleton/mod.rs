@@ -1,7 +1,7 @@
 //! The text of new items.
 //!
 //! [`skeleton`] gives the files of an item that somebody is about to write: valid as they are, runnable
-//! where piton can run such an item, and short enough to be read before they are edited. They carry
+//! as they are, and short enough to be read before they are edited. They carry
 //! no stamp, which the first edit would break. Nothing is written here; whether a place or an id is
 //! free is decided by whoever writes.
 

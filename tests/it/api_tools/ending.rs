@@ -10,6 +10,7 @@ use serde_json::json;
 use super::api;
 use super::server::Server;
 use crate::harness::TestProject;
+use crate::meta::once;
 use crate::tool_run::{last, until};
 
 /// A server that is asked and says nothing.
@@ -65,5 +66,29 @@ fn a_call_that_was_cut_off_is_left_to_a_person() {
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!((server.asked().len(), project.read("after.txt").as_str()), (1, "after\n"));
     project.assert_clean();
+    assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
+}
+
+#[test]
+fn a_call_inside_of_a_meta_tool_that_was_cut_off_is_left_to_a_person() {
+    let server = silent();
+    let config = format!("method: POST\nurl: \"{}\"", server.url("/orders"));
+    let project = api(TestProject::new(), "order", &config, "").tool("note", "", "echo noted > note.txt");
+    let project = once("shop", "note, order", "[{ tool: 'note' }, { tool: 'order' }]")(project);
+    let text = "# buy\n\n```xml\n<directive name=\"buy\" version=\"1.0.0\">\n  <metadata>\n    <description>Buys</description>\n    \
+        <git_checkpoint mode=\"auto\"/>\n    <permissions><execute resource=\"tool\" id=\"*\"/>\
+        <write resource=\"api\" endpoint=\"POST /orders\"/><write resource=\"filesystem\" path=\"**\"/></permissions>\n  </metadata>\n  <process>\n    \
+        <step name=\"shop\"><execute item_type=\"tool\" item_id=\"shop\"/></step>\n  </process>\n</directive>\n```\n";
+    let project = project.file(".ai/directives/buy.md", text).committed();
+    let mut piton = started(&project, &["run", "buy"]);
+    until("the server is asked", || !server.asked().is_empty());
+    piton.kill().expect("a process to kill");
+    piton.wait().expect("piton ends");
+    let ran = project.piton(["resume"]);
+    assert_eq!(ran.code(), Some(4), "{ran}");
+    assert!(ran.stderr().contains("nobody here knows what the other side has done"), "{ran}");
+    let ran = project.piton(["resume", "--result", "{}"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!((server.asked().len(), project.read("note.txt").as_str()), (1, "noted\n"), "nothing is ordered twice");
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
 }
