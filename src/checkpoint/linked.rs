@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use git2::{ErrorCode, Oid, WorktreeLockStatus};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::commit::sync_ref;
 use super::error::CheckpointError;
@@ -22,6 +25,10 @@ use super::tree;
 
 /// Writing the files of a large repository takes its time, with filters even more.
 const LIMIT: Duration = Duration::from_mins(30);
+
+/// How long to wait before `git worktree add` is tried again. Other programs add and remove worktrees as well, and git
+/// fails when it meets one that is half made.
+const PAUSES: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200)];
 
 /// The variables of the process.
 type Variables = BTreeMap<OsString, OsString>;
@@ -96,13 +103,39 @@ impl Repository {
             path.as_os_str(),
             id.as_ref(),
         ];
-        let output = run_git(variables, self.git_dir(), self.top(), "worktree add", &arguments)?;
-        if output.succeeded {
-            return sync_ref(self, branch);
+        let _turn = self.lock_worktrees()?;
+        let mut pauses = PAUSES.iter();
+        loop {
+            let output = run_git(variables, self.git_dir(), self.top(), "worktree add", &arguments)?;
+            if output.succeeded {
+                return sync_ref(self, branch);
+            }
+            // Git makes the branch first, and leaves it when the rest fails.
+            self.remove_branch(branch, commit)?;
+            match pauses.next() {
+                Some(pause) => std::thread::sleep(*pause),
+                None => return Err(CheckpointError::GitProgram { doing: "worktree add", reason: output.reason }),
+            }
         }
-        // Git makes the branch first, and leaves it when the rest fails.
-        self.remove_branch(branch, commit)?;
-        Err(CheckpointError::GitProgram { doing: "worktree add", reason: output.reason })
+    }
+
+    /// Lets one piton process at a time add or remove worktrees, until the returned file is closed.
+    ///
+    /// `git worktree add` reads the data of all other worktrees and fails ("failed to read …/commondir") when
+    /// another process has made only half of one.
+    fn lock_worktrees(&self) -> Result<File, CheckpointError> {
+        let folder = self.git.commondir().join("piton");
+        let path = folder.join("worktrees.lock");
+        let locking = || CheckpointError::io("lock", &path);
+        std::fs::create_dir_all(&folder).map_err(locking())?;
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(locking())?;
+        loop {
+            match flock(&file, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(file),
+                Err(Errno::INTR) => {}
+                Err(err) => return Err(locking()(err.into())),
+            }
+        }
     }
 
     /// Removes a worktree, unless that would lose something. Ignored files go with it.
@@ -118,6 +151,7 @@ impl Repository {
             }
         }
         let arguments: [&OsStr; 3] = ["worktree".as_ref(), "remove".as_ref(), worktree.path.as_os_str()];
+        let _turn = self.lock_worktrees()?;
         let output = run_git(variables, self.git_dir(), self.top(), "worktree remove", &arguments)?;
         Ok(if output.succeeded { Removal::Removed } else { Removal::Refused(output.reason) })
     }

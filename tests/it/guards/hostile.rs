@@ -129,9 +129,25 @@ fn g92_worktrees_are_apart_from_each_other() {
 #[test]
 fn g94_a_step_cannot_move_the_repository_away() {
     let project = simple();
-    let ran = exec(&project, "mv .git ../stolen; echo a > a.txt");
-    assert_ne!(ran.ran.code(), Some(0), "{}", ran.ran);
+    // The journal names the process of a command right after it was started. A command that takes the journal away
+    // before that is killed, so this one waits until it is named.
+    let ran = exec(
+        &project,
+        "until grep -q tool_started .git/piton/runs/*/journal.jsonl; do sleep 0.01; done; mv .git ../stolen; echo a > a.txt",
+    );
+    assert_eq!(ran.ran.code(), Some(5), "{}", ran.ran);
     assert_eq!(project.read("a.txt"), "a\n");
+    project.bash("rm -rf .git; mv ../stolen .git");
+    super::assert_whole(&project, &project.root());
+    let recovered = told(&project, &["recover"]);
+    assert_eq!(recovered.ran.code(), Some(0), "{}", recovered.ran);
+}
+
+#[test]
+fn g94_a_command_that_moves_the_repository_away_at_once_is_refused_as_well() {
+    let project = simple();
+    let ran = exec(&project, "mv .git ../stolen");
+    assert_eq!(ran.ran.code(), Some(5), "{}", ran.ran);
     project.bash("rm -rf .git; mv ../stolen .git");
     super::assert_whole(&project, &project.root());
     let recovered = told(&project, &["recover"]);

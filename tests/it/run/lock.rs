@@ -115,6 +115,24 @@ fn two_runs_in_worktrees_of_their_own_finish_and_come_home() {
     assert_unharmed(&project);
 }
 
+/// `git worktree add` fails when it meets a worktree that another process has only half made.
+#[test]
+fn many_runs_that_make_their_worktrees_at_once_all_begin() {
+    let project = directive("apart", AUTO, &call("apart", "add", "", "{input:who}"))(project()).committed();
+    let who = |number: u32| format!("who={number}");
+    for round in 0..3 {
+        let all: Vec<Child> = (0..6)
+            .map(|number| started(&project, &["run", "apart", "--worktree", "--input", &who(6 * round + number)]))
+            .collect();
+        for piton in all {
+            let ran = ended(&project, piton);
+            assert_eq!(ran.code(), Some(0), "{ran}");
+        }
+    }
+    assert_eq!(project.git(["worktree", "list"]).lines().count(), 1 + 18);
+    assert_sound(&project);
+}
+
 #[test]
 fn two_runs_that_change_the_same_lines_are_told_apart_and_nothing_is_lost() {
     let project = directive("apart", AUTO, &call("apart", "add", "", "{input:who}"))(project()).committed();
