@@ -170,7 +170,10 @@ impl Checkpointer {
     /// that the content has to be the user's by now.
     pub(crate) fn write_private_index(&mut self, plan: &CommitPlan) -> Result<PathBuf, CheckpointError> {
         self.refresh_index()?;
-        self.repository.publish(&Objects::of_user(&self.repository)?, &plan.parents, plan.tree)?;
+        let published = Objects::of_user(&self.repository)?;
+        self.repository.publish(&published, &plan.parents, plan.tree)?;
+        // The commit finds them there, and does not write them again.
+        published.sync()?;
         let objects = Objects::of(&self.repository)?;
         let stat_of = |path: &RepoPath, entry: Entry| self.trusted_stat(plan, path, entry);
         let edits = staging::of_tree(&objects, &self.index, plan.tree, &stat_of)?;
@@ -190,9 +193,8 @@ impl Checkpointer {
         let objects = Objects::of_user(&self.repository)?;
         self.repository.publish(&objects, &plan.parents, plan.tree)?;
         let commit = self.create_commit(&objects, plan, message, now)?;
-        objects.sync()?;
         failpoint("commit-published");
-        self.prepare(plan, commit, message, OnOverlap::Refuse)
+        self.prepare(&objects, plan, commit, message, OnOverlap::Refuse)
     }
 
     /// As [`Self::prepare_commit`] for a commit that exists already: a decision that was cut off.
@@ -202,7 +204,7 @@ impl Checkpointer {
         commit: ObjectId,
         message: &str,
     ) -> Result<PreparedCommit<'_>, CheckpointError> {
-        self.prepare(plan, commit, message, OnOverlap::KeepStaged)
+        self.prepare(&Objects::of_user(&self.repository)?, plan, commit, message, OnOverlap::KeepStaged)
     }
 
     /// As [`Self::prepare_commit`] for commits that exist already: the branch moves on to them.
@@ -212,17 +214,18 @@ impl Checkpointer {
         commit: ObjectId,
         message: &str,
     ) -> Result<PreparedCommit<'_>, CheckpointError> {
-        self.prepare(plan, commit, message, OnOverlap::Refuse)
+        self.prepare(&Objects::of_user(&self.repository)?, plan, commit, message, OnOverlap::Refuse)
     }
 
+    /// What `objects` has written is on disk when this returns.
     fn prepare(
         &self,
+        objects: &Objects<'_>,
         plan: &CommitPlan,
         commit: ObjectId,
         message: &str,
         on_overlap: OnOverlap,
     ) -> Result<PreparedCommit<'_>, CheckpointError> {
-        let objects = Objects::of_user(&self.repository)?;
         let lock = self.lock_index()?;
         // Hooks and signing take their time: meanwhile somebody may have switched the branch.
         if let Some(err) = plan.head.moved_to(&self.repository.head()?) {
@@ -230,9 +233,9 @@ impl Checkpointer {
         }
         // Under the lock nobody changes it any more.
         let index = Index::load(&self.repository.index_file())?;
-        let staged = self.staged_for(&objects, &index, plan, on_overlap)?;
+        let staged = self.staged_for(objects, &index, plan, on_overlap)?;
         let summary = format!("piton: {}", message.lines().next().unwrap_or_default());
-        commit::prepare(&self.repository, &objects, plan, commit, &summary, lock, &staged)
+        commit::prepare(&self.repository, objects, plan, commit, &summary, lock, &staged)
     }
 
     /// Brings only the index up to date with a commit that the branch already has.
@@ -285,8 +288,6 @@ impl Checkpointer {
         let identity = Identity::find(&self.repository, &self.options.environment, now)?;
         let doing = "make the commit";
         if self.repository.flag("commit.gpgsign") == Some(true) {
-            // The program of git reads the files of the commit, and writes it.
-            objects.sync()?;
             let commit = self.create_signed_commit(plan, message, &identity)?;
             objects.adopt(commit);
             return Ok(commit);

@@ -44,6 +44,8 @@ pub(crate) struct Objects<'repo> {
     users: PathBuf,
     /// The files that are not on disk yet.
     written: RefCell<BTreeSet<PathBuf>>,
+    /// The folders in which files that are on disk got another name.
+    linked: RefCell<BTreeSet<PathBuf>>,
 }
 
 impl<'repo> Objects<'repo> {
@@ -62,8 +64,8 @@ impl<'repo> Objects<'repo> {
         repository.attach_store()?;
         let odb = repository.git.odb().map_err(CheckpointError::git("open the object database"))?;
         let users = repository.git.commondir().join("objects");
-        let (store, written) = (&repository.store, RefCell::default());
-        Ok(Self { odb, users_alone: OnceCell::new(), store, destination, users, written })
+        let (store, written, linked) = (&repository.store, RefCell::default(), RefCell::default());
+        Ok(Self { odb, users_alone: OnceCell::new(), store, destination, users, written, linked })
     }
 
     /// Stores an object unless its place has it already.
@@ -87,10 +89,10 @@ impl<'repo> Objects<'repo> {
             }
             Destination::User if self.user_has(name)? => {}
             Destination::User => {
-                if !self.store.give(name, &self.users)? {
+                if !self.give(name)? {
                     self.odb.write(kind, data).map_err(CheckpointError::git("write an object"))?;
+                    self.adopt(name);
                 }
-                self.adopt(name);
             }
         }
         Ok(name)
@@ -114,14 +116,20 @@ impl<'repo> Objects<'repo> {
                 self.write_named(id, kind, &data).map(|_| ())
             }
             Destination::User if self.user_has(id)? => Ok(()),
-            Destination::User if self.store.give(id, &self.users)? => {
-                self.adopt(id);
-                Ok(())
-            }
+            Destination::User if self.give(id)? => Ok(()),
             // Git may have packed it since the packs were last looked for.
             Destination::User if self.odb.exists(id.into()) => Ok(()),
             Destination::User => Err(missing(id)),
         }
+    }
+
+    /// Gives the user's object database an object of the store, which is on disk; says whether the store has it.
+    fn give(&self, id: ObjectId) -> Result<bool, CheckpointError> {
+        let is_there = self.store.give(id, &self.users)?;
+        if is_there {
+            self.linked.borrow_mut().extend(loose_path(&self.users, id).parent().map(Path::to_path_buf));
+        }
+        Ok(is_there)
     }
 
     /// Counts an object that libgit2 or git wrote into the user's object database among those to be synced.
@@ -182,13 +190,14 @@ impl<'repo> Objects<'repo> {
     /// A packed object has no file of its own; git's own process wrote and synced it.
     pub(crate) fn sync(&self) -> Result<(), CheckpointError> {
         let written = std::mem::take(&mut *self.written.borrow_mut());
+        let linked = std::mem::take(&mut *self.linked.borrow_mut());
         #[cfg(target_os = "linux")]
-        if written.len() > FEW {
+        if written.len() + linked.len() > FEW {
             let folder = OpenOptions::new().read(true).open(&self.users);
             let synced = folder.and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
             return synced.map_err(CheckpointError::io("write to disk", &self.users));
         }
-        let mut folders = BTreeSet::new();
+        let mut folders = linked;
         for path in written {
             if path.exists() {
                 sync_path(&path)?;

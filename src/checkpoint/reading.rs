@@ -124,6 +124,14 @@ impl Repository {
         walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())
     }
 
+    /// The commits that lead to one and that no branch, tag or HEAD leads to, oldest first.
+    pub fn commits_left_behind(&self, tip: ObjectId) -> Result<Vec<ObjectId>, CheckpointError> {
+        let tips: Vec<ObjectId> = self.tips()?.into_iter().map(ObjectId::from).collect();
+        let mut commits = self.commits_leading_to(&[tip], &tips)?;
+        commits.reverse();
+        Ok(commits)
+    }
+
     /// Where refs point whose names are wanted.
     pub fn targets(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<ObjectId>, CheckpointError> {
         let found = self.refs_like("refs/*")?;

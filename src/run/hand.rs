@@ -67,7 +67,7 @@ impl Session<'_, '_> {
         if after.commit.is_some_and(|new| repository.leads_to(new, old)) {
             return Ok(());
         }
-        let left = repository.commits_between(after.commit, Some(old))?;
+        let left = repository.commits_left_behind(old)?;
         Ok(repository.keep_commits(&StepId { run: self.run, step }.kept("head"), &left)?)
     }
 
