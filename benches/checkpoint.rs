@@ -1,6 +1,7 @@
 //! One checkpoint, cold process, beside `git add -A && git commit` in the same rounds.
 //!
-//! `cargo bench --bench checkpoint` takes some minutes; `-- 1000 10000` chooses sizes. Every tool has a
+//! `cargo bench --bench checkpoint` takes some minutes; `-- 1000 10000` chooses sizes, `-- row 2000` makes so many
+//! checkpoints in a row instead and says whether each costs as much as the first. Every tool has a
 //! copy of the repository of its own and makes the same edits; their order changes from round to round.
 //! The phases of `piton exec` are the times in its own journal. See `docs/BENCHMARKS.md`.
 
@@ -11,8 +12,10 @@
     reason = "a benchmark prints its figures, stops at a fault and measures whole processes"
 )]
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -52,6 +55,10 @@ struct Cost {
 
 fn main() {
     let chosen: Vec<usize> = env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
+    if env::args().any(|word| word == "row") {
+        row(chosen.first().copied().unwrap_or(2000));
+        return;
+    }
     let sizes = if chosen.is_empty() { SIZES.to_vec() } else { chosen };
     for size in sizes {
         measure(size);
@@ -95,6 +102,49 @@ fn measure(size: usize) {
         println!("| {} | {:.0} | {} | {} |", edit.name(), medians[0].wall * 1000.0, ratio(1), ratio(2));
     }
     println!("\nPhases of the last `piton exec` with one changed file, ms: {}", phases.join(", "));
+}
+
+/// Many checkpoints in a row, each of one changed file beside an untracked one.
+fn row(steps: usize) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let original = folder.path().join("original");
+    plant(&original, 1000);
+    let tools = [Tool::Git, Tool::Exec];
+    let copies = tools.map(|tool| {
+        let copy = folder.path().join(tool.name().replace(' ', "-"));
+        let path = copy.display();
+        // Collecting garbage in between would hide what a step leaves.
+        let setup = "git config gc.auto 0; git status";
+        sh(folder.path(), &format!("cp -a original '{path}' && cd '{path}' && {setup}"));
+        copy
+    });
+    println!("\n### {steps} checkpoints in a row\n");
+    println!("| steps | git ms | piton ms | git: files, KiB | piton: files, KiB, refs |\n|---|---|---|---|---|");
+    let block = (steps / 20).max(1);
+    let mut costs: [Vec<Cost>; 2] = [Vec::new(), Vec::new()];
+    for step in 1..=steps {
+        for (at, tool) in tools.into_iter().enumerate() {
+            fs::write(copies[at].join("private.txt"), format!("private {step}")).expect("a file");
+            let cost = checkpoint(tool, &copies[at], Edit::OneModified, 1000, step);
+            costs[at].push(cost);
+        }
+        if step == block || step % (steps / 4).max(1) == 0 {
+            let last = |costs: &[Cost]| median(costs[costs.len().saturating_sub(block)..].to_vec()).wall * 1000.0;
+            let [git, piton] = [&costs[0], &costs[1]].map(|costs| last(costs));
+            let [(git_files, git_size, _), (files, size, refs)] = [&copies[0], &copies[1]].map(|copy| space(copy));
+            println!("| {step} | {git:.1} | {piton:.1} | {git_files}, {git_size} | {files}, {size}, {refs} |");
+        }
+    }
+}
+
+/// Files and KiB below the git directory, and refs.
+fn space(folder: &Path) -> (usize, u64, usize) {
+    let files = walkdir::WalkDir::new(folder.join(".git")).into_iter().flatten().filter(|it| it.file_type().is_file());
+    // What the store and git's object database share is there once.
+    let sizes: BTreeMap<u64, u64> =
+        files.flat_map(|file| file.metadata()).map(|found| (found.ino(), found.len())).collect();
+    let refs = Command::new("git").arg("for-each-ref").current_dir(folder).output().expect("git");
+    (sizes.len(), sizes.values().sum::<u64>() / 1024, refs.stdout.split(|byte| *byte == b'\n').count() - 1)
 }
 
 fn checkpoint(tool: Tool, folder: &Path, edit: Edit, size: usize, seed: usize) -> Cost {

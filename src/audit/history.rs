@@ -69,9 +69,9 @@ pub struct RunRecord {
     /// What its directive was given, secrets and all: not for everybody's eyes.
     #[serde(skip)]
     pub inputs: Map<String, Value>,
-    /// Refs of earlier runs that it removed.
+    /// Earlier runs whose contents it removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dropped: Vec<String>,
+    pub dropped: Vec<RunId>,
     /// Commits of checkpoints that git has replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rewritten: Vec<RewrittenCommit>,
@@ -455,7 +455,11 @@ impl RunRecord {
             Event::StepSkipped { name, reason } => {
                 self.skipped.push(SkippedStep { name: name.clone(), reason: reason.clone() });
             }
-            Event::SnapshotsDropped { refs } => self.dropped.extend(refs.iter().cloned()),
+            Event::SnapshotsDropped { refs, runs } => {
+                self.dropped.extend(refs.iter().filter_map(|name| run_of_ref(name)).chain(runs.iter().copied()));
+                self.dropped.sort();
+                self.dropped.dedup();
+            }
             Event::Rewritten { commits, .. } => self.rewritten.extend(commits.iter().cloned()),
             Event::RunFinished(summary) => self.summary = Some(summary.clone()),
             Event::RunResumed { .. } => self.summary = None,
@@ -584,4 +588,9 @@ impl StepRecord {
             _ => {}
         }
     }
+}
+
+/// The run that a ref of an earlier version kept a snapshot of.
+fn run_of_ref(name: &str) -> Option<RunId> {
+    name.strip_prefix("refs/piton/local/")?.split('/').next()?.parse().ok()
 }

@@ -1,17 +1,18 @@
-//! Which snapshots are still needed.
+//! Which runs still need their contents.
 //!
-//! Pure: [`plan`] judges the refs that keep snapshots by what the journals say. Whoever removes them
-//! writes that into a journal first, so that a verification can tell. Journals are never dropped.
+//! Pure: [`plan`] judges by what the journals say. The caller writes into a journal what it is going to
+//! drop before it does, so that a verification can tell. Journals are never dropped.
 
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
-
-use super::history::{History, Outcome, RunRecord, StepRecord};
+use super::history::{History, Outcome, RunRecord, Source, StepRecord};
+use crate::checkpoint::content::Needed;
+use crate::checkpoint::delta::Change;
 use crate::checkpoint::object::ObjectId;
-use crate::checkpoint::reading::Pin;
-use crate::journal::event::StepKind;
+use crate::checkpoint::snapshot::Snapshot;
+use crate::checkpoint::store::Kept;
+use crate::journal::event::{Decision, StepKind};
 use crate::journal::{RunId, StepId};
 
 /// What is kept whatever else is dropped.
@@ -24,42 +25,53 @@ pub struct Limits {
 }
 
 /// What would be dropped and kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// The refs that nobody needs.
-    pub drop: Vec<Pin>,
-    /// How many refs stay.
+    /// The runs whose contents are not needed any more.
+    pub drop: Vec<RunId>,
+    /// How many runs with contents stay.
     pub kept: u64,
-    /// How many runs the dropped refs belong to.
-    pub runs: u64,
+    /// The names in the store that keep nothing needed.
+    pub release: Vec<String>,
+    /// What the runs that stay need.
+    pub needed: Vec<Needed>,
 }
 
-/// Judges refs. `reachable` are the commits that branches and tags have.
+/// Judges runs, and what is kept by names. `reachable` are the commits that branches and tags have.
 pub fn plan(
     history: &History,
-    pins: Vec<Pin>,
+    kept: &[Kept],
     reachable: &BTreeSet<ObjectId>,
     limits: Limits,
     now: Timestamp,
 ) -> Retention {
     let needed = needed_runs(history, limits, now);
+    let dropped: BTreeSet<RunId> = history.runs.iter().flat_map(|run| run.dropped.iter().copied()).collect();
     let mut retention = Retention::default();
-    let mut runs = BTreeSet::new();
-    for pin in pins {
-        let run = run_of(&pin.name).filter(|run| history.run(*run).is_some());
-        // A commit that was made on a detached HEAD has no other ref.
-        let only_ref = pin.name.ends_with("/commit") && !reachable.contains(&pin.commit);
-        match run {
-            Some(run) if !needed.contains(&run) && !only_ref => {
-                runs.insert(run);
-                retention.drop.push(pin);
-            }
-            // Whatever no journal explains is not ours to judge.
-            _ => retention.kept += 1,
+    for run in history.runs.iter().filter(|run| run.source == Source::Journal) {
+        if needed.contains(&run.id) {
+            retention.kept += u64::from(run.has_snapshots());
+            retention.needed.extend(run.steps.iter().flat_map(StepRecord::contents));
+        } else if run.has_snapshots() && !dropped.contains(&run.id) {
+            retention.drop.push(run.id);
         }
     }
-    retention.runs = runs.len() as u64;
+    for name in kept {
+        let run = name.name.split('/').next().and_then(|run| run.parse().ok());
+        let is_old = run.is_some_and(|run: RunId| history.run(run).is_some() && !needed.contains(&run));
+        // A commit that was made on a detached HEAD, or squashed, is nowhere else.
+        let is_only_copy = name.name.ends_with("/steps")
+            || (name.name.ends_with("/commit") && !name.objects.iter().all(|id| reachable.contains(id)));
+        if is_old && !is_only_copy {
+            retention.release.push(name.name.clone());
+        }
+    }
     retention
+}
+
+/// The name that keeps the commits of a run that was squashed.
+pub fn kept_steps(run: RunId) -> String {
+    format!("{run}/steps")
 }
 
 /// The runs whose snapshots stay.
@@ -90,32 +102,39 @@ fn needed_runs(history: &History, limits: Limits, now: Timestamp) -> BTreeSet<Ru
 
 impl RunRecord {
     fn has_snapshots(&self) -> bool {
-        self.steps.iter().any(|step| !step.expected_pins().is_empty())
+        self.steps.iter().any(|step| step.expected_states().is_some())
     }
 }
 
 impl StepRecord {
-    /// The name of a ref that keeps something of this step.
-    pub fn pin(&self, what: &str) -> String {
-        format!("refs/piton/local/{}/{}/{what}", self.id.run, self.id.step)
+    /// The states that have to be in the store with what leads from one to the other; none where nothing has to be.
+    pub(super) fn expected_states(&self) -> Option<(&Snapshot, &Snapshot)> {
+        if matches!(self.outcome, Outcome::Open | Outcome::NoChanges) {
+            return None;
+        }
+        Some((self.before.as_ref()?, self.after.as_ref()?))
     }
 
-    /// The refs that have to be there, and what they keep.
-    pub(super) fn expected_pins(&self) -> Vec<(String, ObjectId)> {
-        if matches!(self.outcome, Outcome::Open | Outcome::NoChanges) {
+    /// What it needs of the store.
+    fn contents(&self) -> Vec<Needed> {
+        if self.outcome == Outcome::NoChanges {
             return Vec::new();
         }
-        let commit = |snapshot: &Option<crate::checkpoint::snapshot::Snapshot>| snapshot.as_ref()?.commit;
-        let mut pins = Vec::new();
-        pins.extend(commit(&self.before).map(|id| (self.pin("before"), id)));
-        // A checkpoint takes no snapshot after: nothing but a commit came into being.
-        if !matches!(self.kind, StepKind::Checkpoint { .. }) {
-            pins.extend(commit(&self.after).map(|id| (self.pin("after"), id)));
+        let states = [&self.before, &self.after].into_iter().flatten();
+        let mut needed: Vec<Needed> =
+            states.flat_map(|state| [Needed::Tree(state.tree), Needed::Tree(state.index_tree)]).collect();
+        let delta = self.delta.as_ref();
+        let mut changes: Vec<&Change> = delta.iter().flat_map(|delta| &delta.changes).collect();
+        if let Some(Decision::Commit { tree, delta, .. }) = &self.decision {
+            needed.push(Needed::Tree(*tree));
+            changes.extend(delta);
         }
-        if let (Outcome::RolledBack { rescue: Some(name), .. }, Some(id)) = (&self.outcome, commit(&self.after)) {
-            pins.push((name.clone(), id));
+        if let Some(index) = delta.and_then(|delta| delta.index) {
+            needed.extend([Needed::Tree(index.before), Needed::Tree(index.after)]);
         }
-        pins
+        let entries = changes.into_iter().flat_map(|change| [change.before, change.after]).flatten();
+        needed.extend(entries.map(|entry| Needed::File(entry.id)));
+        needed
     }
 
     /// The steps that this one is about.
@@ -135,8 +154,4 @@ impl StepRecord {
             | StepKind::Unknown => Vec::new(),
         }
     }
-}
-
-fn run_of(name: &str) -> Option<RunId> {
-    name.strip_prefix("refs/piton/local/")?.split('/').next()?.parse().ok()
 }

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::error::AuditError;
 use super::history::{History, Outcome, RunRecord, Source, StepRecord, fold};
+use super::retention::kept_steps;
 use super::trail;
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::message::Trailers;
@@ -102,8 +103,8 @@ pub enum Code {
     TrailerMismatch,
     /// The commit is in no branch or tag any more, and nothing recorded says why.
     Rewritten,
-    /// A ref that keeps a snapshot is gone, or keeps something else.
-    PinMissing,
+    /// Content that a step can be led back with is gone.
+    SnapshotMissing,
     /// A commit says that it is a checkpoint which the journal does not know.
     NotRecorded,
     /// An object cannot be read.
@@ -116,12 +117,11 @@ pub enum Code {
 pub fn verify(repository: &Repository, scope: &Scope) -> Result<Verification, AuditError> {
     let folder = repository.runs_folder();
     let reachable = repository.reachable()?;
-    let pins = repository.pins()?.into_iter().map(|pin| (pin.name, pin.commit)).collect();
     let (history, _) = History::load_all(repository)?;
-    let dropped = history.runs.iter().flat_map(|run| run.dropped.iter().cloned()).collect();
+    let dropped = history.runs.iter().flat_map(|run| run.dropped.iter().copied()).collect();
     let logs = trail::list(repository)?.into_iter().collect();
     let found = Verification::default();
-    let mut verifier = Verifier { repository, history: &history, reachable, pins, dropped, logs, found };
+    let mut verifier = Verifier { repository, history: &history, reachable, dropped, logs, found };
     let mut runs: BTreeSet<RunId> = journal::list(&folder)?.into_iter().collect();
     runs.extend(verifier.logs.keys());
     // Oldest first: the first break that is named is where the trouble began.
@@ -140,8 +140,8 @@ struct Verifier<'a> {
     repository: &'a Repository,
     history: &'a History,
     reachable: BTreeSet<ObjectId>,
-    pins: BTreeMap<String, ObjectId>,
-    dropped: BTreeSet<String>,
+    /// The runs whose contents `piton gc` has dropped.
+    dropped: BTreeSet<RunId>,
     /// The runs that have a log, and where it ends.
     logs: BTreeMap<RunId, ObjectId>,
     found: Verification,
@@ -250,7 +250,7 @@ impl Verifier<'_> {
             if !matches!(step.kind, StepKind::Checkpoint { .. }) {
                 self.continuity(step)?;
             }
-            self.pins_of(step);
+            self.content_of(step)?;
         }
         let Outcome::Committed { commit, message, .. } = &step.outcome else { return Ok(()) };
         self.found.checkpoints += 1;
@@ -281,8 +281,8 @@ impl Verifier<'_> {
 
     fn continuity(&mut self, step: &StepRecord) -> Result<(), AuditError> {
         let (Some(before), Some(after), Some(delta)) = (&step.before, &step.after, &step.delta) else { return Ok(()) };
-        // What was pruned cannot be compared any more, and need not be there.
-        if !self.repository.has_object(before.tree)? || !self.repository.has_object(after.tree)? {
+        // What is missing cannot be compared; whether it may be is told by `content_of`.
+        if self.repository.find_missing(before, after)?.is_some() {
             return Ok(());
         }
         match self.repository.captured_differences(before, after) {
@@ -363,16 +363,15 @@ impl Verifier<'_> {
         let squashed = self.history.runs.iter().flat_map(|run| &run.steps).find(|finish| {
             let StepKind::Finish { of, how: FinishHow::Squash, tip: Some(tip) } = &finish.kind else { return false };
             finish.status == Some(StepStatus::Succeeded)
-                && self.repository.find_named(&steps_ref(*of)) == Some(*tip)
+                && self.repository.kept_commit(&kept_steps(*of)).ok().flatten() == Some(*tip)
                 && self.repository.leads_to(*tip, commit)
         });
         if let Some(finish) = squashed {
             self.found.notes.push(format!("commit {short} of `{}` was squashed by `{}`", step.id, finish.id));
         } else if let Some(later) = left_behind {
             self.found.notes.push(format!("commit {short} of `{}` was left behind by `{}`", step.id, later.id));
-        } else if self.pins.get(&step.pin("commit")) == Some(&commit) {
-            let note =
-                format!("commit {short} of `{}` was made on a detached HEAD: only a ref of piton has it", step.id);
+        } else if self.repository.kept_commit(&step.id.kept("commit"))? == Some(commit) {
+            let note = format!("commit {short} of `{}` was made on a detached HEAD: only piton keeps it", step.id);
             self.found.notes.push(note);
         } else if run.source == Source::Log && step.was_detached() && !exists {
             let note = format!("commit {short} of `{}` was made on a detached HEAD elsewhere and is not here", step.id);
@@ -399,16 +398,16 @@ impl Verifier<'_> {
         self.history.runs.iter().flat_map(|run| &run.steps).find(is_meant).map(|step| step.id)
     }
 
-    fn pins_of(&mut self, step: &StepRecord) {
-        for (name, commit) in step.expected_pins() {
-            let message = match self.pins.get(&name) {
-                Some(found) if *found == commit => continue,
-                None if self.dropped.contains(&name) => continue,
-                Some(found) => format!("`{name}` keeps {} and not {}", found.short(), commit.short()),
-                None => format!("`{name}` is gone"),
-            };
-            self.step_broken(Code::PinMissing, step, message);
+    /// What a step can be led back with is there, unless `piton gc` has dropped it.
+    fn content_of(&mut self, step: &StepRecord) -> Result<(), AuditError> {
+        let Some((before, after)) = step.expected_states().filter(|_| !self.dropped.contains(&step.id.run)) else {
+            return Ok(());
+        };
+        if let Some(missing) = self.repository.find_missing(before, after)? {
+            let message = format!("object {} of its snapshots is gone, and `piton gc` did not drop it", missing.short());
+            self.step_broken(Code::SnapshotMissing, step, message);
         }
+        Ok(())
     }
 
     fn step_broken(&mut self, code: Code, step: &StepRecord, message: String) {
@@ -439,7 +438,7 @@ impl Code {
             Self::CommitMismatch => "COMMIT_MISMATCH",
             Self::TrailerMismatch => "TRAILER_MISMATCH",
             Self::Rewritten => "REWRITTEN",
-            Self::PinMissing => "PIN_MISSING",
+            Self::SnapshotMissing => "SNAPSHOT_MISSING",
             Self::NotRecorded => "NOT_RECORDED",
             Self::ObjectDamaged => "OBJECT_DAMAGED",
             Self::LogMissing => "LOG_MISSING",
@@ -478,11 +477,6 @@ fn missing_end(log: &trail::Log, record: &RunRecord) -> Option<Finding> {
     let step = log.records.last().and_then(|record| record.event.step()).map(|step| StepId { run, step });
     let message = format!("the log ends with entry {entries}, before the end of the run: the rest was dropped");
     Some(Finding { code: Code::LogBroken, run: Some(run), step, message })
-}
-
-/// The ref that keeps the steps of a run that was squashed.
-pub fn steps_ref(run: RunId) -> String {
-    format!("refs/piton/runs/{run}/steps")
 }
 
 /// What is wrong about the trailers of a commit.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::error::CheckpointError;
 use super::ident;
 use super::index::Index;
-use super::object::{Entry, ObjectId};
+use super::object::Entry;
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::repository::Repository;
@@ -75,22 +75,31 @@ pub(crate) fn clean(
         let Some(stand_in) = ident::stand_in(&content) else {
             return Err(CheckpointError::Unsupported { feature: "`ident`", found: format!("`{path}`") });
         };
-        let id = convert(repository, path, &ident::replaced(&content, ident::KEYWORD, stand_in))?;
-        objects.adopt(id);
-        let converted = ident::replaced(&objects.read(id)?, stand_in, ident::KEYWORD);
+        let converted = convert(repository, path, &ident::replaced(&content, ident::KEYWORD, stand_in))?;
+        let converted = ident::replaced(&converted, stand_in, ident::KEYWORD);
         objects.write_blob(&ident::cleaned(&converted))?
     } else {
-        convert(repository, path, &content)?
+        objects.write_blob(&convert(repository, path, &content)?)?
     };
-    objects.adopt(id);
     Ok(Some(Entry { mode: entry.mode, id }))
 }
 
-fn convert(repository: &Repository, path: &RepoPath, content: &[u8]) -> Result<ObjectId, CheckpointError> {
-    let doing = "convert a file as git would";
-    let mut writer = repository.git.blob_writer(Some(path.as_path())).map_err(CheckpointError::git(doing))?;
+/// What git would store for a content. Libgit2 converts only what it writes: it writes to memory.
+fn convert(repository: &Repository, path: &RepoPath, content: &[u8]) -> Result<Vec<u8>, CheckpointError> {
+    let converting = || CheckpointError::git("convert a file as git would");
+    let git = repository.scratch()?;
+    let memory = git2::Odb::new().map_err(converting())?;
+    // Attributes may have to be read from a file that is only in the index.
+    if let Some(users) = repository.git.commondir().join("objects").to_str() {
+        memory.add_disk_alternate(users).map_err(converting())?;
+    }
+    memory.add_new_mempack_backend(i32::MAX).map_err(converting())?;
+    git.set_odb(&memory).map_err(converting())?;
+    let mut writer = git.blob_writer(Some(path.as_path())).map_err(converting())?;
     std::io::Write::write_all(&mut writer, content).map_err(CheckpointError::io("convert", path.as_path()))?;
-    Ok(writer.commit().map_err(CheckpointError::git(doing))?.into())
+    let id = writer.commit().map_err(converting())?;
+    let converted = memory.read(id).map_err(converting())?;
+    Ok(converted.data().to_vec())
 }
 
 fn has_ident(repository: &Repository, path: &RepoPath) -> Result<bool, CheckpointError> {

@@ -72,9 +72,8 @@ impl Checkpointer {
         } else {
             (before.index_tree, before.announced.clone())
         };
-        let objects = Objects::of(&self.repository().git)?;
+        let objects = Objects::of(self.repository())?;
         let tree = tree::edit(&objects, after.tree, &edits)?;
-        let commit = self.snapshot_commit(&objects, &after.head, tree, index_tree)?;
         objects.sync()?;
         let mut permissions = after.permissions.clone();
         for path in &outside {
@@ -83,7 +82,7 @@ impl Checkpointer {
                 permissions.exceptions.insert(path.clone(), *bits);
             }
         }
-        let after = Snapshot { tree, index_tree, commit, permissions, announced, ..after };
+        let after = Snapshot { tree, index_tree, commit: None, permissions, announced, ..after };
         let mut found = self.delta(before, &after)?;
         found.permissions.retain(|change| !outside.contains(&change.path));
         found.folders_added.retain(|folder| !outside.contains(folder));

@@ -24,7 +24,7 @@ impl Checkpointer {
         let is_there = |commit: &&ObjectId| now.commit.is_some_and(|tip| repository.leads_to(tip, **commit));
         let commit = commits.iter().rev().find(is_there).copied().or(before.head.commit);
         let head = Head { commit, ..before.head.clone() };
-        let objects = Objects::of(&repository.git)?;
+        let objects = Objects::of(repository)?;
         let edited = |base: ObjectId| -> Result<ObjectId, CheckpointError> {
             let mut edits = Edits::new();
             for change in changes {
@@ -39,8 +39,7 @@ impl Checkpointer {
         };
         let tree = edited(before.tree)?;
         let index_tree = if commits.is_empty() { before.index_tree } else { edited(before.index_tree)? };
-        let commit = self.snapshot_commit(&objects, &head, tree, index_tree)?;
         objects.sync()?;
-        Ok(Snapshot { tree, index_tree, head, commit, ..before.clone() })
+        Ok(Snapshot { tree, index_tree, head, commit: None, ..before.clone() })
     }
 }

@@ -40,7 +40,7 @@ impl Checkpointer {
     /// A `.gitignore` that was itself ignored is in no snapshot; such files are read from disk, since
     /// a rule too many only leaves a file alone.
     pub fn remember_rules(&mut self, before: &Snapshot) -> Result<(), CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let mut files = Vec::new();
         for (path, entry) in tree::files_named(&objects, before.tree, IGNORE_FILE)? {
             if entry.mode.is_file() {
@@ -53,7 +53,7 @@ impl Checkpointer {
 
     /// Everything that differs between HEAD and a snapshot, as one delta.
     pub fn delta_to_head(&self, snapshot: &Snapshot) -> Result<Delta, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let head_tree = self.repository.tree_of(snapshot.head.commit)?;
         let mut delta = Delta::default();
         for (path, before, after) in tree::differences(&objects, head_tree, snapshot.tree)? {
@@ -138,7 +138,7 @@ impl Checkpointer {
                 scan = self.scan(rules)?;
             }
         }
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let mut edits: Edits = scan
             .files
             .iter()
@@ -152,7 +152,8 @@ impl Checkpointer {
         let index_tree = tree::of_index(&objects, &self.index)?;
         let tree = tree::edit(&objects, index_tree, &edits)?;
         let head = self.repository.head()?;
-        let commit = self.snapshot_commit(&objects, &head, tree, index_tree)?;
+        // What is only staged would be gone once it is staged no more.
+        self.repository.keep_new(&objects, self.repository.tree_of(head.commit)?, index_tree)?;
         objects.sync()?;
         self.cache = scan.cache;
         self.unproved = scan.files.into_keys().chain(scan.left_out.iter().map(|left| left.path.clone())).collect();
@@ -163,7 +164,7 @@ impl Checkpointer {
             tree,
             index_tree,
             head,
-            commit,
+            commit: None,
             permissions: scan.permissions,
             empty_folders: scan.empty_folders,
             announced: self.index.announced(),
@@ -172,7 +173,7 @@ impl Checkpointer {
     }
 
     fn scan(&self, rules: &IgnoreRules) -> Result<Scan, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let options = scan::Options {
             max_file_size: self.options.max_file_size,
             executable: self.executable(),
@@ -187,7 +188,7 @@ impl Checkpointer {
             budget.take(folder, blobs)?;
             blobs.iter().try_for_each(|blob| objects.write_named(blob.id, ObjectType::Blob, &blob.bytes).map(|_| ()))
         };
-        let mut holds = |id: ObjectId| objects.exists(id);
+        let mut holds = |id: ObjectId| objects.is_stored(id);
         let mut sink = Sink { holds: &mut holds, store: &mut store };
         let scan = scan::scan(&self.work_tree, &self.index, &self.cache, rules, &options, &mut sink)?;
         objects.sync()?;

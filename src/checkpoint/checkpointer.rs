@@ -8,14 +8,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use git2::ErrorCode;
+use git2::ObjectType;
 use jiff::Timestamp;
 
 use super::attributes::Conversion;
 use super::commit::{self, CommitPlan, PreparedCommit};
 use super::delta::{self, Delta};
 use super::error::CheckpointError;
-use super::identity::{self, Identity};
+use super::identity::Identity;
 use super::ignore::IgnoreRules;
 use super::index::lock::IndexLock;
 use super::index::{Index, IndexEntry};
@@ -30,6 +30,7 @@ use super::staging::{self, OnOverlap};
 use super::stat::Stat;
 use super::worktree::WorkTree;
 use crate::config::{HookPolicy, SecretPolicy};
+use crate::failpoint::failpoint;
 
 /// How checkpoints are made here.
 #[derive(Clone, Debug)]
@@ -113,49 +114,33 @@ impl Checkpointer {
         if unmerged.is_empty() { Ok(()) } else { Err(CheckpointError::Unmerged(unmerged)) }
     }
 
-    /// Points a ref of ours at a snapshot.
-    pub fn pin(&self, name: &str, snapshot: &Snapshot) -> Result<(), CheckpointError> {
-        snapshot.commit.map_or(Ok(()), |commit| commit::pin(&self.repository, name, commit))
-    }
-
-    /// Points a ref of ours at a commit.
-    pub fn pin_commit(&self, name: &str, commit: ObjectId) -> Result<(), CheckpointError> {
-        commit::pin(&self.repository, name, commit)
-    }
-
-    /// Removes a ref of ours; it does not matter when it is gone already.
-    pub fn unpin(&self, name: &str) -> Result<(), CheckpointError> {
-        let removed = self.repository.git.find_reference(name).and_then(|mut found| found.delete());
-        match removed {
-            Err(err) if err.code() != ErrorCode::NotFound => {
-                Err(CheckpointError::Git { doing: "remove a ref", source: err })
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// What changed from one snapshot to another.
     pub fn delta(&self, before: &Snapshot, after: &Snapshot) -> Result<Delta, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let mut delta = delta::between(&objects, before, after)?;
         let forced = self.forced_in(&objects, before, &delta)?;
         delta.changes.retain(|change| !forced.contains(&change.path));
         delta.not_captured.extend(forced);
         delta.not_captured.sort();
+        // Both sides, so that the delta can be led back whatever git prunes.
+        self.repository.keep_difference(&objects, before, after)?;
+        objects.sync()?;
         Ok(delta)
     }
 
     /// Works out the commit of a delta on top of where HEAD is.
     pub fn plan_commit(&self, before: &Head, delta: &Delta) -> Result<CommitPlan, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let ignored = self.newly_ignored(delta)?;
         let excluded = |path: &RepoPath| ignored.contains(path);
         let plan = commit::plan(&self.repository, &objects, self.conversion, before, delta, &excluded)?;
+        let head_tree = self.repository.tree_of(plan.head.commit)?;
+        self.repository.keep_changes(&objects, delta, head_tree, plan.tree)?;
         objects.sync()?;
         Ok(plan)
     }
 
-    /// The user's index with the files of a commit brought up to date.
+    /// The user's index with the files of a commit brought up to date. Their contents are the user's then.
     fn staged_for(
         &self,
         objects: &Objects<'_>,
@@ -166,6 +151,7 @@ impl Checkpointer {
         let head_tree = self.repository.tree_of(plan.head.commit)?;
         let stat_of = |path: &RepoPath, entry: Entry| self.trusted_stat(plan, path, entry);
         let edits = staging::of_commit(objects, index, plan, head_tree, &stat_of, on_overlap)?;
+        staging::publish(objects, &edits)?;
         // What the scan found unchanged in a later second than it was written in is unchanged.
         let scanned = index.is_same_file(&self.index);
         let is_vouched = |path: &[u8], entry: &IndexEntry| {
@@ -180,10 +166,15 @@ impl Checkpointer {
         if *after == Some(entry) { self.cache.trusted_stat(path, entry.id) } else { None }
     }
 
-    /// Where a private index with the content of the commit is written, for hooks to look at.
+    /// Where a private index with the content of the commit is written, for hooks to look at. They read it with git, so
+    /// that the content has to be the user's by now.
     pub(crate) fn write_private_index(&mut self, plan: &CommitPlan) -> Result<PathBuf, CheckpointError> {
         self.refresh_index()?;
-        let objects = Objects::of(&self.repository.git)?;
+        let published = Objects::of_user(&self.repository)?;
+        self.repository.publish(&published, &plan.parents, plan.tree)?;
+        // The commit finds them there, and does not write them again.
+        published.sync()?;
+        let objects = Objects::of(&self.repository)?;
         let stat_of = |path: &RepoPath, entry: Entry| self.trusted_stat(plan, path, entry);
         let edits = staging::of_tree(&objects, &self.index, plan.tree, &stat_of)?;
         let bytes = self.index.edited(&edits).to_bytes();
@@ -199,10 +190,11 @@ impl Checkpointer {
         message: &str,
         now: Timestamp,
     ) -> Result<PreparedCommit<'_>, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
-        let commit = self.create_commit(plan, message, now)?;
-        objects.adopt(commit);
-        self.prepare(plan, commit, message, OnOverlap::Refuse)
+        let objects = Objects::of_user(&self.repository)?;
+        self.repository.publish(&objects, &plan.parents, plan.tree)?;
+        let commit = self.create_commit(&objects, plan, message, now)?;
+        failpoint("commit-published");
+        self.prepare(&objects, plan, commit, message, OnOverlap::Refuse)
     }
 
     /// As [`Self::prepare_commit`] for a commit that exists already: a decision that was cut off.
@@ -212,7 +204,7 @@ impl Checkpointer {
         commit: ObjectId,
         message: &str,
     ) -> Result<PreparedCommit<'_>, CheckpointError> {
-        self.prepare(plan, commit, message, OnOverlap::KeepStaged)
+        self.prepare(&Objects::of_user(&self.repository)?, plan, commit, message, OnOverlap::KeepStaged)
     }
 
     /// As [`Self::prepare_commit`] for commits that exist already: the branch moves on to them.
@@ -222,17 +214,18 @@ impl Checkpointer {
         commit: ObjectId,
         message: &str,
     ) -> Result<PreparedCommit<'_>, CheckpointError> {
-        self.prepare(plan, commit, message, OnOverlap::Refuse)
+        self.prepare(&Objects::of_user(&self.repository)?, plan, commit, message, OnOverlap::Refuse)
     }
 
+    /// What `objects` has written is on disk when this returns.
     fn prepare(
         &self,
+        objects: &Objects<'_>,
         plan: &CommitPlan,
         commit: ObjectId,
         message: &str,
         on_overlap: OnOverlap,
     ) -> Result<PreparedCommit<'_>, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
         let lock = self.lock_index()?;
         // Hooks and signing take their time: meanwhile somebody may have switched the branch.
         if let Some(err) = plan.head.moved_to(&self.repository.head()?) {
@@ -240,35 +233,41 @@ impl Checkpointer {
         }
         // Under the lock nobody changes it any more.
         let index = Index::load(&self.repository.index_file())?;
-        let staged = self.staged_for(&objects, &index, plan, on_overlap)?;
+        let staged = self.staged_for(objects, &index, plan, on_overlap)?;
         let summary = format!("piton: {}", message.lines().next().unwrap_or_default());
-        commit::prepare(&self.repository, &objects, plan, commit, &summary, lock, &staged)
+        commit::prepare(&self.repository, objects, plan, commit, &summary, lock, &staged)
     }
 
     /// Brings only the index up to date with a commit that the branch already has.
     pub fn finish_index(&self, plan: &CommitPlan) -> Result<(), CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of_user(&self.repository)?;
         let lock = self.lock_index()?;
         let index = Index::load(&self.repository.index_file())?;
-        lock.write(&self.staged_for(&objects, &index, plan, OnOverlap::KeepStaged)?.to_bytes())?.commit()
+        let staged = self.staged_for(&objects, &index, plan, OnOverlap::KeepStaged)?;
+        objects.sync()?;
+        lock.write(&staged.to_bytes())?.commit()
     }
 
     /// Puts back what a step did, except what somebody else has changed since.
     pub fn roll_back(&self, before: &Snapshot, delta: &Delta) -> Result<Report, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let plan = Plan::inverse(&objects, before, delta)?;
         self.apply(&plan, before, delta)
     }
 
     /// Carries out a plan that leads back to `before`, index included.
     pub fn apply(&self, plan: &Plan, before: &Snapshot, delta: &Delta) -> Result<Report, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let bits = |folder: &RepoPath| before.permissions.of(folder, PermissionKind::Folder);
         let mut report = plan.apply(&objects, &self.work_tree, self.executable(), bits)?;
         if delta.changes_index() {
             let lock = self.lock_index()?;
             let index = Index::load(&self.repository.index_file())?;
+            let objects = Objects::of_user(&self.repository)?;
             let (edits, kept) = staging::of_roll_back(&objects, &index, before, delta)?;
+            // What was staged may have been pruned since.
+            staging::publish(&objects, &edits)?;
+            objects.sync()?;
             lock.write(&index.edited(&edits).to_bytes())?.commit()?;
             report.kept.extend(kept);
         }
@@ -279,21 +278,29 @@ impl Checkpointer {
         IndexLock::acquire(&self.repository.index_file(), &self.repository.own_folder(), self.options.lock_wait)
     }
 
-    fn create_commit(&self, plan: &CommitPlan, message: &str, now: Timestamp) -> Result<ObjectId, CheckpointError> {
+    fn create_commit(
+        &self,
+        objects: &Objects<'_>,
+        plan: &CommitPlan,
+        message: &str,
+        now: Timestamp,
+    ) -> Result<ObjectId, CheckpointError> {
         let identity = Identity::find(&self.repository, &self.options.environment, now)?;
         let doing = "make the commit";
         if self.repository.flag("commit.gpgsign") == Some(true) {
-            return self.create_signed_commit(plan, message, &identity);
+            let commit = self.create_signed_commit(plan, message, &identity)?;
+            objects.adopt(commit);
+            return Ok(commit);
         }
         let git = &self.repository.git;
         let tree = git.find_tree(plan.tree.into()).map_err(CheckpointError::git(doing))?;
         let parents = plan.parents.iter().map(|id| git.find_commit((*id).into()));
         let parents: Vec<git2::Commit<'_>> = parents.collect::<Result<_, _>>().map_err(CheckpointError::git(doing))?;
         let parents: Vec<&git2::Commit<'_>> = parents.iter().collect();
-        let id = git
-            .commit(None, &identity.author, &identity.committer, message, &tree, &parents)
+        let text = git
+            .commit_create_buffer(&identity.author, &identity.committer, message, &tree, &parents)
             .map_err(CheckpointError::git(doing))?;
-        Ok(id.into())
+        objects.write(ObjectType::Commit, &text)
     }
 
     /// Reads the user's index again if somebody has replaced it.
@@ -303,44 +310,5 @@ impl Checkpointer {
             self.index = Index::load(&path)?;
         }
         Ok(())
-    }
-
-    /// The commit that keeps a snapshot reachable: HEAD itself when there is nothing else to keep.
-    pub(super) fn snapshot_commit(
-        &self,
-        objects: &Objects<'_>,
-        head: &Head,
-        tree: ObjectId,
-        index_tree: ObjectId,
-    ) -> Result<Option<ObjectId>, CheckpointError> {
-        let head_tree = self.repository.tree_of(head.commit)?;
-        if (tree, index_tree) == (head_tree, head_tree) {
-            return Ok(head.commit);
-        }
-        let mut parents: Vec<ObjectId> = head.commit.into_iter().collect();
-        if index_tree != head_tree && index_tree != tree {
-            let staged = self.create_snapshot_commit(objects, index_tree, &parents, "piton: what was staged")?;
-            parents.push(staged);
-        }
-        self.create_snapshot_commit(objects, tree, &parents, "piton: the work tree").map(Some)
-    }
-
-    fn create_snapshot_commit(
-        &self,
-        objects: &Objects<'_>,
-        tree: ObjectId,
-        parents: &[ObjectId],
-        message: &str,
-    ) -> Result<ObjectId, CheckpointError> {
-        let signature = identity::of_snapshots()?;
-        let git = &self.repository.git;
-        let making = || CheckpointError::git("make a snapshot");
-        let tree = git.find_tree(tree.into()).map_err(making())?;
-        let parents: Vec<git2::Commit<'_>> =
-            parents.iter().map(|id| git.find_commit((*id).into())).collect::<Result<_, _>>().map_err(making())?;
-        let parents: Vec<&git2::Commit<'_>> = parents.iter().collect();
-        let id = git.commit(None, &signature, &signature, message, &tree, &parents).map_err(making())?.into();
-        objects.adopt(id);
-        Ok(id)
     }
 }

@@ -196,14 +196,6 @@ pub(crate) fn move_ref(
     }
 }
 
-/// Points a ref of ours at an object.
-pub(crate) fn pin(repository: &Repository, name: &str, id: ObjectId) -> Result<(), CheckpointError> {
-    let pinning = CheckpointError::git("pin a snapshot");
-    repository.git.reference(name, id.into(), true, "piton: snapshot").map_err(pinning)?;
-    failpoint("ref-pinned");
-    sync_ref(repository, name)
-}
-
 /// A loose ref is a file: it has to be on disk before anything relies on it.
 pub(crate) fn sync_ref(repository: &Repository, name: &str) -> Result<(), CheckpointError> {
     let folder = if name == "HEAD" { repository.git.path() } else { repository.git.commondir() };

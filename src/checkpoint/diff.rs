@@ -27,7 +27,7 @@ pub struct DiffText {
 impl Repository {
     /// The changes as a unified diff of at most so many lines.
     pub fn diff(&self, changes: &[Change], limit: Option<usize>) -> Result<DiffText, CheckpointError> {
-        let objects = Objects::of(&self.git)?;
+        let objects = Objects::of(self)?;
         let mut text = DiffText::default();
         let mut lines = 0;
         for change in changes {

@@ -345,7 +345,7 @@ impl CheckpointError {
                 "the changes are on disk and not committed: remove the secret, or allow it by its fingerprint with `checkpoint.secrets_allowed`".to_owned()
             }
             Self::HeadMoved { .. } | Self::BranchSwitched { .. } => {
-                "nothing was moved back; the old tip is pinned below `refs/piton/local/`".to_owned()
+                "nothing was moved back; piton keeps the old tip, and `git reflog` names it".to_owned()
             }
             Self::HookFailed { .. } => {
                 "mend what it complains about, or leave hooks out with `checkpoint.hooks: skip`".to_owned()
@@ -377,7 +377,10 @@ impl CheckpointError {
                     .to_owned()
             }
             Self::Git { .. } => "see what git says with `git fsck`".to_owned(),
-            Self::Missing { .. } | Self::Io { .. } => return None,
+            Self::Missing { .. } => {
+                "`piton gc` drops the contents of old runs; `piton verify` says whether it was dropped".to_owned()
+            }
+            Self::Io { .. } => return None,
         })
     }
 

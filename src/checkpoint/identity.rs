@@ -29,12 +29,6 @@ impl Identity {
     }
 }
 
-/// The identity of piton itself, for snapshots that no branch shows. The time is fixed, so that
-/// equal snapshots are equal objects.
-pub(crate) fn of_snapshots() -> Result<Signature<'static>, CheckpointError> {
-    Signature::new("piton", "piton@localhost", &Time::new(0, 0)).map_err(CheckpointError::git("name the author"))
-}
-
 fn signature(
     repository: &Repository,
     environment: &BTreeMap<OsString, OsString>,

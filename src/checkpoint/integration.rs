@@ -71,7 +71,7 @@ impl Repository {
             return Ok(Merge::Conflicts(paths.into_iter().collect()));
         }
         let merged = ObjectId::from(index.write_tree_to(&self.git).map_err(merging())?);
-        let objects = Objects::of(&self.git)?;
+        let objects = Objects::of(self)?;
         let base = self.tree_of(Some(ours))?;
         // Files that nobody changed keep their entries as they are, old spellings of modes included.
         let edits: Edits = tree::differences(&objects, base, merged)?
@@ -115,7 +115,7 @@ impl Checkpointer {
         parents: Vec<ObjectId>,
     ) -> Result<Integration, CheckpointError> {
         self.refresh_index()?;
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let head_tree = self.repository.tree_of(now.head.commit)?;
         let commit = self.plan_tree(&objects, now.head.clone(), tree, parents)?;
         let (old_contents, new_contents) =
@@ -180,7 +180,7 @@ impl Checkpointer {
         tree: ObjectId,
         parents: Vec<ObjectId>,
     ) -> Result<CommitPlan, CheckpointError> {
-        self.plan_tree(&Objects::of(&self.repository.git)?, head, tree, parents)
+        self.plan_tree(&Objects::of(&self.repository)?, head, tree, parents)
     }
 
     fn plan_tree(

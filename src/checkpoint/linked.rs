@@ -175,7 +175,7 @@ impl Repository {
 
     /// Whether the files of a commit include other repositories, which a new worktree does not get.
     pub fn has_submodules(&self, commit: ObjectId) -> Result<bool, CheckpointError> {
-        let objects = Objects::of(&self.git)?;
+        let objects = Objects::of(self)?;
         let tree = self.tree_of(Some(commit))?;
         let modules = tree::find(&objects, tree, &RepoPath::from_bytes(b".gitmodules".as_slice()))?;
         Ok(modules.is_some_and(|entry| entry.mode != FileMode::Gitlink))

@@ -1,37 +1,74 @@
-//! The object database, with what libgit2 leaves out: objects that survive a power loss.
+//! The objects of a repository, with what libgit2 leaves out: two places, and surviving a power loss.
+//!
+//! Everything is read from the user's object database and from piton's private store. What is written goes
+//! to one of them: [`Objects::of`] writes to the store, [`Objects::of_user`] to the user's object database.
+//! libgit2 would not write an object that the other place has; here each place is asked by itself.
 //!
 //! [`Objects`] remembers what it wrote; [`Objects::sync`] puts all of it on disk at once, which a
 //! caller does before it writes a ref or a journal entry that names any of it.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
-use git2::{ObjectType, Odb, OdbLookupFlags, Oid, Repository};
+use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid};
 
 use super::error::CheckpointError;
 use super::object::ObjectId;
+use super::repository::Repository;
+use super::store::{Store, loose_path};
 
 /// So many objects are synced one by one; for more, the whole file system at once is faster.
 #[cfg(target_os = "linux")]
 const FEW: usize = 64;
 
+/// Where new objects go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Destination {
+    /// Piton's own store.
+    Store,
+    /// The user's object database.
+    User,
+}
+
 /// Reads and writes objects of a repository.
 pub(crate) struct Objects<'repo> {
+    /// The user's objects, and the private ones as its alternate.
     odb: Odb<'repo>,
-    folder: PathBuf,
-    written: RefCell<BTreeSet<ObjectId>>,
+    /// The user's objects alone.
+    users_alone: OnceCell<Odb<'static>>,
+    store: &'repo Store,
+    destination: Destination,
+    /// The user's loose objects.
+    users: PathBuf,
+    /// The files that are not on disk yet.
+    written: RefCell<BTreeSet<PathBuf>>,
+    /// The folders in which files that are on disk got another name.
+    linked: RefCell<BTreeSet<PathBuf>>,
 }
 
 impl<'repo> Objects<'repo> {
+    /// The objects of a repository; new ones go to the private store.
     pub(crate) fn of(repository: &'repo Repository) -> Result<Self, CheckpointError> {
-        let odb = repository.odb().map_err(CheckpointError::git("open the object database"))?;
-        let folder = repository.commondir().join("objects");
-        Ok(Self { odb, folder, written: RefCell::default() })
+        Self::with(repository, Destination::Store)
     }
 
-    /// Stores an object unless it is there already.
+    /// The objects of a repository; new ones go to the user's object database. Only for what a commit, the user's
+    /// index or the log of a run needs.
+    pub(crate) fn of_user(repository: &'repo Repository) -> Result<Self, CheckpointError> {
+        Self::with(repository, Destination::User)
+    }
+
+    fn with(repository: &'repo Repository, destination: Destination) -> Result<Self, CheckpointError> {
+        repository.attach_store()?;
+        let odb = repository.git.odb().map_err(CheckpointError::git("open the object database"))?;
+        let users = repository.git.commondir().join("objects");
+        let (store, written, linked) = (&repository.store, RefCell::default(), RefCell::default());
+        Ok(Self { odb, users_alone: OnceCell::new(), store, destination, users, written, linked })
+    }
+
+    /// Stores an object unless its place has it already.
     pub(crate) fn write(&self, kind: ObjectType, data: &[u8]) -> Result<ObjectId, CheckpointError> {
         let name = Oid::hash_object(kind, data).map_err(CheckpointError::git("name an object"))?;
         self.write_named(name.into(), kind, data)
@@ -44,12 +81,21 @@ impl<'repo> Objects<'repo> {
         kind: ObjectType,
         data: &[u8],
     ) -> Result<ObjectId, CheckpointError> {
-        if self.odb.exists_ext(name.into(), OdbLookupFlags::NO_REFRESH) {
-            return Ok(name);
+        match self.destination {
+            Destination::Store if self.store.has(name) => {}
+            Destination::Store => {
+                self.store.write(name, kind, data)?;
+                self.written.borrow_mut().insert(loose_path(&self.store.objects(), name));
+            }
+            Destination::User if self.user_has(name)? => {}
+            Destination::User => {
+                if !self.give(name)? {
+                    self.odb.write(kind, data).map_err(CheckpointError::git("write an object"))?;
+                    self.adopt(name);
+                }
+            }
         }
-        let id = ObjectId::from(self.odb.write(kind, data).map_err(CheckpointError::git("write an object"))?);
-        self.written.borrow_mut().insert(id);
-        Ok(id)
+        Ok(name)
     }
 
     /// Stores the content of a file.
@@ -57,18 +103,86 @@ impl<'repo> Objects<'repo> {
         self.write(ObjectType::Blob, data)
     }
 
-    /// Counts an object that libgit2 wrote by itself among those to be synced.
-    pub(crate) fn adopt(&self, id: ObjectId) {
-        self.written.borrow_mut().insert(id);
+    /// Has an object that can be read in the place where new ones go.
+    pub(crate) fn copy(&self, id: ObjectId) -> Result<(), CheckpointError> {
+        match self.destination {
+            Destination::Store if self.store.has(id) => Ok(()),
+            Destination::Store => {
+                if self.store.take(id, &self.users)? {
+                    self.written.borrow_mut().insert(loose_path(&self.store.objects(), id));
+                    return Ok(());
+                }
+                let (kind, data) = self.read_any(id)?;
+                self.write_named(id, kind, &data).map(|_| ())
+            }
+            Destination::User if self.user_has(id)? => Ok(()),
+            Destination::User if self.give(id)? => Ok(()),
+            // Git may have packed it since the packs were last looked for.
+            Destination::User if self.odb.exists(id.into()) => Ok(()),
+            Destination::User => Err(missing(id)),
+        }
     }
 
+    /// Gives the user's object database an object of the store, which is on disk; says whether the store has it.
+    fn give(&self, id: ObjectId) -> Result<bool, CheckpointError> {
+        let is_there = self.store.give(id, &self.users)?;
+        if is_there {
+            self.linked.borrow_mut().extend(loose_path(&self.users, id).parent().map(Path::to_path_buf));
+        }
+        Ok(is_there)
+    }
+
+    /// Counts an object that libgit2 or git wrote into the user's object database among those to be synced.
+    pub(crate) fn adopt(&self, id: ObjectId) {
+        self.written.borrow_mut().insert(loose_path(&self.users, id));
+    }
+
+    /// Whether an object can be used: one of the store is not swept for a while.
     pub(crate) fn exists(&self, id: ObjectId) -> bool {
-        self.odb.exists(id.into())
+        self.store.has(id) || self.odb.exists(id.into())
+    }
+
+    /// As [`Self::exists`], for callers that only look.
+    pub(crate) fn is_readable(&self, id: ObjectId) -> bool {
+        self.store.holds(id) || self.odb.exists(id.into())
+    }
+
+    /// Whether the private store has an object, which is not swept for a while.
+    pub(crate) fn is_stored(&self, id: ObjectId) -> bool {
+        self.store.has(id)
     }
 
     pub(crate) fn read(&self, id: ObjectId) -> Result<Vec<u8>, CheckpointError> {
-        let object = self.odb.read(id.into()).map_err(CheckpointError::git("read an object"))?;
-        Ok(object.data().to_vec())
+        self.read_any(id).map(|(_, data)| data)
+    }
+
+    /// An object with its kind.
+    pub(crate) fn read_any(&self, id: ObjectId) -> Result<(ObjectType, Vec<u8>), CheckpointError> {
+        match self.odb.read(id.into()) {
+            Ok(object) => Ok((object.kind(), object.data().to_vec())),
+            Err(err) if err.code() == ErrorCode::NotFound => self.store.read(id)?.ok_or_else(|| missing(id)),
+            Err(err) => Err(CheckpointError::git("read an object")(err)),
+        }
+    }
+
+    /// Whether the user's object database has an object by itself.
+    fn user_has(&self, id: ObjectId) -> Result<bool, CheckpointError> {
+        if !self.store.has(id) {
+            return Ok(self.odb.exists_ext(id.into(), OdbLookupFlags::NO_REFRESH));
+        }
+        if loose_path(&self.users, id).exists() {
+            return Ok(true);
+        }
+        if self.users_alone.get().is_none() {
+            let opening = || CheckpointError::git("open the object database");
+            let odb = Odb::new().map_err(opening())?;
+            if let Some(users) = self.users.to_str() {
+                odb.add_disk_alternate(users).map_err(opening())?;
+            }
+            let _ = self.users_alone.set(odb);
+        }
+        // Where the folder has no name in UTF-8, the object is stored once more, which does no harm.
+        Ok(self.users_alone.get().is_some_and(|odb| odb.exists(id.into())))
     }
 
     /// Puts everything written so far on disk.
@@ -76,25 +190,26 @@ impl<'repo> Objects<'repo> {
     /// A packed object has no file of its own; git's own process wrote and synced it.
     pub(crate) fn sync(&self) -> Result<(), CheckpointError> {
         let written = std::mem::take(&mut *self.written.borrow_mut());
+        let linked = std::mem::take(&mut *self.linked.borrow_mut());
         #[cfg(target_os = "linux")]
-        if written.len() > FEW {
-            let folder = OpenOptions::new().read(true).open(&self.folder);
+        if written.len() + linked.len() > FEW {
+            let folder = OpenOptions::new().read(true).open(&self.users);
             let synced = folder.and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
-            return synced.map_err(CheckpointError::io("write to disk", &self.folder));
+            return synced.map_err(CheckpointError::io("write to disk", &self.users));
         }
-        let mut folders = BTreeSet::new();
-        for id in written {
-            let name = id.to_string();
-            let (folder, file) = name.split_at(2);
-            let folder = self.folder.join(folder);
-            let path = folder.join(file);
+        let mut folders = linked;
+        for path in written {
             if path.exists() {
                 sync_path(&path)?;
-                folders.insert(folder);
+                folders.extend(path.parent().map(Path::to_path_buf));
             }
         }
         folders.iter().try_for_each(|folder| sync_path(folder))
     }
+}
+
+fn missing(id: ObjectId) -> CheckpointError {
+    CheckpointError::Missing { what: format!("object {id}") }
 }
 
 /// Puts a file or the names in a folder on disk.

@@ -1,7 +1,7 @@
 //! Looking at a repository without changing it: commits, what leads to them, and our own refs.
 //!
 //! Everything here may meet objects that are gone or damaged: what is missing is `None`, what is
-//! damaged is an error. The only write is [`Repository::remove_pins`], for snapshots nobody needs.
+//! damaged is an error. The only write is [`Repository::remove_pins`], for refs that were taken over.
 
 use std::collections::BTreeSet;
 
@@ -50,28 +50,25 @@ pub struct Claim {
 /// A file that differs: what was there and what is.
 pub type FileDifference = (RepoPath, Option<Entry>, Option<Entry>);
 
-/// Where the refs are that keep snapshots.
-const PINS: &str = "refs/piton/local/*";
-
 impl Repository {
     /// Whether a path is on disk or in the last commit.
     pub fn has_path(&self, path: &RepoPath) -> Result<bool, CheckpointError> {
         if std::fs::symlink_metadata(self.top.join(path.as_path())).is_ok() {
             return Ok(true);
         }
-        let objects = Objects::of(&self.git)?;
+        let objects = Objects::of(self)?;
         let tree = self.tree_of(self.head()?.commit)?;
         Ok(tree::find(&objects, tree, path)?.is_some() || tree::has_folder(&objects, tree, path)?)
     }
 
     /// Whether a commit has a folder.
     pub fn has_committed_folder(&self, commit: ObjectId, path: &RepoPath) -> Result<bool, CheckpointError> {
-        tree::has_folder(&Objects::of(&self.git)?, self.tree_of(Some(commit))?, path)
+        tree::has_folder(&Objects::of(self)?, self.tree_of(Some(commit))?, path)
     }
 
     /// Whether a commit has a file as it is on disk; none when it has no such file.
     pub fn is_committed(&self, commit: ObjectId, path: &RepoPath) -> Result<Option<bool>, CheckpointError> {
-        let objects = Objects::of(&self.git)?;
+        let objects = Objects::of(self)?;
         let Some(entry) = tree::find(&objects, self.tree_of(Some(commit))?, path)? else { return Ok(None) };
         let on_disk = read_if_there(&self.top.join(path.as_path()))?;
         Ok(Some(on_disk.is_some_and(|bytes| objects.read(entry.id).is_ok_and(|stored| stored == bytes))))
@@ -99,7 +96,7 @@ impl Repository {
 
     /// Whether an object is there.
     pub fn has_object(&self, id: ObjectId) -> Result<bool, CheckpointError> {
-        Ok(id == ObjectId::EMPTY_TREE || Objects::of(&self.git)?.exists(id))
+        Ok(id == ObjectId::EMPTY_TREE || Objects::of(self)?.is_readable(id))
     }
 
     /// Every commit that HEAD of any worktree, a branch or a tag leads to.
@@ -125,6 +122,14 @@ impl Repository {
             walk.hide(known).map_err(reading())?;
         }
         walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())
+    }
+
+    /// The commits that lead to one and that no branch, tag or HEAD leads to, oldest first.
+    pub fn commits_left_behind(&self, tip: ObjectId) -> Result<Vec<ObjectId>, CheckpointError> {
+        let tips: Vec<ObjectId> = self.tips()?.into_iter().map(ObjectId::from).collect();
+        let mut commits = self.commits_leading_to(&[tip], &tips)?;
+        commits.reverse();
+        Ok(commits)
     }
 
     /// Where refs point whose names are wanted.
@@ -153,11 +158,6 @@ impl Repository {
         Ok(claims)
     }
 
-    /// The refs that keep snapshots, in the order of their names.
-    pub fn pins(&self) -> Result<Vec<Pin>, CheckpointError> {
-        self.refs_like(PINS)
-    }
-
     /// Removes refs of ours that still are where they were seen.
     pub fn remove_pins(&self, pins: &[Pin]) -> Result<(), CheckpointError> {
         for pin in pins {
@@ -174,7 +174,7 @@ impl Repository {
 
     /// The files in which two trees differ.
     pub fn differences(&self, one: ObjectId, other: ObjectId) -> Result<Vec<FileDifference>, CheckpointError> {
-        tree::differences(&Objects::of(&self.git)?, one, other)
+        tree::differences(&Objects::of(self)?, one, other)
     }
 
     /// The files in which two snapshots differ, as a delta would record them.
@@ -183,12 +183,12 @@ impl Repository {
         before: &Snapshot,
         after: &Snapshot,
     ) -> Result<Vec<FileDifference>, CheckpointError> {
-        delta::captured_differences(&Objects::of(&self.git)?, before, after)
+        delta::captured_differences(&Objects::of(self)?, before, after)
     }
 
     /// The files in which two trees differ, with the lines counted.
     pub fn changes(&self, one: ObjectId, other: ObjectId) -> Result<Vec<Change>, CheckpointError> {
-        let objects = Objects::of(&self.git)?;
+        let objects = Objects::of(self)?;
         let mut changes = Vec::new();
         for (path, before, after) in tree::differences(&objects, one, other)? {
             let (insertions, deletions) = delta::count_lines(&objects, before, after)?;
@@ -199,11 +199,11 @@ impl Repository {
 
     /// Lines added and removed between two versions of a file.
     pub fn count_lines(&self, old: Option<Entry>, new: Option<Entry>) -> Result<(u64, u64), CheckpointError> {
-        delta::count_lines(&Objects::of(&self.git)?, old, new)
+        delta::count_lines(&Objects::of(self)?, old, new)
     }
 
     /// Where branches, tags and the HEADs of all worktrees point.
-    fn tips(&self) -> Result<BTreeSet<Oid>, CheckpointError> {
+    pub(super) fn tips(&self) -> Result<BTreeSet<Oid>, CheckpointError> {
         let reading = || CheckpointError::git("read the branches");
         let mut tips = BTreeSet::new();
         for found in self.git.references().map_err(reading())? {

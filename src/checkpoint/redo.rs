@@ -36,7 +36,7 @@ impl Checkpointer {
         changes: &[Change],
         delta: &Delta,
     ) -> Result<CommitPlan, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let mut cleaned = BTreeMap::new();
         for change in &delta.changes {
             // No snapshot was taken yet that would know better.
@@ -118,16 +118,6 @@ impl Checkpointer {
     /// When a file was last changed, in seconds since 1970; none when it is gone.
     pub fn changed_at(&self, path: &RepoPath) -> Result<Option<i64>, CheckpointError> {
         Ok(self.work_tree.state(path)?.and_then(|found| found.changed_seconds()))
-    }
-
-    /// Removes the locks on refs of ours below a folder, whose process is gone.
-    pub fn clear_ref_locks(&self, folder: &str) -> Result<(), CheckpointError> {
-        for entry in walkdir::WalkDir::new(self.repository.git.commondir().join(folder)).into_iter().flatten() {
-            if entry.file_type().is_file() && entry.path().extension().is_some_and(|end| end == "lock") {
-                std::fs::remove_file(entry.path()).map_err(CheckpointError::io("remove", entry.path()))?;
-            }
-        }
-        Ok(())
     }
 
     /// Our own move of the branch, cut off in the middle, leaves a lock behind it: empty, or with the

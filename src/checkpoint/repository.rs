@@ -3,6 +3,7 @@
 //! [`Repository::open`] refuses by name what libgit2 would mishandle without a word. It never
 //! looks at `GIT_DIR` and its kin: a hook of another repository may have set them.
 
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use super::error::{CheckpointError, Operation};
 use super::object::ObjectId;
 use super::place::HookPlace;
 use super::snapshot::Head;
+use super::store::Store;
 
 /// A repository with a work tree that can be served.
 pub struct Repository {
@@ -23,6 +25,12 @@ pub struct Repository {
     pub(crate) config: Config,
     /// The user's own folder of git, e.g. `~/.config/git`.
     user_folder: Option<PathBuf>,
+    /// Piton's own objects, which no git command sees.
+    pub(crate) store: Store,
+    /// Whether libgit2 reads the store as well.
+    is_attached: Cell<bool>,
+    /// A second handle, whose writes go nowhere.
+    scratch: OnceCell<git2::Repository>,
 }
 
 impl Repository {
@@ -78,7 +86,38 @@ impl Repository {
             .map(PathBuf::from)
             .or_else(|| home.map(|home| home.join(".config")))
             .map(|folder| folder.join("git"));
-        Ok(Self { git, top, config, user_folder })
+        let store = Store::of(git.commondir());
+        let is_attached = Cell::new(false);
+        let repository = Self { git, top, config, user_folder, store, is_attached, scratch: OnceCell::new() };
+        repository.attach_store()?;
+        Ok(repository)
+    }
+
+    /// Lets libgit2 read the private store, in this process only, once there is one.
+    pub(crate) fn attach_store(&self) -> Result<(), CheckpointError> {
+        let objects = self.store.objects();
+        if self.is_attached.get() || !objects.is_dir() {
+            return Ok(());
+        }
+        // A path that is not UTF-8 cannot be told to libgit2; `Objects` then reads the store by itself.
+        if let Some(objects) = objects.to_str() {
+            let opening = || CheckpointError::git("open the private object store");
+            self.git.odb().and_then(|odb| odb.add_disk_alternate(objects)).map_err(opening())?;
+        }
+        self.is_attached.set(true);
+        Ok(())
+    }
+
+    /// A handle for conversions that libgit2 only does while it writes: each caller gives it a place to write to.
+    pub(crate) fn scratch(&self) -> Result<&git2::Repository, CheckpointError> {
+        if self.scratch.get().is_none() {
+            let opening = || CheckpointError::git("open the repository");
+            let git = git2::Repository::open(self.git.path()).map_err(opening())?;
+            git.set_config(&self.config).map_err(opening())?;
+            let _ = self.scratch.set(git);
+        }
+        let missing = || CheckpointError::Missing { what: "the repository".to_owned() };
+        self.scratch.get().ok_or_else(missing)
     }
 
     /// The top of the work tree.

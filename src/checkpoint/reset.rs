@@ -30,7 +30,7 @@ impl Checkpointer {
     /// Works out how the tracked files become those of a commit. Stops on files that no snapshot
     /// holds (ignored ones) and that are in the way.
     pub fn plan_reset(&self, before: &Snapshot, to: ObjectId) -> Result<Reset, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let (wanted, committed) = (self.repository.tree_of(Some(to))?, self.repository.tree_of(before.head.commit)?);
         let outside =
             |path: &RepoPath| before.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path));
@@ -71,7 +71,7 @@ impl Checkpointer {
 
     /// Writes the tracked files. Index and branch stay as they are.
     pub fn reset_files(&self, before: &Snapshot, reset: &Reset) -> Result<(), CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let bits = |folder: &RepoPath| before.permissions.of(folder, PermissionKind::Folder);
         let report = reset.plan.apply(&objects, &self.work_tree, self.executable(), bits)?;
         if report.kept.is_empty() { Ok(()) } else { Err(CheckpointError::ChangedSince(report.kept)) }
@@ -79,7 +79,7 @@ impl Checkpointer {
 
     /// Makes the index that of a commit; files that were only announced are not staged any more.
     pub fn reset_index(&self, to: ObjectId) -> Result<(), CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let wanted = self.repository.tree_of(Some(to))?;
         let lock = self.lock_index()?;
         let index = Index::load(&self.repository.index_file())?;

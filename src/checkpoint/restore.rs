@@ -354,6 +354,14 @@ fn make_parents(
     Ok(())
 }
 
+/// What was found, or a stand-in where the object that says it is gone.
+fn found_or<T>(stand_in: T, found: Result<T, CheckpointError>) -> Result<T, CheckpointError> {
+    match found {
+        Err(CheckpointError::Missing { .. }) => Ok(stand_in),
+        found => found,
+    }
+}
+
 /// These folders and those around them that the snapshot does not have, deepest first.
 fn new_folders(
     objects: &Objects<'_>,
@@ -364,7 +372,8 @@ fn new_folders(
     for folder in folders {
         let mut folder = folder;
         while !folder.is_top() && !new.contains(&folder) {
-            let known = tree::has_folder(objects, before.tree, &folder)?
+            // A folder whose tree git has pruned counts as new: it is only removed if it is empty.
+            let known = found_or(false, tree::has_folder(objects, before.tree, &folder))?
                 || before.empty_folders.iter().any(|empty| *empty == folder || empty.is_inside(&folder));
             if known {
                 break;

@@ -36,7 +36,7 @@ pub struct Inverse {
 impl Checkpointer {
     /// Works out how to take a change back, given what is there now.
     pub fn invert(&self, now: &Snapshot, reversal: &Reversal<'_>) -> Result<Inverse, CheckpointError> {
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let mut plan = Plan::inverse(&objects, reversal.before, reversal.delta)?;
         let mut conflicts = Vec::new();
         let mut files = Vec::new();

@@ -61,7 +61,7 @@ impl Repository {
 
     /// Whether a commit makes recorded changes, on whatever base it is built.
     pub fn likeness(&self, recorded: &[Change], commit: &CommitFacts) -> Result<Likeness, CheckpointError> {
-        let objects = Objects::of(&self.git)?;
+        let objects = Objects::of(self)?;
         let Ok(base) = self.base_of(commit) else { return Ok(Likeness::Unknown) };
         for change in recorded {
             let there = tree::find(&objects, base, &change.path)?;

@@ -1,7 +1,7 @@
 //! The state of a work tree at one moment, as data.
 //!
-//! A [`Snapshot`] is what the journal stores. The content is in git: a tree of the raw bytes on
-//! disk, pinned by a ref. What a tree cannot hold (permission bits beyond `x`, empty folders) is in
+//! A [`Snapshot`] is what the journal stores. The content is a tree of the raw bytes on disk; what of
+//! it is in no commit lies in the private store, which keeps it because the journal names it. What a tree cannot hold (permission bits beyond `x`, empty folders) is in
 //! the record itself. Two records are all that a delta or a roll back needs.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ pub struct Snapshot {
     pub index_tree: ObjectId,
     /// Where HEAD was.
     pub head: Head,
-    /// The commit that keeps all of it reachable; none in an unborn repository without files.
+    /// The commit that kept all of it reachable, in journals of versions that pinned snapshots by refs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<ObjectId>,
     /// The permission bits of files and folders.
     pub permissions: Permissions,

@@ -45,7 +45,7 @@ impl Staged {
         if staged.index.cached_tree() == Some(head) {
             return Ok(staged);
         }
-        let objects = Objects::of(&repository.git)?;
+        let objects = Objects::of(repository)?;
         for folder in folders {
             let committed = tree::find_folder(&objects, head, &folder)?;
             let cached = staged.index.cached_tree_of(folder.as_bytes());
@@ -67,7 +67,7 @@ impl Staged {
         environment: &BTreeMap<OsString, OsString>,
         target: &Path,
     ) -> Result<(), CheckpointError> {
-        let objects = Objects::of(&repository.git)?;
+        let objects = Objects::of(repository)?;
         let mut wanted: BTreeSet<RepoPath> = BTreeSet::new();
         let mut next: Vec<RepoPath> = self.changed.keys().cloned().collect();
         for _ in 0..MOST_LINKS {

@@ -124,6 +124,12 @@ pub(crate) fn of_roll_back(
     Ok((edits, kept))
 }
 
+/// Has the contents of index entries in the user's object database.
+pub(crate) fn publish(objects: &Objects<'_>, edits: &IndexEdits) -> Result<(), CheckpointError> {
+    let entries = edits.values().flatten().filter(|entry| entry.mode != FileMode::Gitlink);
+    entries.map(|entry| entry.id).try_for_each(|id| objects.copy(id))
+}
+
 fn is_announced(index: &Index, path: &RepoPath) -> bool {
     index.find(path.as_bytes()).and_then(|at| index.get(at)).is_some_and(|entry| entry.intent_to_add)
 }

@@ -117,7 +117,7 @@ impl Repository {
 
     /// Begins to continue the log of a run that ends at a commit, or a new one.
     pub fn extend_trail(&self, old: Option<ObjectId>) -> Result<TrailWriter<'_>, CheckpointError> {
-        Ok(TrailWriter { repository: self, objects: Objects::of(&self.git)?, old, tip: old })
+        Ok(TrailWriter { repository: self, objects: Objects::of_user(self)?, old, tip: old })
     }
 }
 

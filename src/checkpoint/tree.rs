@@ -17,6 +17,19 @@ use super::path::RepoPath;
 /// A file that differs: what the one tree has and what the other.
 pub(crate) type Difference = (RepoPath, Option<Entry>, Option<Entry>);
 
+/// Which of two trees something is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    One,
+    Other,
+}
+
+/// What a tree names, one folder deep.
+pub(crate) enum Child {
+    Folder(ObjectId),
+    File(ObjectId),
+}
+
 /// What to put at paths (or to remove, with `None`).
 pub(crate) type Edits = BTreeMap<RepoPath, Option<Entry>>;
 
@@ -79,6 +92,16 @@ pub(crate) fn differences(
     Ok(found)
 }
 
+/// Calls `visit` for every tree and every file in which two trees differ: with its side and its name.
+pub(crate) fn visit_differences(
+    objects: &Objects<'_>,
+    one: ObjectId,
+    other: ObjectId,
+    visit: &mut dyn FnMut(Side, ObjectId) -> Result<(), CheckpointError>,
+) -> Result<(), CheckpointError> {
+    visit_folders(objects, Some(one), Some(other), visit)
+}
+
 /// What a tree has at a path.
 pub(crate) fn find(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath) -> Result<Option<Entry>, CheckpointError> {
     Ok(find_node(objects, tree, path)?.and_then(Node::entry))
@@ -113,6 +136,16 @@ pub(crate) fn folders_to(
     Ok(folders)
 }
 
+/// What a tree names directly, except commits of other repositories.
+pub(crate) fn children(data: &[u8]) -> Vec<Child> {
+    let nodes = parse(data).unwrap_or_default().into_values();
+    let child = |node: Node| match node.entry() {
+        None => Some(Child::Folder(node.id)),
+        Some(entry) => (entry.mode != FileMode::Gitlink).then_some(Child::File(entry.id)),
+    };
+    nodes.filter_map(child).collect()
+}
+
 /// Every file and folder of a tree.
 pub(crate) fn everything(objects: &Objects<'_>, tree: ObjectId) -> Result<Vec<RepoPath>, CheckpointError> {
     let mut found = Vec::new();
@@ -129,7 +162,7 @@ pub(crate) fn everything(objects: &Objects<'_>, tree: ObjectId) -> Result<Vec<Re
     Ok(found)
 }
 
-/// Every file of a tree whose name is `name`.
+/// Every file of a tree whose name is `name`, except below folders that git has pruned.
 pub(crate) fn files_named(
     objects: &Objects<'_>,
     tree: ObjectId,
@@ -138,7 +171,11 @@ pub(crate) fn files_named(
     let mut found = Vec::new();
     let mut folders = vec![(RepoPath::default(), tree)];
     while let Some((path, id)) = folders.pop() {
-        for (child, node) in read(objects, id)? {
+        let folder = match read(objects, id) {
+            Err(CheckpointError::Missing { .. }) => continue,
+            read => read?,
+        };
+        for (child, node) in folder {
             match node.entry() {
                 None => folders.push((path.join(&child), node.id)),
                 Some(entry) if child == name => found.push((path.join(&child), entry)),
@@ -266,6 +303,37 @@ fn compare(
         }
         let folder = |node: Option<Node>| node.filter(|node| node.bits == FOLDER).map(|node| node.id);
         compare(objects, &path, folder(before), folder(after), found)?;
+    }
+    Ok(())
+}
+
+fn visit_folders(
+    objects: &Objects<'_>,
+    one: Option<ObjectId>,
+    other: Option<ObjectId>,
+    visit: &mut dyn FnMut(Side, ObjectId) -> Result<(), CheckpointError>,
+) -> Result<(), CheckpointError> {
+    if one == other {
+        return Ok(());
+    }
+    let mut folder = |side: Side, id: Option<ObjectId>| -> Result<Folder, CheckpointError> {
+        let Some(id) = id.filter(|id| *id != ObjectId::EMPTY_TREE) else { return Ok(Folder::new()) };
+        visit(side, id)?;
+        read(objects, id)
+    };
+    let (one, other) = (folder(Side::One, one)?, folder(Side::Other, other)?);
+    let names: BTreeSet<&Vec<u8>> = one.keys().chain(other.keys()).collect();
+    for name in names {
+        let (before, after) = (one.get(name).copied(), other.get(name).copied());
+        if before == after {
+            continue;
+        }
+        for (side, node) in [(Side::One, before), (Side::Other, after)] {
+            let entry = node.and_then(Node::entry).filter(|entry| entry.mode != FileMode::Gitlink);
+            entry.map_or(Ok(()), |entry| visit(side, entry.id))?;
+        }
+        let folder = |node: Option<Node>| node.filter(|node| node.bits == FOLDER).map(|node| node.id);
+        visit_folders(objects, folder(before), folder(after), visit)?;
     }
     Ok(())
 }

@@ -101,6 +101,8 @@ impl Checkpointer {
             }
             HookPolicy::Auto | HookPolicy::Run => {}
         }
+        // The hook sees the content through git: a secret must not get into the user's object database by that.
+        self.check_secrets(plan)?;
         let index = self.write_private_index(plan)?;
         let identity = Identity::find(&self.repository, &self.options.environment, now)?;
         let call = self.hook_call(&[], &index, run, &identity);
@@ -123,6 +125,8 @@ impl Checkpointer {
         if hooks.is_empty() || self.options.hooks == HookPolicy::Skip {
             return Ok(message);
         }
+        // The hook sees the content through git: a secret must not get into the user's object database by that.
+        self.check_secrets(plan)?;
         let index = self.write_private_index(plan)?;
         let identity = Identity::find(&self.repository, &self.options.environment, now)?;
         let file = self.repository.own_folder().join("tmp").join("COMMIT_EDITMSG");
@@ -167,7 +171,7 @@ impl Checkpointer {
     /// Looks for secrets in what a commit would add; returns what is only to be said.
     pub fn check_secrets(&self, plan: &CommitPlan) -> Result<Vec<String>, CheckpointError> {
         let scanner = self.secret_scanner()?;
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let mut hits = Vec::new();
         for change in &plan.changes {
             let content = |entry: Option<super::object::Entry>| match entry.filter(|entry| entry.mode.is_file()) {
@@ -217,7 +221,7 @@ impl Checkpointer {
         if self.delta_to_head(after)?.changes.iter().any(|change| !ours(&change.path)) {
             return Ok(true);
         }
-        let objects = Objects::of(&self.repository.git)?;
+        let objects = Objects::of(&self.repository)?;
         let head_tree = self.repository.tree_of(plan.head.commit)?;
         let staged = super::tree::differences(&objects, head_tree, after.index_tree)?;
         Ok(staged.iter().any(|(path, ..)| !ours(path)))

@@ -109,7 +109,7 @@ impl<'u> Driver<'u> {
                 let name = self.attempt.borrow_mut().label(name);
                 ui.note(&format!("> {name}  {why} {directive}"));
             }
-            Event::Recovered { .. } => render::event(&mut ui, event),
+            Event::Recovered { .. } | Event::SnapshotsMoved { .. } => render::event(&mut ui, event),
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! `piton gc`: dropping snapshots that nobody needs.
+//! `piton gc`: dropping the contents of old runs.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::error::{Error, ExitStatus};
 use crate::run::gc;
 use crate::run::worktree;
 
-/// Drops snapshots that nobody needs any more
+/// Drop the contents of old runs
 ///
-/// Every step is kept by refs below `refs/piton/local/`, so that it can be undone. Those of runs that
-/// are older than `--keep-days` and not among the newest `--keep-runs` are removed. Kept in any case:
-/// what is on disk and in no commit, runs that have not ended, commits that no branch has, and
-/// whatever a kept step is about. Journals are never removed: `piton log` and `piton verify` go on
-/// to tell of every run. The space comes back when git collects its garbage (`git gc`).
+/// Every step can be undone because piton keeps what it changed in a store of its own, below `piton/store` in the
+/// git directory. The contents of runs that are older than `--keep-days` and not among the newest `--keep-runs`
+/// are removed. Kept in any case: what is on disk and in no commit, runs that have not ended, commits that no
+/// branch has, whatever a kept step is about, and what was written within the last hour. Journals are never
+/// removed: `piton log` and `piton verify` go on to tell of every run.
 ///
 /// Virtual environments that no Python tool used for 30 days are removed as well; they are made again
 /// when one is needed. So are the indexes of searches, also those of projects that are gone, and worktrees of runs that died before they began, if there is nothing in them.
@@ -50,9 +50,11 @@ pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result
     if ui.format() == Format::Json {
         ui.json(&json!({
             "dry_run": arguments.dry_run,
-            "dropped": done.drop,
+            "dropped": done.dropped,
             "kept": done.kept,
-            "runs": done.runs,
+            "runs": done.dropped.len(),
+            "objects": done.swept.objects,
+            "bytes": done.swept.bytes,
             "environments": environments,
             "indexes": indexes,
             "worktrees": worktrees,
@@ -60,16 +62,20 @@ pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result
         return Ok(ExitStatus::Success);
     }
     if arguments.dry_run {
-        for pin in &done.drop {
-            ui.line(&pin.name)?;
+        for run in &done.dropped {
+            ui.line(&run.to_string())?;
         }
         for path in environments.iter().chain(&indexes).chain(&worktrees) {
             ui.line(path)?;
         }
     }
     let verb = if arguments.dry_run { "would drop" } else { "dropped" };
-    let (dropped, runs) = (done.drop.len(), done.runs);
-    ui.success(&format!("{verb} {dropped} snapshots of {runs} runs, kept {}; journals stay", done.kept));
+    let runs = plural(done.dropped.len(), "run", "runs");
+    ui.success(&format!("{verb} the contents of {runs}, kept those of {}; journals stay", done.kept));
+    if done.swept.objects > 0 {
+        let objects = plural(usize::try_from(done.swept.objects).unwrap_or(usize::MAX), "object", "objects");
+        ui.success(&format!("{verb} {objects} of the store, {} KiB", done.swept.bytes.div_ceil(1024)));
+    }
     if !environments.is_empty() {
         ui.success(&format!("{verb} {} virtual environments that no tool used for 30 days", environments.len()));
     }
@@ -80,8 +86,8 @@ pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result
     if !worktrees.is_empty() {
         ui.success(&format!("{verb} {} worktrees of runs that never began", worktrees.len()));
     }
-    if dropped > 0 && !arguments.dry_run {
-        ui.hint("`git gc` gives the space back");
+    if !done.dropped.is_empty() && !arguments.dry_run {
+        ui.hint("objects younger than an hour go with a later `piton gc`");
     }
     Ok(ExitStatus::Success)
 }

@@ -114,7 +114,7 @@ fn show(ui: &mut Ui, past: &Past, run: &RunRecord, root: &str, is_named: bool) -
         parts.push(format!("{} steps", run.steps.len()));
     }
     if !run.dropped.is_empty() {
-        parts.push(format!("{} snapshots dropped", run.dropped.len()));
+        parts.push(format!("contents of {} runs dropped", run.dropped.len()));
     }
     if run.source == Source::Log {
         parts.push("elsewhere".to_owned());

@@ -29,7 +29,7 @@ pub(super) fn event(ui: &mut Ui, event: &Event) {
                 ui.warning(&note);
             }
             if let Some(rescue) = rescue {
-                ui.detail(&format!("  the undone work is pinned by `{rescue}`"));
+                ui.detail(&format!("  `piton restore {rescue}` brings the undone work back"));
             }
         }
         Event::ChangesFound { delta, outside, .. } => {
@@ -53,6 +53,9 @@ pub(super) fn event(ui: &mut Ui, event: &Event) {
         }
         Event::CheckpointFailed { .. } => ui.failure("no checkpoint was made; the changes stay on disk"),
         Event::CheckpointSkipped { reason, .. } => ui.note(&format!("no checkpoint: {reason}")),
+        Event::SnapshotsMoved { refs } => {
+            ui.note(&format!("moved the snapshots of {refs} refs below `refs/piton/` into piton's own store"));
+        }
         Event::Recovered { found, did, .. } => {
             ui.warning(&format!("a run had been cut off: {found}; {did}"));
         }

@@ -142,7 +142,7 @@ pub(super) fn cancel(arguments: &CancelArguments, ctx: &Context, ui: &mut Ui) ->
     let (id, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
     let id = *id;
     directive::cancel(ctx, id, &mut |event| {
-        if ui.format() == Format::Json || matches!(event, Event::Recovered { .. }) {
+        if ui.format() == Format::Json || matches!(event, Event::Recovered { .. } | Event::SnapshotsMoved { .. }) {
             render::event(ui, event);
         }
     })?;

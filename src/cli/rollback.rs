@@ -12,14 +12,15 @@ use crate::checkpoint::path::listed;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
+use crate::journal::event::Event;
 use crate::run::error::RunError;
 use crate::run::hard::{self, HardPreview};
 use crate::run::session::RunRequest;
 
 /// Takes branch, index and tracked files back to a commit, at once
 ///
-/// Like `git reset --hard`, after keeping what is discarded below `refs/piton/local/`. Files that git
-/// does not track stay. To take a single step back and keep everything else, use `piton undo`.
+/// Like `git reset --hard`, after keeping what is discarded in piton's own store. Files that git does not
+/// track stay. To take a single step back and keep everything else, use `piton undo`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -64,15 +65,14 @@ pub(super) fn run(arguments: &RollbackArguments, ctx: &Context, ui: &mut Ui) -> 
         directive: None,
     };
     let end = hard::roll_back_hard(ctx, to, &request, &mut |event| {
-        if ui.format() == Format::Json {
+        if ui.format() == Format::Json || matches!(event, Event::SnapshotsMoved { .. }) {
             render::event(ui, event);
         }
     })?;
     if ui.format() == Format::Human {
         ui.success(&format!("`{}` and the tracked files are as at {}", short(&preview.target), to.short()));
-        ui.note(&format!("what was there is kept by `{}`", end.discarded));
         if !preview.discarded.is_empty() {
-            ui.hint(&format!("`git restore --source={} -- PATH` brings a file back", end.discarded));
+            ui.hint(&format!("`piton show PATH@{}:before > PATH` brings a file back", end.step));
         }
         if let (Some(from), false) = (preview.from, preview.commits.is_empty()) {
             ui.hint(&format!("`git branch NAME {}` brings the commits back", from.short()));

@@ -1,5 +1,7 @@
 //! `piton show`: everything that is known about one step, or about a run.
 
+mod file;
+
 use std::io;
 
 use serde::Serialize;
@@ -13,7 +15,6 @@ use crate::audit::history::{CallRecord, Outcome, RunRecord, Source, StepRecord};
 use crate::audit::reference::{self, ReferenceError};
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::path::listed;
-use crate::checkpoint::reading::Pin;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::wording::shown;
@@ -34,9 +35,11 @@ Examples:
   piton show 01k9x2bf/1        A step
   piton show 01k9x2bf          A run: what it was given, its steps, what came of it
   piton show HEAD              The step that made a commit
+  piton show src/a.rs@01k9x2bf/1    A file as it was after a step
   piton show HEAD --stat       Files and numbers of lines only")]
 pub(super) struct ShowArguments {
-    /// A step, a run, or a commit that piton made. A run of one command is its step.
+    /// A step, a run, or a commit that piton made. A run of one command is its step. `PATH@STEP` prints a file as it
+    /// was after a step, `PATH@STEP:before` as it was before it.
     #[arg(value_name = "REF")]
     reference: String,
     /// Shows which files changed and how many lines, not how.
@@ -62,13 +65,15 @@ struct ShownStep<'a> {
     undone: bool,
     /// What it was allowed to do, and who saw to it.
     permissions: Vec<String>,
-    pins: Vec<Pin>,
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
 
 pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let past = past::load(ctx, ui)?;
+    if let Some((path, moment)) = arguments.reference.rsplit_once('@').filter(|(_, after)| !after.starts_with('{')) {
+        return file::show(ctx, ui, &past, path, moment);
+    }
     if let Some(run) = find_run(&past, &arguments.reference) {
         overview::show(ui, &past, run)?;
         return Ok(ExitStatus::Success);
@@ -81,7 +86,6 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
     let unknown = || RunError::from(ReferenceError::Unknown(id.to_string()));
     let run = past.history.run(id.run).ok_or_else(unknown)?;
     let step = past.history.step(id).ok_or_else(unknown)?;
-    let pins = pins_of(&past, step)?;
     let changes: &[Change] = step.delta.as_ref().map(|delta| delta.changes.as_slice()).unwrap_or_default();
     if ui.format() == Format::Json {
         let diff = match &past.repository {
@@ -93,10 +97,10 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
         };
         let undone = past.undone.contains(&id);
         let (command, mode, root, source) = (run.command.as_slice(), run.mode.as_str(), run.root.as_str(), run.source);
-        ui.json(&ShownStep { step, command, mode, root, source, undone, permissions: permissions(step), pins, diff })?;
+        ui.json(&ShownStep { step, command, mode, root, source, undone, permissions: permissions(step), diff })?;
         return Ok(ExitStatus::Success);
     }
-    facts(ui, &past, run, step, &pins)?;
+    facts(ui, &past, run, step)?;
     match &past.repository {
         Some(_) if arguments.stat && !changes.is_empty() => {
             ui.line("")?;
@@ -129,7 +133,7 @@ pub(super) fn fact(ui: &mut Ui, name: &str, value: &str) -> io::Result<()> {
     lines.try_for_each(|line| ui.line(format!("{:<13} {line}", "").trim_end()))
 }
 
-fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[Pin]) -> Result<(), Error> {
+fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord) -> Result<(), Error> {
     let mut fact = |name: &str, value: &str| fact(ui, name, value);
     fact("step", &step.id.to_string())?;
     fact("name", &step.name)?;
@@ -219,9 +223,6 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     }
     if !step.git_changed.is_empty() {
         fact("git's own", &step.git_changed.join("\n"))?;
-    }
-    for (at, pin) in pins.iter().enumerate() {
-        fact(if at == 0 { "kept by" } else { "" }, &format!("{} {}", pin.commit.short(), pin.name))?;
     }
     Ok(())
 }
@@ -339,12 +340,4 @@ fn what(step: &StepRecord) -> String {
         StepKind::RollBack { to } => format!("everything as it was at {to}"),
         StepKind::Unknown => "something that a newer piton does".to_owned(),
     }
-}
-
-fn pins_of(past: &Past, step: &StepRecord) -> Result<Vec<Pin>, Error> {
-    let Some(repository) = &past.repository else { return Ok(Vec::new()) };
-    let mut pins = repository.pins().map_err(RunError::from)?;
-    let folder = step.pin("");
-    pins.retain(|pin| pin.name.starts_with(&folder));
-    Ok(pins)
 }

@@ -298,7 +298,7 @@ pub enum Event {
         /// Submodules that are not where they were: their files are those of another repository.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repositories: Vec<RepoPath>,
-        /// The ref that keeps the undone work.
+        /// The step by which `piton restore` brings the undone work back; a ref in journals of earlier versions.
         rescue: Option<String>,
     },
     /// Nothing changed.
@@ -339,10 +339,19 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         died: Option<Timestamp>,
     },
-    /// Refs that keep snapshots are about to be removed, because nobody needs them any more.
+    /// The contents of old runs are about to be removed: their steps cannot be undone or shown any more.
     SnapshotsDropped {
-        /// Their names.
+        /// The refs that kept them, in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refs: Vec<String>,
+        /// The runs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        runs: Vec<RunId>,
+    },
+    /// What refs of earlier versions kept is in the private store now; the refs are about to be removed.
+    SnapshotsMoved {
+        /// How many refs.
+        refs: u64,
     },
     /// Git has replaced commits of checkpoints.
     Rewritten {
@@ -574,6 +583,7 @@ impl Event {
             | Self::Resolved { .. }
             | Self::RunResumed { .. }
             | Self::SnapshotsDropped { .. }
+            | Self::SnapshotsMoved { .. }
             | Self::Rewritten { .. }
             | Self::RunFinished(_)
             | Self::Unknown => None,

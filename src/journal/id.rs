@@ -27,6 +27,13 @@ pub struct StepId {
     pub step: u32,
 }
 
+impl StepId {
+    /// The name under which the private store keeps something of the step that its journal does not name.
+    pub fn kept(&self, what: &str) -> String {
+        format!("{self}/{what}")
+    }
+}
+
 /// Text that names neither a run nor a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidId {

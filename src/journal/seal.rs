@@ -145,6 +145,7 @@ fn parts(event: &Event) -> &'static [Part] {
         | Event::CheckpointSkipped { .. }
         | Event::Recovered { .. }
         | Event::SnapshotsDropped { .. }
+        | Event::SnapshotsMoved { .. }
         | Event::HandCommitted { .. }
         | Event::HooksStarted { .. }
         | Event::Rewritten { .. }

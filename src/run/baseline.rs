@@ -1,8 +1,8 @@
 //! The files of a project as an agent found them, so that its own edits can be told from what was there before.
 //!
 //! A front door that serves an agent takes a [`Baseline`] when it first sees a project. What differs from it later
-//! counts as the agent's, together with what steps of piton left on disk. A ref of its own keeps the snapshot from
-//! git's garbage collection; the name of the ref says which process needs it.
+//! counts as the agent's, together with what steps of piton left on disk. A name in the private store keeps the
+//! snapshot from `piton gc`; it says which process needs it.
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -15,7 +15,6 @@ use crate::audit::history::{History, StepRecord};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::error::CheckpointError;
-use crate::checkpoint::reading::Pin;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::{Head, Snapshot};
 use crate::context::Context;
@@ -24,14 +23,14 @@ use crate::item::signature::hex;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::{RunId, StepId};
 
-/// Where the refs of baselines are.
-const REFS: &str = "refs/piton/local/baselines/";
+/// What the names of baselines begin with.
+const NAMES: &str = "baselines/";
 
 /// The files of a project at the moment from which on changes are an agent's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baseline {
-    /// The ref that keeps it.
-    pin: String,
+    /// The name that keeps it.
+    name: String,
     snapshot: Snapshot,
     taken: Timestamp,
     /// Steps whose changes were on disk then, and in no commit.
@@ -61,14 +60,14 @@ impl Baseline {
         };
         let snapshot = checkpointer.before()?;
         let known = pending(checkpointer.repository())?;
-        let baseline = Self { pin: ref_of_process(ctx), snapshot, taken: ctx.now(), known };
-        checkpointer.pin(&baseline.pin, &baseline.snapshot)?;
+        let baseline = Self { name: name_of_process(ctx), snapshot, taken: ctx.now(), known };
+        checkpointer.repository().keep_snapshot(&baseline.name, &baseline.snapshot)?;
         Ok(Some(baseline))
     }
 
-    /// Lets git forget it.
+    /// Keeps it no longer.
     pub fn release(&self, ctx: &Context) -> Result<(), RunError> {
-        Ok(open_checkpointer(ctx)?.unpin(&self.pin)?)
+        Ok(open_repository(ctx)?.release(&self.name)?)
     }
 
     /// Commits what steps left on disk and what has changed since the baseline, which moves to now.
@@ -137,7 +136,7 @@ impl Baseline {
         if let GitCheckpoint::Committed { commit_sha, .. } = made {
             snapshot.head.commit = Some(*commit_sha);
         }
-        checkpointer.pin(&self.pin, &snapshot)?;
+        checkpointer.repository().keep_snapshot(&self.name, &snapshot)?;
         self.known = pending(checkpointer.repository())?;
         self.taken = ctx.now();
         self.snapshot = snapshot;
@@ -193,9 +192,9 @@ impl Baseline {
     }
 }
 
-/// Baselines that no process needs any more, among the refs that keep snapshots.
-pub(super) fn abandoned(pins: &[Pin]) -> Vec<Pin> {
-    pins.iter().filter(|pin| pin.name.strip_prefix(REFS).is_some_and(is_abandoned)).cloned().collect()
+/// Whether a name keeps a baseline that no process needs any more.
+pub(super) fn is_abandoned_baseline(name: &str) -> bool {
+    name.strip_prefix(NAMES).is_some_and(is_abandoned)
 }
 
 /// Whether the process that a name tells of is gone. One on another machine may be there.
@@ -206,18 +205,18 @@ fn is_abandoned(name: &str) -> bool {
     host == short(&process::host_name()) && (boot != short_boot() || !process::is_same(pid, Some(started)))
 }
 
-fn ref_of_process(ctx: &Context) -> String {
+fn name_of_process(ctx: &Context) -> String {
     let pid = std::process::id();
     let started = process::start_time(pid).unwrap_or_default();
     let id = RunId::new(ctx.now(), ctx.random_bits());
-    format!("{REFS}{}-{}-{pid}-{started}/{id}", short(&process::host_name()), short_boot())
+    format!("{NAMES}{}-{}-{pid}-{started}/{id}", short(&process::host_name()), short_boot())
 }
 
 fn short_boot() -> String {
     short(&process::boot_id().unwrap_or_default())
 }
 
-/// A name that a ref can have, whatever the text holds.
+/// A name that a file can have, whatever the text holds.
 fn short(text: &str) -> String {
     hex(Sha256::digest(text.as_bytes()).get(..4).unwrap_or_default())
 }

@@ -141,6 +141,14 @@ pub enum RunError {
     /// A path that was named is neither on disk nor in the last commit.
     #[error("there is no file or folder `{0}`")]
     NoSuchPath(String),
+    /// There was no such file at that moment.
+    #[error("there is no file `{path}` at `{moment}`")]
+    NoSuchFile {
+        /// The path, as it was typed.
+        path: String,
+        /// The step or commit, as it was typed.
+        moment: String,
+    },
     /// A path that was named is outside of the work tree.
     #[error("`{0}` is outside of the work tree")]
     OutsidePath(String),
@@ -283,7 +291,7 @@ impl RunError {
             Self::NothingToUndo => "NOTHING_TO_UNDO",
             Self::NothingToRedo => "NOTHING_TO_REDO",
             Self::NotUndoable { .. } => "NOT_UNDOABLE",
-            Self::NoSuchPath(_) => "NO_SUCH_PATH",
+            Self::NoSuchPath(_) | Self::NoSuchFile { .. } => "NO_SUCH_PATH",
             Self::OutsidePath(_) => "OUTSIDE_PATH",
             Self::Conflict { .. } => "CHANGED_SINCE",
             Self::RunWaits(_) => "RUN_WAITS",
@@ -356,6 +364,7 @@ impl RunError {
                 Some("see what happened with `piton log`".to_owned())
             }
             Self::NoSuchPath(_) => Some("see what has changed with `git status`".to_owned()),
+            Self::NoSuchFile { .. } => Some("`piton show STEP --stat` lists the files that a step changed".to_owned()),
             Self::OutsidePath(_) => Some("name files below the top of the work tree".to_owned()),
             Self::Conflict { .. } => Some(
                 "nothing was changed: undo or commit the later changes first, see them with `piton diff`".to_owned(),
@@ -493,6 +502,7 @@ impl RunError {
                 | Self::Reference(_)
                 | Self::OutsidePath(_)
                 | Self::NoSuchPath(_)
+                | Self::NoSuchFile { .. }
                 | Self::NotConfirmed(_)
                 | Self::Subprocess(_)
                 | Self::Lookup(_)

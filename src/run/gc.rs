@@ -1,7 +1,7 @@
-//! Dropping snapshots, virtual environments and indexes that nobody needs any more.
+//! Dropping contents of old runs, virtual environments and indexes that are not needed any more.
 //!
-//! A run of its own: what is dropped is in its journal before it is dropped. Only refs of ours go;
-//! their objects vanish when git collects its garbage, journals stay for ever.
+//! A run of its own: which runs lose their contents is in its journal before they do. Only the private
+//! store gets smaller; git's objects and the journals stay.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -13,11 +13,14 @@ use super::error::RunError;
 use super::session::{Observer, RunRequest, Session, open_repository};
 use crate::audit::history::History;
 use crate::audit::retention::{self, Limits, Retention};
+use crate::checkpoint::repository::Repository;
+use crate::checkpoint::store::{Sweep, Swept};
 use crate::context::Context;
 use crate::exec::python;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::item::search;
+use crate::journal::RunId;
 use crate::journal::event::Event;
 use crate::journal::summary::RunStatus;
 
@@ -51,23 +54,32 @@ fn each(ctx: &Context, environments: Look, indexes: Look) -> Leftovers {
     Leftovers { environments: environments(&cache, before), indexes: indexes(&cache, before) }
 }
 
-/// What [`collect`] would drop.
-pub fn preview(ctx: &Context, limits: Limits) -> Result<Retention, RunError> {
-    let repository = open_repository(ctx)?;
-    let (history, _) = History::load(&repository.runs_folder())?;
-    let (pins, reachable) = (repository.pins()?, repository.reachable()?);
-    let abandoned = baseline::abandoned(&pins);
-    let mut retention = retention::plan(&history, pins, &reachable, limits, ctx.now());
-    retention.kept = retention.kept.saturating_sub(abandoned.len() as u64);
-    retention.drop.extend(abandoned);
-    Ok(retention)
+/// What is dropped, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Collected {
+    /// The runs whose contents go.
+    pub dropped: Vec<RunId>,
+    /// How many runs with contents stay.
+    pub kept: u64,
+    /// What leaves the store. Young objects stay until the next time.
+    #[serde(flatten)]
+    pub swept: Swept,
 }
 
-/// Drops the snapshots that nobody needs.
-pub fn collect(ctx: &Context, limits: Limits, observer: &mut Observer<'_>) -> Result<Retention, RunError> {
-    let seen = preview(ctx, limits)?;
-    if seen.drop.is_empty() {
-        return Ok(seen);
+/// What [`collect`] would drop.
+pub fn preview(ctx: &Context, limits: Limits) -> Result<Collected, RunError> {
+    let repository = open_repository(ctx)?;
+    let plan = plan(ctx, &repository, limits)?;
+    let swept = repository.sweep(plan.needed, Sweep::Count)?;
+    Ok(Collected { dropped: plan.drop, kept: plan.kept, swept })
+}
+
+/// Drops the contents that nothing needs.
+pub fn collect(ctx: &Context, limits: Limits, observer: &mut Observer<'_>) -> Result<Collected, RunError> {
+    let repository = open_repository(ctx)?;
+    let seen = plan(ctx, &repository, limits)?;
+    if seen.drop.is_empty() && repository.old_refs()?.is_empty() {
+        return sweep(&repository, seen);
     }
     let request = RunRequest {
         name: "gc".to_owned(),
@@ -77,11 +89,33 @@ pub fn collect(ctx: &Context, limits: Limits, observer: &mut Observer<'_>) -> Re
         directive: None,
     };
     let mut session = Session::begin(ctx, &request, observer)?;
+    session.take_over_refs(&repository)?;
     // Judged again: with the lock held and everything that was cut off brought to an end.
-    let retention = preview(ctx, limits)?;
-    session.record(&Event::SnapshotsDropped { refs: retention.drop.iter().map(|pin| pin.name.clone()).collect() })?;
+    let plan = plan(ctx, &repository, limits)?;
+    if !plan.drop.is_empty() {
+        session.record(&Event::SnapshotsDropped { refs: Vec::new(), runs: plan.drop.clone() })?;
+    }
     failpoint("gc-decided");
-    open_repository(ctx)?.remove_pins(&retention.drop)?;
+    let collected = sweep(&repository, plan)?;
     session.finish(RunStatus::Succeeded, None)?;
-    Ok(retention)
+    Ok(collected)
+}
+
+fn plan(ctx: &Context, repository: &Repository, limits: Limits) -> Result<Retention, RunError> {
+    let (history, mut unreadable) = History::load(&repository.runs_folder())?;
+    // What a journal needs that cannot be read is not known.
+    if !unreadable.is_empty() {
+        return Err(unreadable.remove(0).into());
+    }
+    let (kept, reachable) = (repository.all_kept()?, repository.reachable()?);
+    let mut plan = retention::plan(&history, &kept, &reachable, limits, ctx.now());
+    let names = kept.into_iter().map(|kept| kept.name);
+    plan.release.extend(names.filter(|name| baseline::is_abandoned_baseline(name)));
+    Ok(plan)
+}
+
+fn sweep(repository: &Repository, plan: Retention) -> Result<Collected, RunError> {
+    plan.release.iter().try_for_each(|name| repository.release(name))?;
+    let swept = repository.sweep(plan.needed, Sweep::Remove)?;
+    Ok(Collected { dropped: plan.drop, kept: plan.kept, swept })
 }

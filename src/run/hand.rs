@@ -18,7 +18,7 @@ use crate::checkpoint::snapshot::Head;
 use crate::failpoint::failpoint;
 use crate::item::source::read_bytes;
 use crate::journal::event::{Event, HandCommit, Maker};
-use crate::journal::{Digest, RunId};
+use crate::journal::{Digest, RunId, StepId};
 
 const FOLDER: &str = "commits";
 /// More than a note ever holds.
@@ -55,6 +55,22 @@ fn notes(own: &Path, run: RunId) -> Vec<(PathBuf, HandCommit)> {
 }
 
 impl Session<'_, '_> {
+    /// Keeps the commit that a step moved the branch away from, unless the branch still leads to it.
+    pub(super) fn keep_old_tip(
+        &self,
+        checkpointer: &Checkpointer,
+        step: u32,
+        before: &Head,
+        after: &Head,
+    ) -> Result<(), RunError> {
+        let (repository, Some(old)) = (checkpointer.repository(), before.commit) else { return Ok(()) };
+        if after.commit.is_some_and(|new| repository.leads_to(new, old)) {
+            return Ok(());
+        }
+        let left = repository.commits_left_behind(old)?;
+        Ok(repository.keep_commits(&StepId { run: self.run, step }.kept("head"), &left)?)
+    }
+
     /// Writes down which of the commits between two states of HEAD were made by hand, as far as a hook has noted them.
     pub(super) fn take_hand_commits(
         &mut self,

@@ -1,14 +1,15 @@
 //! The blunt way back: branch, index and tracked files as they were at a commit.
 //!
-//! What it discards is pinned first. Files that git does not track stay, unless the commit has a
+//! What it discards is kept first. Files that git does not track stay, unless the commit has a
 //! file at their place. The branch moves last: until then a crash is rolled back like any step.
 
 use super::error::RunError;
-use super::session::{Observer, RunRequest, Session, open_checkpointer, ref_of};
+use super::session::{Observer, RunRequest, Session, open_checkpointer};
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
 use crate::failpoint::failpoint;
+use crate::journal::StepId;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::summary::{RunStatus, RunSummary, StepStatus};
 
@@ -34,8 +35,8 @@ pub struct HardPreview {
 pub struct HardEnd {
     /// How the run ended.
     pub summary: RunSummary,
-    /// The ref that pins what was there before.
-    pub discarded: String,
+    /// The step: what was there before can be shown and restored by it.
+    pub step: StepId,
 }
 
 /// Looks at what a hard roll back would do.
@@ -55,7 +56,7 @@ pub fn preview(ctx: &Context, to: ObjectId) -> Result<HardPreview, RunError> {
     })
 }
 
-/// Takes branch, index and tracked files back to a commit, after pinning what is there.
+/// Takes branch, index and tracked files back to a commit, after keeping what is there.
 pub fn roll_back_hard(
     ctx: &Context,
     to: ObjectId,
@@ -65,7 +66,7 @@ pub fn roll_back_hard(
     let mut session = Session::begin(ctx, request, observer)?;
     let step = session.next_step();
     let name = "rollback --hard";
-    let discarded = ref_of(session.run(), step, "discarded");
+    let id = StepId { run: session.run(), step };
     // Judged before the step begins: what is in the way leaves nothing but a run that says so.
     if let Some(checkpointer) = &mut session.checkpointer {
         let judged = checkpointer.before().and_then(|now| checkpointer.plan_reset(&now, to));
@@ -77,10 +78,11 @@ pub fn roll_back_hard(
     }
     let before = session.start_step(step, name, StepKind::RollBack { to }, &[])?;
     let (Some(before), Some(mut checkpointer)) = (before, session.checkpointer.take()) else {
-        return Ok(HardEnd { summary: session.finish(RunStatus::Succeeded, None)?, discarded });
+        return Ok(HardEnd { summary: session.finish(RunStatus::Succeeded, None)?, step: id });
     };
-    checkpointer.pin(&discarded, &before)?;
-    failpoint("hard-pinned");
+    let left = checkpointer.repository().commits_between(Some(to), before.head.commit)?;
+    checkpointer.repository().keep_commits(&id.kept("discarded"), &left)?;
+    failpoint("hard-kept");
     let reset = checkpointer.plan_reset(&before, to)?;
     checkpointer.reset_files(&before, &reset)?;
     failpoint("hard-files-reset");
@@ -90,11 +92,10 @@ pub fn roll_back_hard(
     failpoint("hard-branch-moved");
     let after = checkpointer.after(&before)?;
     let delta = checkpointer.delta(&before, &after)?;
-    checkpointer.pin(&ref_of(session.run(), step, "after"), &after)?;
     session.record(&Event::ChangesFound { step, after, delta, outside: Vec::new() })?;
-    let reason = format!("everything is as it was at {}; what was there is pinned by `{discarded}`", to.short());
+    let reason = format!("everything is as it was at {}; `piton show PATH@{id}:before` shows a file", to.short());
     session.record(&Event::CheckpointSkipped { step, reason })?;
     session.checkpointer = Some(checkpointer);
     session.finish_step(step, name, StepStatus::Succeeded, None, None, None)?;
-    Ok(HardEnd { summary: session.finish(RunStatus::Succeeded, None)?, discarded })
+    Ok(HardEnd { summary: session.finish(RunStatus::Succeeded, None)?, step: id })
 }

@@ -29,6 +29,7 @@ pub mod session;
 mod settle;
 mod standing;
 pub mod step;
+mod takeover;
 pub mod tool;
 pub mod trust;
 pub mod undo;

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use super::error::{RunError, with_causes};
 use super::finish;
-use super::session::{Observer, Session, open_checkpointer, ref_of, refs_of, refuse_inside};
+use super::session::{Observer, Session, open_checkpointer, refuse_inside};
 use super::settle::{Reversal, Settlement, stages};
 use super::standing::{Standing, StartedProcess};
 use super::step::skipped;
@@ -129,9 +129,6 @@ fn recover(
     call::remove_homes(&ctx.environment.temporary_folder(), &run.to_string());
     // Before anything is put back: a container could go on writing.
     call::end_abandoned_containers(&ctx.cache_folder(), &ctx.program, &run.to_string());
-    if let Some(checkpointer) = &checkpointer {
-        checkpointer.clear_ref_locks(&refs_of(run))?;
-    }
     let folders = Session::folders_of(ctx);
     let mut session = Session::resume(ctx, record.mode, journal, folders, checkpointer, observer);
     session.directive.clone_from(&record.directive);
@@ -239,8 +236,7 @@ impl Session<'_, '_> {
         match (&step.decision, &step.delta) {
             (None, _) => self.recover_undecided(checkpointer, step, before, last_sign),
             (Some(Decision::RollBack { .. }), Some(delta)) => {
-                let rescue = ref_of(self.run, number, "rescue");
-                let settlement = self.carry_out_roll_back(checkpointer, number, before, delta, rescue)?;
+                let settlement = self.carry_out_roll_back(checkpointer, number, before, delta)?;
                 Ok((told("a roll back was decided"), told("it was carried out"), settlement))
             }
             (Some(Decision::Commit { target, old, new, tree, delta: changes, .. }), Some(delta)) => {
@@ -318,7 +314,6 @@ impl Session<'_, '_> {
             let Delta { index, announced_removed, announced_added, .. } = own;
             own = Delta { index, announced_removed, announced_added, ..found.delta };
             after = found.after;
-            checkpointer.pin(&ref_of(self.run, number, "after"), &after)?;
             let outside = outside.into_iter().chain(found.outside).collect();
             self.record(&Event::ChangesFound { step: number, after: after.clone(), delta: own.clone(), outside })?;
         }

@@ -213,6 +213,14 @@ impl<'a, 'o> Session<'a, 'o> {
             observer,
         };
         session.record(&started)?;
+        if let Some(checkpointer) = session.checkpointer.take() {
+            let taken = session.take_over_refs(checkpointer.repository());
+            session.checkpointer = Some(checkpointer);
+            if let Err(err) = taken {
+                session.abandon(&err)?;
+                return Err(err);
+            }
+        }
         Ok(session)
     }
 
@@ -489,15 +497,6 @@ impl<'a, 'o> Session<'a, 'o> {
     }
 }
 
-/// Where the refs of a run are.
-pub(super) fn refs_of(run: RunId) -> String {
-    format!("refs/piton/local/{run}")
-}
-
-/// The name of a ref that pins something of a step.
-pub(super) fn ref_of(run: RunId, step: u32, what: &str) -> String {
-    format!("{}/{step}/{what}", refs_of(run))
-}
 
 /// Without a repository only a mode that promises nothing may go on.
 fn find_checkpointer(ctx: &Context, mode: CheckpointMode) -> Result<Option<Checkpointer>, RunError> {

@@ -4,7 +4,7 @@
 //! that [`super::recovery`] can finish what a crash left open.
 
 use super::error::{RunError, with_causes};
-use super::session::{Session, ref_of};
+use super::session::Session;
 use super::step::{skipped, summary};
 use super::undo::combine;
 use crate::checkpoint::attribution::{Attributed, Ownership};
@@ -20,6 +20,7 @@ use crate::checkpoint::user_hooks::HookRun;
 use crate::config::HookPolicy;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
+use crate::journal::StepId;
 use crate::journal::event::{Decision, Event, Wait};
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary, StepStatus};
 
@@ -194,7 +195,7 @@ impl Session<'_, '_> {
         };
         let (Attributed { after, delta, .. }, outside) = (&found, found.outside.clone());
         if delta.is_empty() && before.head == after.head {
-            return Ok(Settlement { outside, ..self.nothing_changed(checkpointer, step, delta)? });
+            return Ok(Settlement { outside, ..self.nothing_changed(step, delta)? });
         }
         let changed = || delta.changes.iter().map(|change| &change.path);
         let modes = delta.permissions.iter().map(|change| &change.path);
@@ -252,28 +253,20 @@ impl Session<'_, '_> {
         let after = checkpointer.after(before)?;
         let delta = checkpointer.delta(before, &after)?;
         let found = checkpointer.attribute(before, after, delta, own)?;
-        checkpointer.pin(&ref_of(self.run, step, "after"), &found.after)?;
-        failpoint("after-pinned");
+        failpoint("after-taken");
         if !found.delta.is_empty() || before.head != found.after.head || !found.outside.is_empty() {
             let (after, delta, outside) = (found.after.clone(), found.delta.clone(), found.outside.clone());
             self.record(&Event::ChangesFound { step, after, delta, outside })?;
         }
         if before.head != found.after.head {
+            self.keep_old_tip(checkpointer, step, &before.head, &found.after.head)?;
             self.take_hand_commits(checkpointer, step, &before.head, &found.after.head)?;
         }
         Ok(found)
     }
 
-    fn nothing_changed(
-        &mut self,
-        checkpointer: &Checkpointer,
-        step: u32,
-        delta: &Delta,
-    ) -> Result<Settlement, RunError> {
+    fn nothing_changed(&mut self, step: u32, delta: &Delta) -> Result<Settlement, RunError> {
         self.record(&Event::NoChanges { step, not_captured: delta.not_captured.clone() })?;
-        for what in ["before", "after"] {
-            checkpointer.unpin(&ref_of(self.run, step, what))?;
-        }
         Ok(Settlement::of(summary(CheckpointStatus::NoChanges)))
     }
 
@@ -300,13 +293,11 @@ impl Session<'_, '_> {
         if let Err(err) = checkpointer.require_undoable() {
             return self.failed(step, &err);
         }
-        let rescue = ref_of(self.run, step, "rescue");
-        checkpointer.pin(&rescue, after)?;
         let Reversal { reason, status, error } = why;
         let decision = Decision::RollBack { reason: reason.to_owned(), status, error };
         self.record(&Event::Decided { step, decision })?;
         failpoint("roll-back-decided");
-        self.carry_out_roll_back(checkpointer, step, before, delta, rescue)
+        self.carry_out_roll_back(checkpointer, step, before, delta)
     }
 
     /// The part of a roll back that is done again after a crash.
@@ -316,7 +307,6 @@ impl Session<'_, '_> {
         step: u32,
         before: &Snapshot,
         delta: &Delta,
-        rescue: String,
     ) -> Result<Settlement, RunError> {
         let report = checkpointer.roll_back(before, delta)?;
         failpoint("rolled-back");
@@ -325,7 +315,7 @@ impl Session<'_, '_> {
             paths: report.restored.len() as u64,
             kept: report.kept.clone(),
             repositories: report.repositories,
-            rescue: Some(rescue),
+            rescue: Some(StepId { run: self.run, step }.to_string()),
         })?;
         let mut settlement = Settlement::of(counted(CheckpointStatus::RolledBack, None, delta));
         if !report.kept.is_empty() {
@@ -409,7 +399,6 @@ impl Session<'_, '_> {
                 }
                 let changes = combine([&delta, &more].into_iter()).changes;
                 let delta = Delta { changes, ..all };
-                checkpointer.pin(&ref_of(self.run, step, "after"), &hooked)?;
                 self.record(&Event::ChangesFound { step, after: hooked, delta: delta.clone(), outside })?;
                 Ok((delta, vec!["`pre-commit` changed files, which are part of the commit".to_owned()]))
             }
@@ -472,8 +461,9 @@ impl Session<'_, '_> {
         mut notes: Vec<String>,
     ) -> Result<Settlement, RunError> {
         if plan.head.branch.is_none() {
-            checkpointer.pin_commit(&ref_of(self.run, step, "commit"), commit)?;
-            notes.push("HEAD is detached: no branch has this commit, a ref of piton pins it".to_owned());
+            let name = StepId { run: self.run, step }.kept("commit");
+            checkpointer.repository().keep_commits(&name, &[commit])?;
+            notes.push("HEAD is detached: no branch has this commit, but piton keeps a copy of it".to_owned());
         }
         let sums = |count: fn(&crate::checkpoint::delta::Change) -> u64| plan.changes.iter().map(count).sum();
         let (insertions, deletions) = (sums(|change| change.insertions), sums(|change| change.deletions));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::RunError;
-use super::session::{Session, ref_of};
+use super::session::Session;
 use super::settle::{Declared, Rules, Settlement, Verdict, Violation, Wording};
 use crate::checkpoint::attribution::Ownership;
 use crate::checkpoint::message;
@@ -105,16 +105,12 @@ impl Session<'_, '_> {
     ) -> Result<Option<Snapshot>, RunError> {
         let before = match &mut self.checkpointer {
             None => None,
-            Some(checkpointer) => {
-                let before = match self.found.take() {
-                    Some(found) => found,
-                    None => checkpointer.before()?,
-                };
-                checkpointer.pin(&ref_of(self.run, step, "before"), &before)?;
-                Some(before)
-            }
+            Some(checkpointer) => Some(match self.found.take() {
+                Some(found) => found,
+                None => checkpointer.before()?,
+            }),
         };
-        failpoint("before-pinned");
+        failpoint("before-taken");
         self.open(step, name, kind, before.clone(), writes)?;
         Ok(before)
     }

@@ -157,8 +157,6 @@ fn a_step_is_shown_with_everything_about_it() {
                   Piton-Run: 01kdyabkw0000e485875xhvkdf
                   Piton-Step: 1 sh
                   Piton-Journal: sha256:[HASH]
-    kept by       [SHA] refs/piton/local/01kdyabkw0000e485875xhvkdf/1/after
-                  [SHA] refs/piton/local/01kdyabkw0000e485875xhvkdf/1/before
 
     diff --git a/a.txt b/a.txt
     index [SHA]..[SHA] 100644
@@ -275,19 +273,27 @@ fn a_diff_leads_from_one_moment_to_another() {
     assert_eq!(project.piton(["diff", "nothing-like-that"]).code(), Some(2));
 }
 
+/// Makes the objects of the private store older than `piton gc` spares.
+fn age_objects(project: &TestProject) {
+    project.bash("find .git/piton/store/objects -type f -exec touch -d '2 hours ago' {} +");
+}
+
 #[test]
-fn snapshots_that_nobody_needs_are_dropped_and_undo_goes_on() {
+fn contents_that_nothing_needs_are_dropped_and_undo_goes_on() {
     let project = project();
-    let pins = || project.git(["for-each-ref", "--format=%(refname)", "refs/piton"]);
+    let objects = || project.bash("find .git/piton/store/objects -type f | sort");
     let all = runs(&project, &[]);
-    let before = pins();
+    let before = objects();
     let dry = project.piton(["gc", "--dry-run", "--keep-days", "0", "--keep-runs", "0"]);
-    assert_eq!(dry.stdout().lines().count(), 5, "{dry}");
-    assert_eq!(pins(), before);
-    // What no commit has stays, however old it is.
+    assert_eq!(dry.stdout(), format!("{}\n{}\n", all[1], all[2]));
+    assert_eq!(objects(), before);
+    // What no commit has stays, however old it is; what is young stays, whatever it is.
     run(&project, &["gc", "--keep-days", "0", "--keep-runs", "0"]);
-    assert!(pins().lines().all(|name| name.contains(&all[0])), "{}", pins());
-    assert_eq!(pins().lines().count(), 2);
+    assert_eq!(objects(), before);
+    age_objects(&project);
+    let swept = project.piton(["gc", "--keep-days", "0", "--keep-runs", "0", "--format", "json"]).json();
+    assert_eq!((&swept["runs"], swept["objects"].as_u64() > Some(0)), (&0.into(), true), "{swept}");
+    assert!(objects().len() < before.len(), "{}", objects());
     project.git(["reflog", "expire", "--expire=now", "--all"]);
     project.git(["gc", "--quiet", "--prune=now"]);
     cmd_snapshot!(project.piton(["verify"]), @r"
@@ -319,15 +325,15 @@ fn a_young_or_new_run_is_kept() {
 }
 
 #[test]
-fn the_only_ref_of_a_commit_is_kept() {
+fn a_commit_that_no_branch_has_is_kept() {
     let project = TestProject::new().ticking().file("a", "one\n").committed();
     project.git(["checkout", "--quiet", "--detach"]);
     run(&project, &["exec", "--", "sh", "-c", "echo two > a"]);
     let commit = project.git(["rev-parse", "HEAD"]);
     project.git(["checkout", "--quiet", "main"]);
     run(&project, &["gc", "--keep-days", "0", "--keep-runs", "0"]);
-    let pins = project.git(["for-each-ref", "--format=%(objectname)", "refs/piton"]);
-    assert_eq!(pins, commit);
+    assert_eq!(project.bash("cat .git/piton/store/kept/*/1/commit"), commit);
+    project.bash("git reflog expire --expire=now --all; git gc --quiet --prune=now");
     assert_eq!(project.piton(["verify"]).code(), Some(0));
 }
 
@@ -346,16 +352,19 @@ fn a_project_without_git_has_a_past_as_well() {
 fn a_gc_that_is_killed_leaves_nothing_that_does_not_verify() {
     let project = TestProject::new().file("a.txt", "one\n").committed();
     project.piton(["exec", "--", "sh", "-c", "echo two >> a.txt"]);
-    let mut command = project.command(["gc", "--keep-days", "0", "--keep-runs", "0"]);
-    let killed = command.env("PITON_FAILPOINT", "gc-decided").output().expect("piton starts");
-    assert_eq!(killed.status.code(), None);
-    assert_ne!(project.git(["for-each-ref", "refs/piton"]), "");
-    let recovered = project.piton(["recover"]);
-    assert_eq!(recovered.code(), Some(0), "{recovered}");
-    let verified = project.piton(["verify", "--all"]);
-    assert_eq!(verified.code(), Some(0), "{verified}");
+    age_objects(&project);
+    for place in ["gc-decided", "object-swept"] {
+        let mut command = project.command(["gc", "--keep-days", "0", "--keep-runs", "0"]);
+        let killed = command.env("PITON_FAILPOINT", place).output().expect("piton starts");
+        assert_eq!(killed.status.code(), None, "{place}");
+        assert_ne!(project.bash("find .git/piton/store/objects -type f"), "", "{place}");
+        let recovered = project.piton(["recover"]);
+        assert_eq!(recovered.code(), Some(0), "{place}: {recovered}");
+        let verified = project.piton(["verify", "--all"]);
+        assert_eq!(verified.code(), Some(0), "{place}: {verified}");
+    }
     assert_eq!(project.piton(["gc", "--keep-days", "0", "--keep-runs", "0"]).code(), Some(0));
-    assert_eq!(project.git(["for-each-ref", "refs/piton"]), "");
+    assert_eq!(project.bash("find .git/piton/store/objects -type f"), "");
     let verified = project.piton(["verify", "--all"]);
     assert_eq!(verified.code(), Some(0), "{verified}");
     project.assert_clean();

@@ -26,13 +26,13 @@ pub(crate) const PLACES: [&str; 31] = [
     "journal-created",
     "journal-append",
     "journal-appended",
-    "ref-pinned",
-    "before-pinned",
+    "before-taken",
     "tool-prepared",
     "tool-announced",
     "tool-ended",
     "result-read",
-    "after-pinned",
+    "after-taken",
+    "commit-published",
     "commit-prepared",
     "index-written",
     "commit-decided",
@@ -54,8 +54,8 @@ pub(crate) const PLACES: [&str; 31] = [
 ];
 
 /// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs`,
-/// `hooks_*`, `meta/` and `run/`.
-const ELSEWHERE: [&str; 25] = [
+/// `hooks_*`, `meta/`, `run/` and `store.rs`.
+const ELSEWHERE: [&str; 29] = [
     "call-announced",
     "call-finished",
     "commit-noted",
@@ -67,7 +67,11 @@ const ELSEWHERE: [&str; 25] = [
     "rewrite-written",
     "agent-ended",
     "tool-answered",
-    "hard-pinned",
+    "hard-kept",
+    "commit-kept",
+    "object-swept",
+    "refs-copied",
+    "refs-told",
     "hard-files-reset",
     "hard-index-reset",
     "hard-branch-moved",
@@ -241,7 +245,8 @@ fn the_next_command_recovers_by_itself() {
         "index-locked",
         "before-pinned",
         "tool-ended",
-        "after-pinned",
+        "after-taken",
+    "commit-published",
         "commit-decided",
         "commit-ref-moved",
         "commit-applied",

@@ -65,6 +65,7 @@ mod rollback;
 mod run;
 mod search;
 mod sign;
+mod store;
 mod supervisor;
 mod tampering;
 mod tool;

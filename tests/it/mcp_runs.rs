@@ -160,7 +160,7 @@ fn an_agent_is_led_through_a_directive_and_a_new_server_goes_on_after_a_kill() {
             project.assert_clean();
             assert_eq!(project.git(["rev-list", "--count", "HEAD"]).trim(), "3");
             assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
-            let pins = project.git(["for-each-ref", "refs/piton/local/baselines"]);
+            let pins = project.bash("find .git/piton/store/kept/baselines -type f 2> /dev/null || true");
             assert_eq!(pins.lines().count(), usize::from(is_killed), "{pins}");
             trees.push(project.git(["log", "--format=%T %s"]).replace("one", ""));
         }

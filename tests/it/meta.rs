@@ -131,8 +131,6 @@ fn tools_are_called_one_after_the_other_and_data_flows_between_them() {
                   Piton-Step: 1 both
                   Piton-Tool: both@1.0.0
                   Piton-Journal: sha256:[HASH]
-    kept by       [SHA] refs/piton/local/01kdyabkw0000e485875xhvkdf/1/after
-                  [SHA] refs/piton/local/01kdyabkw0000e485875xhvkdf/1/before
 
     diff --git a/number.txt b/number.txt
     new file mode 100644

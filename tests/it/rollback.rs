@@ -72,8 +72,7 @@ fn everything_is_as_at_the_commit_and_what_was_there_is_kept() {
     2 commits are left behind
     work that is in no commit is discarded: `a.txt`, `b.txt`
     ✓ `main` and the tracked files are as at [SHA]
-    what was there is kept by `refs/piton/local/01kdyaf92074chwekcwbygbpfz/1/discarded`
-    hint: `git restore --source=refs/piton/local/01kdyaf92074chwekcwbygbpfz/1/discarded -- PATH` brings a file back
+    hint: `piton show PATH@01kdyaf92074chwekcwbygbpfz/1:before > PATH` brings a file back
     hint: `git branch NAME [SHA]` brings the commits back
     ");
     assert_eq!(project.git(["rev-parse", "main"]), start);
@@ -85,17 +84,16 @@ fn everything_is_as_at_the_commit_and_what_was_there_is_kept() {
     assert_eq!(project.read("a.txt"), "one\n");
     assert_eq!(project.read("ignored.log"), "ignored\n");
     assert_eq!(project.read("d/mine.txt"), "in a folder that loses its file\n");
-    let kept = project.git(["for-each-ref", "--format=%(refname)", "refs/piton/local/*/*/discarded"]);
-    let kept = kept.trim();
-    assert_eq!(project.git(["show", &format!("{kept}:a.txt")]), "one\ntwo\nthree\nmine\n");
-    assert_eq!(project.git(["show", &format!("{kept}:b.txt")]), "b\nstaged\n");
-    assert_eq!(project.git(["show", &format!("{kept}:untracked.txt")]), "untracked\n");
-    assert_eq!(project.git(["merge-base", "--is-ancestor", head.trim(), kept]), "");
+    let shown = |path: &str| project.piton(["show", &format!("{path}@01kdyaf92074chwekcwbygbpfz/1:before")]).stdout();
+    project.bash("git reflog expire --expire=now --all; git gc --quiet --prune=now");
+    assert_eq!(shown("a.txt"), "one\ntwo\nthree\nmine\n");
+    assert_eq!(shown("b.txt"), "b\nstaged\n");
+    assert_eq!(shown("untracked.txt"), "untracked\n");
+    let store = "GIT_ALTERNATE_OBJECT_DIRECTORIES=.git/piton/store/objects git";
+    project.bash(&format!("{store} cat-file -e {}; {store} ls-tree -r {} > ../tmp/tree", head.trim(), head.trim()));
     project.git(["fsck", "--full", "--strict"]);
     assert_eq!(project.piton(["verify"]).code(), Some(0), "what was left behind has a reason");
     assert_eq!(project.piton(["checkpoint"]).code(), Some(0), "nothing of before is waiting to be committed");
-    project.git(["restore", &format!("--source={kept}"), "--", "a.txt"]);
-    assert_eq!(project.read("a.txt"), "one\ntwo\nthree\nmine\n");
 }
 
 #[test]
@@ -152,7 +150,7 @@ fn a_file_that_was_only_announced_stays() {
 #[test]
 fn a_crash_before_the_branch_moved_is_rolled_back_and_after_it_kept() {
     for (point, moved) in
-        [("hard-pinned", false), ("hard-files-reset", false), ("hard-index-reset", false), ("hard-branch-moved", true)]
+        [("hard-kept", false), ("hard-files-reset", false), ("hard-index-reset", false), ("hard-branch-moved", true)]
     {
         let project = project();
         project.git(["add", "b.txt"]);

@@ -223,16 +223,12 @@ fn a_commit_of_a_run_without_a_journal_is_only_a_note() {
 }
 
 #[test]
-fn a_ref_that_was_removed_or_moved_is_named() {
+fn content_that_was_removed_from_the_store_is_named() {
     let project = project();
-    let pins = project.git(["for-each-ref", "--format=%(refname)", "refs/piton"]);
-    let rescue = pins.lines().find(|name| name.ends_with("/rescue")).expect("a rescue");
-    project.git(["update-ref", rescue, "HEAD~2"]);
+    project.bash("rm -rf .git/piton/store/objects");
     let (code, message) = first_break(&project);
-    assert_eq!(code, "PIN_MISSING");
-    assert!(message.starts_with(&format!("`{rescue}` keeps ")), "{message}");
-    project.git(["update-ref", "-d", rescue]);
-    assert_eq!(first_break(&project), ("PIN_MISSING".to_owned(), format!("`{rescue}` is gone")));
+    assert_eq!(code, "SNAPSHOT_MISSING");
+    assert!(message.ends_with("of its snapshots is gone, and `piton gc` did not drop it"), "{message}");
 }
 
 #[test]

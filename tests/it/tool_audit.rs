@@ -78,8 +78,6 @@ fn a_call_is_shown_without_secrets_and_with_what_it_was_allowed() {
                   Piton-Tool: note@1.0.0
                   Piton-Journal: sha256:[HASH]
     meanwhile     somebody else changed `theirs.txt`
-    kept by       [SHA] refs/piton/local/01kdyabkw0000e485875xhvkdf/1/after
-                  [SHA] refs/piton/local/01kdyabkw0000e485875xhvkdf/1/before
 
     diff --git a/notes/roof b/notes/roof
     index [SHA]..[SHA] 100644

@@ -106,7 +106,6 @@ impl<'a> Verifier<'a> {
             repository,
             history,
             reachable: BTreeSet::new(),
-            pins: BTreeMap::new(),
             dropped: BTreeSet::new(),
             logs: BTreeMap::new(),
             found: Verification::default(),

@@ -138,7 +138,9 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
             outside: vec![path()],
         },
         Event::NoChanges { step, not_captured: vec![path()] },
-        Event::SnapshotsDropped { refs: vec!["refs/piton/local/x/1/before".to_owned()] },
+        Event::SnapshotsDropped { refs: vec!["refs/piton/local/x/1/before".to_owned()], runs: Vec::new() },
+        Event::SnapshotsDropped { refs: Vec::new(), runs: vec![RunId::new(Timestamp::UNIX_EPOCH, 7)] },
+        Event::SnapshotsMoved { refs: 3 },
         Event::RunFinished(RunSummary {
             run_id: RUN.parse().unwrap(),
             directive: Some("release@1.0.0".to_owned()),

@@ -8,7 +8,6 @@ use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::journal::event::{Event, StepKind};
 use crate::run::error::RunError;
-use crate::run::session::ref_of;
 use crate::run::undo::combine;
 
 impl Run<'_, '_> {
@@ -37,12 +36,10 @@ impl Run<'_, '_> {
             let found = checkpointer.move_base(found, &changes, &commits)?;
             // A checkpoint commits what earlier steps did, and has no difference of its own.
             if !matches!(open.kind, StepKind::Checkpoint { .. }) {
-                checkpointer.pin(&ref_of(open.id.run, open.id.step, "after"), &found)?;
                 delta = moved_delta(checkpointer, &moved, &found, open.delta)?;
             }
             after = Some(found);
         }
-        checkpointer.pin(&ref_of(open.id.run, open.id.step, "before"), &moved)?;
         let runs = beside.iter().map(|run| run.id).collect();
         self.session.record(&Event::BaseMoved { step: open.id.step, before: moved, after, delta, runs })?;
         Ok(())

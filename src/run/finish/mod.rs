@@ -14,11 +14,11 @@ pub use tidy::tidy_after;
 use serde::Serialize;
 
 use super::error::{RunError, with_causes};
-use super::session::{Observer, RunRequest, Session, open_checkpointer, ref_of};
+use super::session::{Observer, RunRequest, Session, open_checkpointer};
 use super::settle::{Reversal, Settlement, decided, explain};
 use super::step::{StepEnd, summary};
 use crate::audit::history::History;
-use crate::audit::verification::steps_ref;
+use crate::audit::retention::kept_steps;
 use crate::checkpoint::attribution::Ownership;
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::commit::CommitPlan;
@@ -224,7 +224,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Takes the snapshot into account, writes down what is about to happen, and pins what is squashed.
+    /// Writes down what is about to happen, and keeps what is squashed.
     fn begin_finish(
         &mut self,
         checkpointer: &Checkpointer,
@@ -234,9 +234,8 @@ impl Session<'_, '_> {
         before: &Snapshot,
     ) -> Result<(), RunError> {
         let step = self.next_step();
-        checkpointer.pin(&ref_of(self.run, step, "before"), before)?;
         self.open(step, &judgement.step_name(), kind, Some(before.clone()), &[])?;
-        pin_steps(checkpointer, request, judgement)
+        keep_steps(checkpointer, request, judgement)
     }
 
     /// Neither branch nor files move.
@@ -249,7 +248,7 @@ impl Session<'_, '_> {
     ) -> Result<Settlement, RunError> {
         let step = self.next_step();
         self.open(step, &judgement.step_name(), kind, None, &[])?;
-        pin_steps(checkpointer, request, judgement)?;
+        keep_steps(checkpointer, request, judgement)?;
         if let Way::MakeBranch { name, at } = &judgement.way {
             checkpointer.repository().make_branch(name, *at)?;
         }
@@ -269,7 +268,6 @@ impl Session<'_, '_> {
         parents: &[ObjectId],
     ) -> Result<Settlement, RunError> {
         let step = self.next_step();
-        checkpointer.pin(&ref_of(self.run, step, "after"), before)?;
         self.record(&Event::ChangesFound {
             step,
             after: before.clone(),
@@ -410,10 +408,15 @@ impl Judgement {
     }
 }
 
-/// What is squashed stays reachable, under a ref that is no branch.
-fn pin_steps(checkpointer: &Checkpointer, request: &FinishRequest, judgement: &Judgement) -> Result<(), RunError> {
+/// Keeps the commits that are squashed, under a name that is no ref.
+fn keep_steps(checkpointer: &Checkpointer, request: &FinishRequest, judgement: &Judgement) -> Result<(), RunError> {
     if let (FinishHow::Squash, Some(tip)) = (request.how, judgement.tip) {
-        checkpointer.pin_commit(&steps_ref(judgement.run), tip)?;
+        // The commits of the run, and those of other runs and of people on its branch.
+        let commits = match judgement.commits.last() {
+            Some(last) if *last == tip => judgement.commits.clone(),
+            _ => vec![tip],
+        };
+        checkpointer.repository().keep_commits(&kept_steps(judgement.run), &commits)?;
     }
     Ok(())
 }

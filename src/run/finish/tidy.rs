@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::FinishRequest;
 use super::judgement::branch_of_run;
 use crate::audit::history::{History, RunRecord};
-use crate::audit::verification::steps_ref;
+use crate::audit::retention::kept_steps;
 use crate::checkpoint::linked::LinkedWorktree;
 use crate::checkpoint::repository::Repository;
 use crate::context::Context;
@@ -61,7 +61,7 @@ fn tidy_run(
     if how != FinishHow::Branch
         && let Some(tip) = repository.find_branch(&branch)?
     {
-        let kept = repository.find_named(&steps_ref(run.id));
+        let kept = repository.kept_commit(&kept_steps(run.id))?;
         let head = repository.head()?.commit;
         if kept == Some(tip) || head.is_some_and(|head| repository.leads_to(head, tip)) {
             repository.remove_branch(&branch, tip)?;

@@ -39,18 +39,6 @@ impl Session<'_, '_> {
         Ok((checkpointer, Some(told)))
     }
 
-    /// Keeps the recorded states of a waiting step: it may have been cut off while they were being moved.
-    fn keep_pins(&self, step: &StepRecord) -> Result<(), RunError> {
-        let Some(checkpointer) = &self.checkpointer else { return Ok(()) };
-        if let Some(before) = &step.before {
-            checkpointer.pin(&step.pin("before"), before)?;
-        }
-        if let Some(after) = step.after.as_ref().filter(|_| !matches!(step.kind, StepKind::Checkpoint { .. })) {
-            checkpointer.pin(&step.pin("after"), after)?;
-        }
-        Ok(())
-    }
-
     fn recover_directive_step(&mut self, step: &StepRecord, last_sign: Timestamp) -> Result<Told, RunError> {
         let number = step.id.step;
         self.open_step = Some(number);
@@ -58,7 +46,6 @@ impl Session<'_, '_> {
         let is_settled = step.outcome != Outcome::Open || step.decision.is_some();
         let is_left = matches!(step.wait, Some(Wait::Indeterminate { .. })) && step.answer.is_none();
         if step.wait.is_some() && (!is_settled || is_left) {
-            self.keep_pins(step)?;
             return Ok((told("a step was waiting"), told("it still waits")));
         }
         let calls = matches!(step.kind, StepKind::Tool(_) | StepKind::Item { .. });

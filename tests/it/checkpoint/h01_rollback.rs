@@ -61,12 +61,13 @@ fn h1_a_hard_reset_inside_the_step_loses_nothing() {
 }
 
 #[test]
-fn h1_the_undone_work_stays_reachable() {
+fn h1_the_undone_work_is_kept() {
     let project = TestProject::new().file("c.txt", "one\n").committed();
     let ran = exec(&project, "echo two > c.txt; echo new > n.txt; exit 3");
     assert_eq!(told(&project, &ran), rolled_back(2, 2, 1));
-    let rescue = project.git(["for-each-ref", "--format=%(refname)", "refs/piton/local/*/1/rescue"]);
-    assert_eq!(project.git(["show", &format!("{}:c.txt", rescue.trim())]), "two\n");
-    assert_eq!(project.git(["show", &format!("{}:n.txt", rescue.trim())]), "new\n");
+    let log = project.piton(["log", "--format", "json"]).json();
+    let undone = |path: &str| format!("{path}@{}", log["id"].as_str().expect("an id"));
+    assert_eq!(project.piton(["show", &undone("c.txt")]).stdout(), "two\n");
+    assert_eq!(project.piton(["show", &undone("n.txt")]).stdout(), "new\n");
     project.assert_clean();
 }

@@ -63,16 +63,15 @@ fn h21_a_checkpoint_on_an_unborn_branch_can_be_undone() {
 }
 
 #[test]
-fn h21_a_commit_on_a_detached_head_is_pinned_and_warned_about() {
+fn h21_a_commit_on_a_detached_head_is_kept_and_warned_about() {
     let project = TestProject::new().file("a.txt", "one\n").committed();
     project.git(["checkout", "--quiet", "--detach"]);
     let guard = Guard::of(&project);
     let ran = exec(&project, "echo tool > a.txt");
     assert_eq!(told(&project, &ran), committed(1, 1, 1));
-    assert!(ran.stdout().contains("HEAD is detached: no branch has this commit, a ref of piton pins it"), "{ran}");
+    assert!(ran.stdout().contains("HEAD is detached: no branch has this commit, but piton keeps a copy of it"), "{ran}");
     let commit = project.git(["rev-parse", "HEAD"]);
-    let pins = project.git(["for-each-ref", "--format=%(objectname)", "refs/piton/local/*/1/commit"]);
-    assert_eq!(pins, commit);
+    assert_eq!(project.bash("cat .git/piton/store/kept/*/1/commit"), commit);
     guard.committed(&["a.txt"]);
 }
 

@@ -84,18 +84,6 @@ fn files_that_somebody_changes_after_the_death_are_kept_even_if_the_recovery_die
 }
 
 #[test]
-fn a_lock_of_ours_on_a_ref_does_not_stop_a_recovery() {
-    let scene = Scene::new();
-    let before = scene.picture();
-    assert!(was_killed(&scene.armed(&["exec", "--", "bash", "-c", WORK], "tool-ended")));
-    scene.project.bash("cd .git/refs/piton/local/*/1; touch after.lock; cp before rescue.lock");
-    let ran = scene.project.piton(["recover"]);
-    assert_eq!(ran.code(), Some(0), "{ran}");
-    assert!(scene.picture() == before, "{ran}");
-    scene.assert_sound("a lock on a ref", &before);
-}
-
-#[test]
 fn a_lock_of_ours_on_the_branch_is_removed_and_anybody_elses_is_not() {
     let scene = Scene::new();
     assert!(was_killed(&scene.armed(&["exec", "--", "bash", "-c", WORK], "commit-decided")));

@@ -147,6 +147,11 @@ impl Scene {
             }
         }
         self.project.git(["fsck", "--full", "--strict"]);
+        self.project.bash(
+            "if [ -d .git/piton/store/objects ]; then
+               GIT_OBJECT_DIRECTORY=$PWD/.git/piton/store/objects git cat-file --batch-all-objects --batch > ../tmp/stored
+             fi",
+        );
         let runs = left.join("piton/runs");
         for run in piton::journal::list(&runs).expect("a list of runs") {
             let path = piton::journal::path_of(&runs, run);

@@ -67,7 +67,7 @@ fn the_next_call_of_a_tool_recovers_the_last_by_itself() {
         "tool-announced",
         "tool-ended",
         "result-read",
-        "after-pinned",
+        "after-taken",
         "commit-decided",
         "tool-settled",
         "output-written",
@@ -160,7 +160,7 @@ fn files_that_somebody_changes_after_a_tool_was_cut_off_are_kept() {
 fn what_somebody_else_changed_meanwhile_is_kept_once_it_was_found() {
     // While the tool runs only piton knows whose is what: until that is written down, everything is put back.
     for (place, theirs) in
-        [("after-pinned", "theirs\n"), ("commit-prepared", "theirs\nmore\n"), ("commit-decided", "theirs\nmore\n")]
+        [("after-taken", "theirs\n"), ("commit-prepared", "theirs\nmore\n"), ("commit-decided", "theirs\nmore\n")]
     {
         let project = TestProject::new()
             .tool("work", "mutates_state: true", &format!("echo x >> own.txt; {MEETING}"))
@@ -177,10 +177,10 @@ fn what_somebody_else_changed_meanwhile_is_kept_once_it_was_found() {
         assert_eq!([project.read("own.txt"), project.read("theirs.txt")], [own, theirs], "{place}: {ran}");
         let ran = project.piton(["verify", "--all"]);
         assert_eq!(ran.code(), Some(0), "{place}: {ran}");
-        if place == "after-pinned" {
+        if place == "after-taken" {
             let log = project.piton(["log", "--format", "json"]).json();
-            let rescue = format!("refs/piton/local/{}/1/rescue:theirs.txt", log["id"].as_str().expect("an id"));
-            assert_eq!(project.git(["show", &rescue]), "theirs\nmore\n");
+            let undone = format!("theirs.txt@{}/1", log["id"].as_str().expect("an id"));
+            assert_eq!(project.piton(["show", &undone]).stdout(), "theirs\nmore\n");
         }
     }
 }

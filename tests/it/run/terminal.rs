@@ -296,9 +296,6 @@ fn a_pipe_gets_plain_lines() {
     status        failed
     failure       tool `fail` exited with status 3 [TOOL_FAILED]
     outcome       rolled back  2 files, +2 −5
-    kept by       [SHA] refs/piton/local/01kdyabkw0000e485875xhvkdf/6/after
-                  [SHA] refs/piton/local/01kdyabkw0000e485875xhvkdf/6/before
-                  [SHA] refs/piton/local/01kdyabkw0000e485875xhvkdf/6/rescue
     ----- stderr -----
     "#);
 }

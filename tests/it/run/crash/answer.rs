@@ -153,7 +153,7 @@ fn the_states_of_a_step_are_kept_when_piton_dies_while_they_are_moved() {
         let mut kills = 0;
         for pass in 1.. {
             project.bash("cd ..; rm -rf project; cp -a saved project");
-            let armed = format!("ref-pinned:{pass}");
+            let armed = format!("journal-append:{pass}");
             let output = project.command(answer).env("PITON_FAILPOINT", &armed).output().expect("piton starts");
             if !was_killed(&output) {
                 break;

@@ -1,0 +1,283 @@
+//! The contents that steps need: what is copied into the private store, and what a commit takes out of it.
+//!
+//! What a journal records can be undone and shown as long as the journal says so, whatever git prunes:
+//! both sides of every recorded difference are copied into the store, trees included. The user's object
+//! database gets only what a commit or the index names. [`Repository::sweep`] empties the store.
+
+use std::collections::BTreeSet;
+
+use git2::{ObjectType, Sort};
+
+use super::delta::Delta;
+use super::error::CheckpointError;
+use super::object::{Entry, FileMode, ObjectId};
+use super::objects::Objects;
+use super::path::RepoPath;
+use super::reading::Pin;
+use super::repository::Repository;
+use super::snapshot::Snapshot;
+use super::store::{Kept, Sweep, Swept};
+use super::tree::{self, Child, Side};
+
+/// Where earlier versions kept snapshots, and the commits of runs that were squashed.
+const OLD_SNAPSHOTS: &str = "refs/piton/local/";
+const OLD_REFS: [&str; 2] = ["refs/piton/local/*", "refs/piton/runs/*/steps"];
+
+/// An object that is needed, with everything it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needed {
+    /// A folder.
+    Tree(ObjectId),
+    /// The content of a file.
+    File(ObjectId),
+    /// Anything; it has to be read to know.
+    Any(ObjectId),
+}
+
+/// The states before and after a step, as far as they were recorded.
+pub type Sides<'s> = (Option<&'s Snapshot>, Option<&'s Snapshot>);
+
+impl Repository {
+    /// Copies what a tree has and another one has not.
+    pub(crate) fn keep_new(
+        &self,
+        objects: &Objects<'_>,
+        known: ObjectId,
+        new: ObjectId,
+    ) -> Result<(), CheckpointError> {
+        tree::visit_differences(objects, known, new, &mut |side, id| match side {
+            Side::One => Ok(()),
+            Side::Other => objects.copy(id),
+        })
+    }
+
+    /// Copies what two trees differ in, of both.
+    fn keep_both(&self, objects: &Objects<'_>, one: ObjectId, other: ObjectId) -> Result<(), CheckpointError> {
+        tree::visit_differences(objects, one, other, &mut |_, id| objects.copy(id))
+    }
+
+    /// Copies everything that leads from one state to another and back.
+    pub(crate) fn keep_difference(
+        &self,
+        objects: &Objects<'_>,
+        before: &Snapshot,
+        after: &Snapshot,
+    ) -> Result<(), CheckpointError> {
+        self.keep_both(objects, before.tree, after.tree)?;
+        self.keep_both(objects, before.index_tree, after.index_tree)
+    }
+
+    /// Copies the contents of changes, and what a tree of a commit differs in from the tree before it.
+    pub(crate) fn keep_changes(
+        &self,
+        objects: &Objects<'_>,
+        delta: &Delta,
+        head: ObjectId,
+        tree: ObjectId,
+    ) -> Result<(), CheckpointError> {
+        self.keep_both(objects, head, tree)?;
+        let entries = delta.changes.iter().flat_map(|change| [change.before, change.after]).flatten();
+        let mut contents = entries.filter(|entry| entry.mode != FileMode::Gitlink);
+        contents.try_for_each(|entry| objects.copy(entry.id))
+    }
+
+    /// Gives the user's object database what a commit needs and its first parent has not.
+    pub(crate) fn publish(
+        &self,
+        objects: &Objects<'_>,
+        parents: &[ObjectId],
+        tree: ObjectId,
+    ) -> Result<(), CheckpointError> {
+        self.keep_new(objects, self.tree_of(parents.first().copied())?, tree)
+    }
+
+    /// Keeps commits under a name, oldest first, with what they differ in from their parents: no branch has them, or
+    /// will have them for long.
+    pub fn keep_commits(&self, name: &str, commits: &[ObjectId]) -> Result<(), CheckpointError> {
+        let Some(tip) = commits.last() else { return Ok(()) };
+        let objects = Objects::of(self)?;
+        self.copy_commits(&objects, commits)?;
+        objects.sync()?;
+        self.store.keep(name, &[*tip])
+    }
+
+    /// Keeps a snapshot that no journal names.
+    pub fn keep_snapshot(&self, name: &str, snapshot: &Snapshot) -> Result<(), CheckpointError> {
+        self.store.keep(name, &[snapshot.tree, snapshot.index_tree])
+    }
+
+    /// The newest commit that a name keeps.
+    pub fn kept_commit(&self, name: &str) -> Result<Option<ObjectId>, CheckpointError> {
+        Ok(self.store.kept(name)?.and_then(|kept| kept.objects.first().copied()))
+    }
+
+    /// Everything that is kept by a name.
+    pub fn all_kept(&self) -> Result<Vec<Kept>, CheckpointError> {
+        self.store.all_kept()
+    }
+
+    /// Keeps what a name kept no longer.
+    pub fn release(&self, name: &str) -> Result<(), CheckpointError> {
+        self.store.release(name)
+    }
+
+    /// The first object that is missing of what leads from one state to the other and back.
+    pub fn find_missing(&self, before: &Snapshot, after: &Snapshot) -> Result<Option<ObjectId>, CheckpointError> {
+        let objects = Objects::of(self)?;
+        let mut missing = None;
+        let mut look = |_: Side, id: ObjectId| {
+            if missing.is_none() && !objects.is_readable(id) {
+                missing = Some(id);
+            }
+            Ok(())
+        };
+        let pairs = [(before.tree, after.tree), (before.index_tree, after.index_tree)];
+        let looked = pairs
+            .into_iter()
+            .try_for_each(|(one, other)| tree::visit_differences(&objects, one, other, &mut look));
+        match looked {
+            // A tree that is missing was looked for before it was read.
+            Err(CheckpointError::Missing { .. }) if missing.is_some() => Ok(missing),
+            looked => looked.map(|()| missing),
+        }
+    }
+
+    /// A file of a tree with its content; none when the tree has no file there.
+    pub fn file_at(&self, tree: ObjectId, path: &RepoPath) -> Result<Option<(Entry, Vec<u8>)>, CheckpointError> {
+        let objects = Objects::of(self)?;
+        match tree::find(&objects, tree, path)?.filter(|entry| entry.mode != FileMode::Gitlink) {
+            Some(entry) => Ok(Some((entry, objects.read(entry.id)?))),
+            None => Ok(None),
+        }
+    }
+
+    /// The content of a file that is known by its entry.
+    pub fn content_of(&self, entry: Entry) -> Result<Vec<u8>, CheckpointError> {
+        Objects::of(self)?.read(entry.id)
+    }
+
+    /// Removes from the store what is needed neither here nor by a name, and is not young.
+    pub fn sweep(&self, needed: Vec<Needed>, sweep: Sweep) -> Result<Swept, CheckpointError> {
+        let kept = self.all_kept()?.into_iter().flat_map(|kept| kept.objects).map(Needed::Any);
+        let marked = self.mark(needed.into_iter().chain(kept).collect())?;
+        self.store.sweep(&marked, sweep)
+    }
+
+    /// Everything in the store that some objects lead to. Folders of the user's own lead to nothing in it.
+    fn mark(&self, mut next: Vec<Needed>) -> Result<BTreeSet<ObjectId>, CheckpointError> {
+        let mut marked = BTreeSet::new();
+        while let Some(needed) = next.pop() {
+            let (Needed::Tree(id) | Needed::File(id) | Needed::Any(id)) = needed;
+            if !self.store.holds(id) || !marked.insert(id) || matches!(needed, Needed::File(_)) {
+                continue;
+            }
+            // What cannot be read cannot lead anywhere.
+            let Ok(Some((kind, data))) = self.store.read(id) else { continue };
+            match kind {
+                ObjectType::Tree => next.extend(tree::children(&data).into_iter().map(|child| match child {
+                    Child::Folder(id) => Needed::Tree(id),
+                    Child::File(id) => Needed::File(id),
+                })),
+                ObjectType::Commit => next.extend(named_by_commit(&data).into_iter().map(Needed::Any)),
+                _ => {}
+            }
+        }
+        Ok(marked)
+    }
+
+    /// The refs in which earlier versions kept snapshots and commits.
+    pub fn old_refs(&self) -> Result<Vec<Pin>, CheckpointError> {
+        let folder = self.git.commondir().join(OLD_SNAPSHOTS);
+        let is_file = |entry: &walkdir::DirEntry| entry.file_type().is_file();
+        let has_loose = walkdir::WalkDir::new(folder).into_iter().flatten().any(|entry| is_file(&entry));
+        if self.store.is_settled() && !has_loose {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        for pattern in OLD_REFS {
+            found.extend(self.refs_like(pattern)?);
+        }
+        Ok(found)
+    }
+
+    /// Copies what such refs keep, and what steps need of it. The refs stay as they are; to do it twice does no harm.
+    pub fn take_over(&self, refs: &[Pin], steps: &[Sides<'_>]) -> Result<(), CheckpointError> {
+        let objects = Objects::of(self)?;
+        let reading = || CheckpointError::git("read the history");
+        let mut walk = self.git.revwalk().map_err(reading())?;
+        walk.set_sorting(Sort::NONE).map_err(reading())?;
+        for pin in refs.iter().filter(|pin| self.git.find_commit(pin.commit.into()).is_ok()) {
+            walk.push(pin.commit.into()).map_err(reading())?;
+        }
+        for tip in self.tips()? {
+            walk.hide(tip).map_err(reading())?;
+        }
+        let commits: Vec<ObjectId> =
+            walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())?;
+        self.copy_commits(&objects, &commits)?;
+        for (before, after) in steps {
+            for snapshot in [before, after].into_iter().flatten() {
+                let head = self.tree_of(snapshot.head.commit).unwrap_or(ObjectId::EMPTY_TREE);
+                gone_is_gone(self.keep_new(&objects, head, snapshot.tree))?;
+                gone_is_gone(self.keep_new(&objects, head, snapshot.index_tree))?;
+            }
+            if let (Some(before), Some(after)) = (before, after) {
+                gone_is_gone(self.keep_difference(&objects, before, after))?;
+            }
+        }
+        objects.sync()?;
+        for pin in refs.iter().filter(|pin| !is_snapshot_of_step(&pin.name)) {
+            let name = pin.name.strip_prefix(OLD_SNAPSHOTS).or_else(|| pin.name.strip_prefix("refs/piton/runs/"));
+            self.store.keep(name.unwrap_or(&pin.name), &[pin.commit])?;
+        }
+        Ok(())
+    }
+
+    /// Removes refs that were taken over. Nothing is looked for again unless an earlier version is used again.
+    pub fn forget_old_refs(&self, refs: &[Pin]) -> Result<(), CheckpointError> {
+        let folder = self.git.commondir().join(OLD_SNAPSHOTS);
+        // Locks of an earlier version that was killed would keep the refs from being removed.
+        for entry in walkdir::WalkDir::new(folder).into_iter().flatten() {
+            if entry.file_type().is_file() && entry.path().extension().is_some_and(|end| end == "lock") {
+                std::fs::remove_file(entry.path()).map_err(CheckpointError::io("remove", entry.path()))?;
+            }
+        }
+        self.remove_pins(refs)?;
+        if self.store.is_settled() { Ok(()) } else { self.store.settle() }
+    }
+
+    fn copy_commits(&self, objects: &Objects<'_>, commits: &[ObjectId]) -> Result<(), CheckpointError> {
+        for id in commits {
+            objects.copy(*id)?;
+            let Some(facts) = self.find_commit(*id)? else { continue };
+            let parent = match facts.parents.first() {
+                Some(parent) => self.find_commit(*parent)?.map(|parent| parent.tree),
+                None => None,
+            };
+            self.keep_both(objects, parent.unwrap_or(ObjectId::EMPTY_TREE), facts.tree)?;
+        }
+        Ok(())
+    }
+}
+
+/// What was pruned before cannot be copied, and need not stop the rest.
+fn gone_is_gone(kept: Result<(), CheckpointError>) -> Result<(), CheckpointError> {
+    match kept {
+        Err(CheckpointError::Missing { .. }) => Ok(()),
+        kept => kept,
+    }
+}
+
+/// Whether the journal names what a ref keeps.
+fn is_snapshot_of_step(name: &str) -> bool {
+    let what = name.strip_prefix(OLD_SNAPSHOTS).and_then(|rest| rest.split('/').nth(2));
+    matches!(what, Some("before" | "after" | "rescue"))
+}
+
+/// The tree and the parents in the text of a commit.
+fn named_by_commit(data: &[u8]) -> Vec<ObjectId> {
+    let text = String::from_utf8_lossy(data);
+    let headers = text.lines().take_while(|line| !line.is_empty());
+    let named = |line: &str| line.strip_prefix("tree ").or_else(|| line.strip_prefix("parent "))?.parse().ok();
+    headers.filter_map(named).collect()
+}

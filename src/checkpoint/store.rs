@@ -1,0 +1,403 @@
+//! The private object store: the contents that steps can be led back to, where no git command looks.
+//!
+//! Objects lie below `piton/store/objects` in the common git directory, in git's own format of loose
+//! objects, so that a file can be shared with the user's object database by a hard link. Nothing below
+//! `refs/` names them: they are kept because a journal names them, or a file below `kept/`, and only
+//! [`Store::sweep`] removes them. [`Store`] knows files and names, not what they mean.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use git2::ObjectType;
+use rustix::fs::{FlockOperation, flock};
+
+use super::error::CheckpointError;
+use super::files::read_if_there;
+use super::object::ObjectId;
+use super::objects::sync_path;
+use crate::failpoint::failpoint;
+
+/// An object is not removed before it is this old: a run in another worktree may have written it, and
+/// not written down yet that it needs it.
+const GRACE: Duration = Duration::from_hours(1);
+
+/// The layout of the store.
+const FORMAT: &str = "1\n";
+
+static TEMPORARY: AtomicU64 = AtomicU64::new(0);
+
+/// A file that keeps objects no journal names: commits that no branch has, or the files of a server's project.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Kept {
+    /// What it is for, e.g. `RUN/STEP/commit`.
+    pub name: String,
+    /// The objects; of commits the newest.
+    pub objects: Vec<ObjectId>,
+}
+
+/// What a sweep removed, or would remove.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Swept {
+    /// How many objects.
+    pub objects: u64,
+    /// Their size on disk.
+    pub bytes: u64,
+}
+
+/// Whether something is done or only looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// Removes objects.
+    Remove,
+    /// Counts them.
+    Count,
+}
+
+/// The folder of the private objects.
+#[derive(Debug)]
+pub(crate) struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// The store of a repository. Nothing is made before something is written.
+    pub(crate) fn of(common_dir: &Path) -> Self {
+        Self { folder: common_dir.join("piton").join("store") }
+    }
+
+    /// Where the objects are.
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.folder.join("objects")
+    }
+
+    /// Whether an object is here and is going to stay for a while.
+    pub(crate) fn has(&self, id: ObjectId) -> bool {
+        let path = loose_path(&self.objects(), id);
+        // A file without content was cut off by a power loss: the object is written again.
+        let Ok(found) = fs::metadata(&path) else { return false };
+        if found.len() == 0 {
+            return false;
+        }
+        let is_young = found.modified().ok().and_then(|at| at.elapsed().ok()).is_none_or(|age| age < GRACE / 2);
+        is_young || self.freshen(&path)
+    }
+
+    /// Whether an object is here, for callers that only look.
+    pub(crate) fn holds(&self, id: ObjectId) -> bool {
+        fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0)
+    }
+
+    /// Makes an old object young again. The lock is what [`Self::sweep`] holds: the object is either young
+    /// before it is judged, or gone.
+    fn freshen(&self, path: &Path) -> bool {
+        let Ok(_lock) = self.lock(FlockOperation::LockShared) else { return false };
+        let times = fs::FileTimes::new().set_modified(SystemTime::now());
+        // Objects are read-only for their owner as well, but only writing needs the permission.
+        File::open(path).and_then(|file| file.set_times(times)).is_ok()
+    }
+
+    /// Stores an object under its name.
+    pub(crate) fn write(&self, id: ObjectId, kind: ObjectType, data: &[u8]) -> Result<(), CheckpointError> {
+        let target = loose_path(&self.objects(), id);
+        let temporary = self.temporary_file()?;
+        let writing = || CheckpointError::io("write", &temporary.0);
+        let mut encoder = ZlibEncoder::new(&temporary.1, Compression::fast());
+        let header = format!("{kind} {}\0", data.len());
+        encoder.write_all(header.as_bytes()).and_then(|()| encoder.write_all(data)).map_err(writing())?;
+        encoder.finish().map_err(writing())?;
+        rename(&temporary.0, &target)
+    }
+
+    /// Reads an object; none when it is not here.
+    pub(crate) fn read(&self, id: ObjectId) -> Result<Option<(ObjectType, Vec<u8>)>, CheckpointError> {
+        let path = loose_path(&self.objects(), id);
+        let reading = || CheckpointError::io("read", &path);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(err) => return Err(reading()(err)),
+        };
+        let mut bytes = Vec::new();
+        ZlibDecoder::new(file).read_to_end(&mut bytes).map_err(reading())?;
+        let damaged = || CheckpointError::Missing { what: format!("the content of object {id}") };
+        let end = bytes.iter().position(|byte| *byte == 0).ok_or_else(damaged)?;
+        let header = std::str::from_utf8(bytes.get(..end).unwrap_or_default()).unwrap_or_default();
+        let kind = header.split(' ').next().and_then(ObjectType::from_str).ok_or_else(damaged)?;
+        Ok(Some((kind, bytes.split_off(end + 1))))
+    }
+
+    /// Takes an object over from another folder of loose objects, and says whether that has it.
+    pub(crate) fn take(&self, id: ObjectId, from: &Path) -> Result<bool, CheckpointError> {
+        let (source, target) = (loose_path(from, id), loose_path(&self.objects(), id));
+        if !self.place(&source, &target)? {
+            return Ok(false);
+        }
+        // The link shares the times of the source, which may be old.
+        Ok(self.has(id))
+    }
+
+    /// Gives an object to another folder of loose objects, and says whether it is here.
+    pub(crate) fn give(&self, id: ObjectId, to: &Path) -> Result<bool, CheckpointError> {
+        self.place(&loose_path(&self.objects(), id), &loose_path(to, id))
+    }
+
+    /// Puts a file into place, by a hard link if the file system lets it.
+    fn place(&self, source: &Path, target: &Path) -> Result<bool, CheckpointError> {
+        let link = || fs::hard_link(source, target);
+        let linked = match link() {
+            Err(err) if err.kind() == ErrorKind::NotFound && source.exists() => {
+                make_parent(target)?;
+                link()
+            }
+            linked => linked,
+        };
+        match linked {
+            Ok(()) => return Ok(true),
+            Err(err) if err.kind() == ErrorKind::AlreadyExists => return Ok(true),
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(_) => {}
+        }
+        let temporary = self.temporary_file()?;
+        let bytes = fs::read(source).map_err(CheckpointError::io("read", source))?;
+        (&temporary.1).write_all(&bytes).map_err(CheckpointError::io("write", &temporary.0))?;
+        if fs::rename(&temporary.0, target).is_err() {
+            // Another file system: git reads no file that is only half there if its name comes last.
+            let beside = target.with_extension("piton");
+            fs::write(&beside, &bytes).map_err(CheckpointError::io("write", &beside))?;
+            rename(&beside, target)?;
+        }
+        Ok(true)
+    }
+
+    fn temporary_file(&self) -> Result<(PathBuf, File), CheckpointError> {
+        let folder = self.objects();
+        let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("tmp_{}_{number}", std::process::id()));
+        let open = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o444).open(&path);
+        let opened = match open() {
+            Err(err) if err.kind() == ErrorKind::NotFound => {
+                fs::create_dir_all(&folder).map_err(CheckpointError::io("make the folder", &folder))?;
+                open()
+            }
+            // A process of the same number was killed here.
+            Err(err) if err.kind() == ErrorKind::PermissionDenied => fs::remove_file(&path).and_then(|()| open()),
+            opened => opened,
+        };
+        opened.map_err(CheckpointError::io("write", &path)).map(|file| (path.clone(), file))
+    }
+
+    /// Keeps objects under a name until it is released.
+    pub(crate) fn keep(&self, name: &str, objects: &[ObjectId]) -> Result<(), CheckpointError> {
+        let path = self.folder.join("kept").join(name);
+        make_parent(&path)?;
+        let text: String = objects.iter().map(|id| format!("{id}\n")).collect();
+        write_durably(&path, text.as_bytes())?;
+        failpoint("commit-kept");
+        Ok(())
+    }
+
+    /// Keeps the objects of a name no longer.
+    pub(crate) fn release(&self, name: &str) -> Result<(), CheckpointError> {
+        let path = self.folder.join("kept").join(name);
+        match fs::remove_file(&path) {
+            Err(err) if err.kind() != ErrorKind::NotFound => Err(CheckpointError::io("remove", &path)(err)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a name keeps.
+    pub(crate) fn kept(&self, name: &str) -> Result<Option<Kept>, CheckpointError> {
+        let bytes = read_if_there(&self.folder.join("kept").join(name))?;
+        let objects = |bytes: Vec<u8>| {
+            let text = String::from_utf8_lossy(&bytes);
+            text.lines().filter_map(|line| line.parse().ok()).collect()
+        };
+        Ok(bytes.map(|bytes| Kept { name: name.to_owned(), objects: objects(bytes) }))
+    }
+
+    /// Every name that keeps objects, in order.
+    pub(crate) fn all_kept(&self) -> Result<Vec<Kept>, CheckpointError> {
+        let folder = self.folder.join("kept");
+        let mut found = Vec::new();
+        let files = walkdir::WalkDir::new(&folder).sort_by_file_name().into_iter().flatten();
+        for entry in files.filter(|entry| entry.file_type().is_file()) {
+            let name = entry.path().strip_prefix(&folder).ok().and_then(Path::to_str);
+            // Beside its final name a file is only half written.
+            if let Some(name) = name.filter(|name| !name.ends_with(UNFINISHED)) {
+                found.extend(self.kept(name)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the store has taken over what earlier versions kept by refs.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.folder.join("format").exists()
+    }
+
+    /// Writes down that nothing is left to take over.
+    pub(crate) fn settle(&self) -> Result<(), CheckpointError> {
+        let path = self.folder.join("format");
+        make_parent(&path)?;
+        write_durably(&path, FORMAT.as_bytes())
+    }
+
+    /// Removes the objects that nothing needs, except those that are young.
+    pub(crate) fn sweep(&self, needed: &BTreeSet<ObjectId>, sweep: Sweep) -> Result<Swept, CheckpointError> {
+        let mut swept = Swept::default();
+        let objects = self.objects();
+        if !objects.exists() {
+            return Ok(swept);
+        }
+        let _lock = self.lock(FlockOperation::LockExclusive)?;
+        for entry in walkdir::WalkDir::new(&objects).into_iter().flatten() {
+            if !entry.file_type().is_file() || named_by(&objects, entry.path()).is_some_and(|id| needed.contains(&id)) {
+                continue;
+            }
+            let Ok(found) = entry.metadata() else { continue };
+            let is_old = found.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age >= GRACE);
+            if is_old {
+                if sweep == Sweep::Remove {
+                    fs::remove_file(entry.path()).map_err(CheckpointError::io("remove", entry.path()))?;
+                    failpoint("object-swept");
+                }
+                swept.objects += 1;
+                swept.bytes += found.len();
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Holds the lock between looking at the age of objects and acting on it.
+    fn lock(&self, operation: FlockOperation) -> Result<File, CheckpointError> {
+        let path = self.folder.join("lock");
+        let locking = || CheckpointError::io("lock", &path);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(locking())?;
+        flock(&file, operation).map_err(|err| locking()(err.into()))?;
+        Ok(file)
+    }
+}
+
+/// How the name of a file ends that is only half written.
+const UNFINISHED: &str = ".tmp";
+
+/// The file of a loose object.
+pub(crate) fn loose_path(objects: &Path, id: ObjectId) -> PathBuf {
+    let name = id.to_string();
+    let (folder, file) = name.split_at(2);
+    objects.join(folder).join(file)
+}
+
+/// The object that a file holds, by its place.
+fn named_by(objects: &Path, file: &Path) -> Option<ObjectId> {
+    let path = file.strip_prefix(objects).ok()?.to_str()?;
+    path.replace('/', "").parse().ok()
+}
+
+fn make_parent(path: &Path) -> Result<(), CheckpointError> {
+    match path.parent() {
+        Some(folder) => fs::create_dir_all(folder).map_err(CheckpointError::io("make the folder", folder)),
+        None => Ok(()),
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), CheckpointError> {
+    let renamed = match fs::rename(from, to) {
+        Err(err) if err.kind() == ErrorKind::NotFound => {
+            make_parent(to)?;
+            fs::rename(from, to)
+        }
+        renamed => renamed,
+    };
+    renamed.map_err(CheckpointError::io("write", to))
+}
+
+/// Replaces a file as a whole, so that it is on disk when this returns.
+fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(UNFINISHED);
+    let temporary = path.with_file_name(name);
+    fs::write(&temporary, bytes).map_err(CheckpointError::io("write", &temporary))?;
+    sync_path(&temporary)?;
+    rename(&temporary, path)?;
+    path.parent().map_or(Ok(()), sync_path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(data: &[u8]) -> ObjectId {
+        git2::Oid::hash_object(ObjectType::Blob, data).unwrap().into()
+    }
+
+    fn age(path: &Path) {
+        let long_ago = SystemTime::now() - 2 * GRACE;
+        File::open(path).unwrap().set_times(fs::FileTimes::new().set_modified(long_ago)).unwrap();
+    }
+
+    #[test]
+    fn git_reads_what_is_written_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::of(folder.path());
+        for data in [b"".as_slice(), b"one\n", &[0_u8; 100_000]] {
+            store.write(id(data), ObjectType::Blob, data).unwrap();
+            let odb = git2::Odb::new().unwrap();
+            odb.add_disk_alternate(store.objects().to_str().unwrap()).unwrap();
+            assert_eq!(odb.read(id(data).into()).unwrap().data(), data);
+            assert_eq!(store.read(id(data)).unwrap(), Some((ObjectType::Blob, data.to_vec())));
+        }
+    }
+
+    #[test]
+    fn only_old_objects_that_nothing_needs_are_swept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::of(folder.path());
+        let [needed, old, young, used] = [b"needed", b"oldest", b"youngs", b"reused"].map(|data| {
+            store.write(id(data), ObjectType::Blob, data).unwrap();
+            id(data)
+        });
+        [needed, old, used].iter().for_each(|id| age(&loose_path(&store.objects(), *id)));
+        assert!(store.has(used), "looking for it makes it young again");
+        let kept = BTreeSet::from([needed]);
+        assert_eq!(store.sweep(&kept, Sweep::Count).unwrap().objects, 1);
+        assert_eq!(store.sweep(&kept, Sweep::Remove).unwrap().objects, 1);
+        assert_eq!([needed, old, young, used].map(|id| store.has(id)), [true, false, true, true]);
+    }
+
+    #[test]
+    fn a_file_that_a_power_loss_emptied_counts_as_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::of(folder.path());
+        let data = b"content";
+        store.write(id(data), ObjectType::Blob, data).unwrap();
+        let path = loose_path(&store.objects(), id(data));
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, b"").unwrap();
+        assert!(!store.has(id(data)));
+        store.write(id(data), ObjectType::Blob, data).unwrap();
+        assert!(store.has(id(data)));
+    }
+
+    #[test]
+    fn names_are_kept_until_they_are_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::of(folder.path());
+        assert_eq!(store.all_kept().unwrap(), []);
+        let objects = vec![id(b"one"), id(b"two")];
+        store.keep("01k/1/commit", &objects).unwrap();
+        assert_eq!(store.kept("01k/1/commit").unwrap().unwrap().objects, objects);
+        assert_eq!(store.all_kept().unwrap().len(), 1);
+        store.release("01k/1/commit").unwrap();
+        store.release("01k/1/commit").unwrap();
+        assert_eq!(store.all_kept().unwrap(), []);
+    }
+}
