@@ -67,11 +67,7 @@ pub struct Inverse {
     pub merged: Vec<RepoPath>,
     /// Files that somebody has changed, on disk, staged or committed, in a way that cannot be merged.
     pub conflicts: Vec<RepoPath>,
-    /// What each operation did to the branch, as seen from today: from what to what each file goes.
-    transitions: Vec<Vec<Transition>>,
 }
-
-type Transition = (RepoPath, Option<Entry>, Option<Entry>);
 
 impl Operation {
     /// The operation that leads the other way: taking it back applies this one again.
@@ -106,7 +102,6 @@ impl Checkpointer {
         let head_tree = self.repository.tree_of(now.head.commit)?;
         let mut heads: BTreeMap<RepoPath, Option<Entry>> = BTreeMap::new();
         for operation in operations {
-            let mut transitions = Vec::new();
             for change in self.committed_changes(&objects, operation)? {
                 let current = match heads.get(&change.path) {
                     Some(entry) => *entry,
@@ -115,15 +110,13 @@ impl Checkpointer {
                 match three_way(&objects, change.after, current, change.before)? {
                     Merged::Overlap => inverse.conflicts.push(change.path),
                     Merged::Clean(next) => {
-                        heads.insert(change.path.clone(), next);
-                        transitions.push((change.path, current, next));
+                        heads.insert(change.path, next);
                     }
                 }
             }
-            inverse.transitions.push(transitions);
         }
         inverse.commit = self.plan_inverse(&objects, now, operations, &heads)?;
-        let reversed = self.reversed_index(&objects, &self.index, operations, &inverse)?;
+        let reversed = self.reversed_index(&objects, &self.index, operations)?;
         inverse.conflicts.extend(reversed.overlaps);
         if let Some(commit) = &inverse.commit {
             let index = self.index.edited(&reversed.edits);
@@ -146,11 +139,11 @@ impl Checkpointer {
         let oldest = operations.last().map(|operation| &operation.before.permissions);
         let bits = |folder: &RepoPath| oldest.map_or(0o755, |bits| bits.of(folder, PermissionKind::Folder));
         let mut report = inverse.plan.apply(&objects, &self.work_tree, self.executable(), bits)?;
-        let reversed = self.reversed_index(&objects, &self.index, operations, inverse)?;
+        let reversed = self.reversed_index(&objects, &self.index, operations)?;
         if !reversed.edits.is_empty() {
             let lock = self.lock_index()?;
             let index = Index::load(&self.repository.index_file())?;
-            let reversed = self.reversed_index(&objects, &index, operations, inverse)?;
+            let reversed = self.reversed_index(&objects, &index, operations)?;
             objects.sync()?;
             lock.write(&index.edited(&reversed.edits).to_bytes())?.commit()?;
             report.kept.extend(reversed.overlaps);
@@ -271,19 +264,19 @@ impl Checkpointer {
         objects: &Objects<'_>,
         index: &Index,
         operations: &[Operation],
-        inverse: &Inverse,
     ) -> Result<staging::Reversed, CheckpointError> {
         let mut staged = StagedReversal::new(objects, index);
-        for (operation, transitions) in operations.iter().zip(&inverse.transitions) {
+        for operation in operations {
+            let committed = self.committed_changes(objects, operation)?;
             match operation.reach {
                 Reach::Files => {
                     staged.take_back(&operation.delta)?;
-                    for (path, from, to) in transitions {
-                        staged.merge(path, *from, *to)?;
+                    for made in committed {
+                        staged.merge(&made.path, made.after, made.before)?;
                     }
                 }
                 Reach::Commit => {
-                    for made in self.committed_changes(objects, operation)? {
+                    for made in committed {
                         let clean =
                             |raw| attributes::clean(&self.repository, objects, self.conversion, &made.path, raw);
                         let selected = operation.delta.changes.iter().find(|change| change.path == made.path);
