@@ -125,8 +125,8 @@ pub(crate) fn of_roll_back(
 }
 
 /// What taking operations back does to the index, one after the other, newest first.
-pub(crate) struct StagedReversal<'a> {
-    objects: &'a Objects<'a>,
+pub(crate) struct StagedReversal<'a, 'repo> {
+    objects: &'a Objects<'repo>,
     index: &'a Index,
     staged: BTreeMap<RepoPath, Option<Entry>>,
     announced: BTreeMap<RepoPath, bool>,
@@ -142,8 +142,8 @@ pub(crate) struct Reversed {
     pub(crate) overlaps: Vec<RepoPath>,
 }
 
-impl<'a> StagedReversal<'a> {
-    pub(crate) fn new(objects: &'a Objects<'a>, index: &'a Index) -> Self {
+impl<'a, 'repo> StagedReversal<'a, 'repo> {
+    pub(crate) fn new(objects: &'a Objects<'repo>, index: &'a Index) -> Self {
         Self { objects, index, staged: BTreeMap::new(), announced: BTreeMap::new(), overlaps: Vec::new() }
     }
 

@@ -120,7 +120,9 @@ fn perform(ctx: &Context, ui: &mut Ui, action: Action<'_>, is_dry: bool) -> Resu
             CheckpointStatus::NoChanges => {
                 ui.note(&format!("{}: nothing to do, its changes are not there any more", step.name));
             }
-            CheckpointStatus::Skipped => ui.success(&format!("{} ({})", step.name, render::files(changed.files_changed))),
+            CheckpointStatus::Skipped => {
+                ui.success(&format!("{} ({})", step.name, render::files(changed.files_changed)))
+            }
             _ => {}
         }
     }

@@ -28,8 +28,9 @@ pub(crate) const ARGUMENTS: [&str; 8] =
     ["item_type", "action", "item_id", "parameters", "project_path", "dry_run", "checkpoint", "ask"];
 
 /// What can be done.
-pub(crate) const ACTIONS: [&str; 12] =
-    ["run", "continue", "status", "cancel", "undo", "redo", "restore", "sign", "validate", "create", "update", "delete"];
+pub(crate) const ACTIONS: [&str; 12] = [
+    "run", "continue", "status", "cancel", "undo", "redo", "restore", "sign", "validate", "create", "update", "delete",
+];
 
 /// Does what was asked for.
 pub(crate) async fn answer(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {

@@ -21,7 +21,7 @@ use crate::item::store::LookupError;
 use crate::item::tool::Origin;
 use crate::item::wording::shown as item_shown;
 use crate::journal::lock::LockError;
-use crate::journal::{JournalError, RunId, StepId};
+use crate::journal::{JournalError, RunId};
 
 use super::directive::Waiting;
 use super::items::ItemStepError;
@@ -29,7 +29,7 @@ use super::marker::WaitingRun;
 use super::undo::error::UndoError;
 use super::values::ValueError;
 
-use words::{needs, problems_in_words, shown, waiting_in};
+use words::{needs, problems_in_words, waiting_in};
 pub use words::{way_on, with_causes};
 
 /// Everything that can stop a run before or between its steps.

@@ -201,12 +201,7 @@ enum How {
 const UNCOMMITTED: &str = "the step was in no commit";
 
 impl Session<'_, '_> {
-    fn reverse(
-        mut self,
-        kind: StepKind,
-        undoing: &Undoing,
-        operations: &[Operation],
-    ) -> Result<RunSummary, RunError> {
+    fn reverse(mut self, kind: StepKind, undoing: &Undoing, operations: &[Operation]) -> Result<RunSummary, RunError> {
         let step = self.next_step();
         let Some(mut checkpointer) = self.checkpointer.take() else { return Err(UndoError::NothingToUndo.into()) };
         // Judged before the step begins: a conflict leaves nothing but a run that says so.

@@ -128,4 +128,3 @@ pub fn combine<'a>(deltas: impl Iterator<Item = &'a Delta>) -> Delta {
     changes.retain(|_, change| change.before != change.after);
     Delta { changes: changes.into_values().collect(), ..Delta::default() }
 }
-

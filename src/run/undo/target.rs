@@ -8,8 +8,8 @@ use crate::audit::history::{History, Outcome, RunRecord, StepRecord};
 use crate::audit::reference::{self, Named, ReferenceError};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Head;
-use crate::journal::{RunId, StepId};
 use crate::journal::event::StepKind;
+use crate::journal::{RunId, StepId};
 use crate::run::error::RunError;
 
 /// The operations that are meant.
@@ -40,7 +40,7 @@ pub(super) fn find<'h>(
     root: &'h str,
     action: Action<'_>,
 ) -> Result<Target<'h>, RunError> {
-    let finder = Finder { history, git, root, undone: history.undone() };
+    let finder = Finder { history, root, undone: history.undone() };
     let target = match action {
         Action::Undo => finder.newest(),
         Action::UndoNamed(name) => match reference::find_named(history, Some(git), name)? {
@@ -91,14 +91,13 @@ fn elsewhere(run: &RunRecord) -> String {
     }
 }
 
-struct Finder<'h, 'g> {
+struct Finder<'h> {
     history: &'h History,
-    git: &'g Repository,
     root: &'h str,
     undone: BTreeSet<StepId>,
 }
 
-impl<'h> Finder<'h, '_> {
+impl<'h> Finder<'h> {
     /// The operation that came into effect last, by itself or by a redo.
     fn newest(&self) -> Result<Target<'h>, RunError> {
         for step in self.history.steps_in(self.root).filter(|step| !self.undone.contains(&step.id)) {
@@ -237,7 +236,9 @@ impl<'h> Finder<'h, '_> {
             Outcome::RolledBack { .. } => refuse("it was rolled back already"),
             Outcome::Open => refuse("it has not ended"),
             _ if matches!(step.kind, StepKind::Finish { .. }) && step.commit().is_some() && !step.has_changes() => {
-                refuse("it put one commit in the place of several; `git reset` to the commit before it brings them back")
+                refuse(
+                    "it put one commit in the place of several; `git reset` to the commit before it brings them back",
+                )
             }
             Outcome::NoChanges => refuse("it changed nothing"),
             _ if !step.is_operation() && !step.counts_as_reversal() => refuse("it changed nothing"),
