@@ -15,7 +15,6 @@ pub use preview::{Effect, Preview, PreviewedFile, PreviewedStep};
 pub use restore::{combine, preview_restore, restore};
 
 use error::UndoError;
-use preview::Amount;
 use target::{Target, Way};
 
 use super::error::RunError;
@@ -94,7 +93,8 @@ pub fn preview(ctx: &Context, action: Action<'_>) -> Result<Preview, RunError> {
     checkpointer.require_undoable()?;
     let now = checkpointer.before()?;
     let inverse = checkpointer.invert(&now, &operations)?;
-    let mut preview = Preview::of(&inverse, &operations, Amount::All);
+    let committed = if target.way == Way::Undo { Effect::Uncommitted } else { Effect::Committed };
+    let mut preview = Preview::of(&inverse, &operations, Some(committed));
     preview.name_steps(target.steps.iter().copied());
     if inverse.commit.is_some() && target.way != Way::Apply {
         preview.commits = target.commits(&history);

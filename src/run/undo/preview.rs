@@ -51,6 +51,8 @@ pub enum Effect {
     Removed,
     /// It would stay on disk as it is, and not be committed any more.
     Uncommitted,
+    /// It would stay on disk as it is, and be committed again.
+    Committed,
     /// It is as it would be already.
     Unchanged,
     /// It has changed in the same lines since: nothing would be done at all.
@@ -65,29 +67,23 @@ impl Effect {
             Self::Written => "written",
             Self::Removed => "removed",
             Self::Uncommitted => "uncommitted",
+            Self::Committed => "committed",
             Self::Unchanged => "unchanged",
             Self::Conflict => "conflict",
         }
     }
 }
 
-/// What of an inverse would be carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Amount {
-    /// Files and commit.
-    All,
-    /// Files; what becomes of the branch follows from them.
-    Files,
-}
-
 impl Preview {
-    pub(super) fn of(inverse: &Inverse, operations: &[Operation], amount: Amount) -> Self {
+    /// `committed` is what happens to files that only the commit changes; none when the commit follows from the files.
+    pub(super) fn of(inverse: &Inverse, operations: &[Operation], committed: Option<Effect>) -> Self {
         let mut files: BTreeMap<&RepoPath, Effect> = BTreeMap::new();
         for operation in operations.iter().filter(|operation| operation.reach == Reach::Files) {
             files.extend(operation.delta.changes.iter().map(|change| (&change.path, Effect::Unchanged)));
         }
-        let commit = inverse.commit.iter().filter(|_| amount == Amount::All).flat_map(|commit| &commit.changes);
-        files.extend(commit.map(|change| (&change.path, Effect::Uncommitted)));
+        if let (Some(effect), Some(commit)) = (committed, &inverse.commit) {
+            files.extend(commit.changes.iter().map(|change| (&change.path, effect)));
+        }
         for file in &inverse.plan.files {
             let effect = match file.target {
                 None => Effect::Removed,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::error::UndoError;
 use super::target::require_here;
-use super::{Amount, How, Preview, Undoing, find_now};
+use super::{How, Preview, Undoing, find_now};
 use crate::audit::history::{History, Outcome, StepRecord};
 use crate::audit::reference::ReferenceError;
 use crate::checkpoint::delta::{Change, Delta};
@@ -53,7 +53,7 @@ pub fn preview_restore(ctx: &Context, name: &str, paths: &[RepoPath]) -> Result<
         checkpointer.require_undoable()?;
         let now = checkpointer.before()?;
         let operations = [operation];
-        preview = Preview::of(&checkpointer.invert(&now, &operations)?, &operations, Amount::Files);
+        preview = Preview::of(&checkpointer.invert(&now, &operations)?, &operations, None);
     }
     preview.name_steps([step]);
     Ok(preview)
