@@ -4,6 +4,7 @@
 //! read like any other. Nothing here writes.
 
 mod call;
+mod undoing;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -270,21 +271,6 @@ impl History {
         self.run(id.run)?.steps.iter().find(|step| step.id == id)
     }
 
-    /// The steps that were undone and not redone.
-    pub fn undone(&self) -> BTreeSet<StepId> {
-        let mut undone = BTreeSet::new();
-        // Newest first: an undo that was itself undone has no effect any more.
-        for step in self.runs.iter().flat_map(|run| run.steps.iter().rev()) {
-            if let StepKind::Undo { of, .. } | StepKind::Redo { of, .. } = &step.kind
-                && step.took_effect()
-                && !undone.contains(&step.id)
-            {
-                undone.insert(*of);
-            }
-        }
-        undone
-    }
-
     /// The step that closed a run.
     pub fn finish_of(&self, run: RunId) -> Option<&StepRecord> {
         let closes = |step: &&StepRecord| matches!(&step.kind, StepKind::Finish { of, .. } if *of == run);
@@ -294,8 +280,11 @@ impl History {
 
     /// The commit that holds the changes of a step: its own, or one that a later checkpoint made.
     pub fn commit_of(&self, step: &StepRecord) -> Option<ObjectId> {
-        let covering =
-            |other: &&StepRecord| matches!(&other.kind, StepKind::Checkpoint { covers } if covers.contains(&step.id));
+        let undone = self.undone();
+        let covering = |other: &&StepRecord| {
+            matches!(&other.kind, StepKind::Checkpoint { covers } if covers.contains(&step.id))
+                && !undone.contains(&other.id)
+        };
         let later = || self.runs.iter().flat_map(|run| &run.steps).filter(covering).find_map(StepRecord::commit);
         step.commit().or_else(later)
     }
@@ -328,7 +317,7 @@ impl History {
         let mut pending = Vec::new();
         for step in self.steps_in(root) {
             match &step.kind {
-                StepKind::Checkpoint { covers } if matches!(step.outcome, Outcome::Committed { .. }) => {
+                StepKind::Checkpoint { covers } if step.commit().is_some() && !undone.contains(&step.id) => {
                     covered.extend(covers.iter().copied());
                 }
                 // Whatever was on disk is not there any more.

@@ -1,6 +1,9 @@
 //! What people call a step: `RUN/N`, a run with one step, a commit, or the beginning of those.
 //!
-//! Where git knows names of its own (`HEAD~2`, a branch), they mean the commit they mean to git.
+//! Where git knows names of its own (`HEAD~2`, a branch), they mean the commit they mean to git. Trailers of a commit
+//! (`Piton-Run: …`, `Piton-Step: 2 build`) are names as well: they are what people copy from `git log`.
+
+use std::borrow::Cow;
 
 use super::history::{History, RunRecord, StepRecord};
 use crate::checkpoint::error::CheckpointError;
@@ -15,6 +18,15 @@ pub struct Moment {
     pub name: String,
     /// The files.
     pub tree: ObjectId,
+}
+
+/// A step, or a run as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// One step.
+    Step(StepId),
+    /// A run of a directive, or one that has not exactly one step.
+    Run(RunId),
 }
 
 /// Why a name does not lead to a step.
@@ -50,8 +62,15 @@ const SHORTEST: usize = 4;
 
 /// Finds the step that a name means.
 pub fn find_step(history: &History, name: &str) -> Result<StepId, ReferenceError> {
-    let found = if let Some((run, number)) = name.split_once('/') {
-        steps(history, |step| step.id.run.matches_prefix(run) && number.parse() == Ok(step.id.step))
+    let name = &*without_keys(name);
+    let found = if let Some((run, step)) = name.split_once('/') {
+        // A trailer says `2 build`: the number, and what the step is called.
+        let (number, called) = step.split_once(' ').map_or((step, None), |(number, called)| (number, Some(called)));
+        steps(history, |step| {
+            (run.is_empty() || step.id.run.matches_prefix(run))
+                && number.parse() == Ok(step.id.step)
+                && called.is_none_or(|called| called == step.name)
+        })
     } else {
         let by_run = steps(history, |step| step.id.run.matches_prefix(name));
         let by_commit = steps(history, |step| {
@@ -71,8 +90,23 @@ pub fn find_step(history: &History, name: &str) -> Result<StepId, ReferenceError
     }
 }
 
+/// Finds the step or run that a name means; `git` knows names of commits.
+pub fn find_named(history: &History, git: Option<&Repository>, name: &str) -> Result<Named, ReferenceError> {
+    let runs: Vec<RunId> = history.runs.iter().map(|run| run.id).collect();
+    let run = find_run(&runs, name).ok().and_then(|run| history.run(run));
+    if let Some(run) = run.filter(|run| run.directive.is_some() || run.steps.len() != 1) {
+        return Ok(Named::Run(run.id));
+    }
+    let step = match git {
+        Some(git) => find_step_or_commit(history, git, name),
+        None => find_step(history, name),
+    };
+    step.map(Named::Step)
+}
+
 /// Finds the run that a name means.
 pub fn find_run(runs: &[RunId], name: &str) -> Result<RunId, ReferenceError> {
+    let name = &*without_keys(name);
     let found: Vec<RunId> = runs.iter().copied().filter(|run| run.matches_prefix(name)).collect();
     match found.as_slice() {
         [run] if name.len() >= SHORTEST => Ok(*run),
@@ -158,6 +192,21 @@ impl RunRecord {
         };
         let length = (8..name.len()).find(is_unique).unwrap_or(name.len());
         name.chars().take(length).collect()
+    }
+}
+
+/// A name without the keys of trailers: lines such as `Piton-Run: RUN` and `Piton-Step: 2 build` become `RUN/2 build`.
+fn without_keys(name: &str) -> Cow<'_, str> {
+    let value = |key: &str| {
+        let mut lines = name.lines().map(str::trim);
+        lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+    };
+    match (value("Piton-Run"), value("Piton-Step"), value("Piton-Undoes")) {
+        (Some(run), Some(step), _) => Cow::Owned(format!("{run}/{step}")),
+        (Some(run), None, _) => Cow::Borrowed(run),
+        (None, Some(step), _) => Cow::Owned(format!("/{step}")),
+        (None, None, Some(commit)) => Cow::Borrowed(commit),
+        (None, None, None) => Cow::Borrowed(name),
     }
 }
 

@@ -140,7 +140,10 @@ impl StepRecord {
     /// The steps that this one is about.
     fn about(&self) -> Vec<StepId> {
         match &self.kind {
-            StepKind::Undo { of, .. } | StepKind::Redo { of, .. } => vec![*of],
+            StepKind::Undo { of, also, .. } | StepKind::Apply { of, also } => {
+                std::iter::once(of).chain(also).copied().collect()
+            }
+            StepKind::Redo { of, .. } => vec![*of],
             StepKind::Restore { to } => vec![*to],
             StepKind::Checkpoint { covers } => covers.clone(),
             StepKind::Command { .. }

@@ -122,6 +122,18 @@ impl PermissionChange {
 }
 
 impl Change {
+    /// The change that takes this one back.
+    #[must_use]
+    pub fn inverse(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            before: self.after,
+            after: self.before,
+            insertions: self.deletions,
+            deletions: self.insertions,
+        }
+    }
+
     /// What happened to the file.
     pub fn kind(&self) -> ChangeKind {
         match (self.before, self.after) {

@@ -1,69 +1,295 @@
-//! Undoing a step on top of what is there now.
+//! Taking operations back on top of what is there now.
+//!
+//! An [`Operation`] is what a step did to the files, to what is staged and to the branch. [`Checkpointer::invert`] works
+//! out how to take several of them back as one, newest first, and changes nothing; [`Checkpointer::apply_inverse`] writes
+//! files and index. The commit that belongs to it is planned here and made by the caller.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::attributes;
 use super::checkpointer::Checkpointer;
-use super::delta::Delta;
+use super::commit::CommitPlan;
+use super::delta::{Change, Delta, IndexChange, PermissionChange, count_lines};
 use super::error::CheckpointError;
+use super::index::Index;
 use super::merge::{Merged, three_way};
 use super::object::{Entry, FileMode};
 use super::objects::Objects;
 use super::path::RepoPath;
-use super::restore::{Placement, Plan};
+use super::restore::{Placement, Plan, Report};
 use super::snapshot::{PermissionKind, Snapshot};
-use super::tree;
+use super::staging::{self, OnOverlap, StagedReversal};
+use super::tree::{self, Edits};
 
-/// A change to take back: from `after` to `before`, limited to the paths of the delta.
-#[derive(Clone, Copy, Debug)]
-pub struct Reversal<'a> {
+/// Something that a step did, to be taken back.
+#[derive(Clone, Debug)]
+pub struct Operation {
     /// The state to go back to.
-    pub before: &'a Snapshot,
-    /// The state that the change led to.
-    pub after: &'a Snapshot,
-    /// The change.
-    pub delta: &'a Delta,
+    pub before: Snapshot,
+    /// The state that the operation led to.
+    pub after: Snapshot,
+    /// What it changed on disk and staged.
+    pub delta: Delta,
+    /// What of it is taken back.
+    pub reach: Reach,
+    /// What of it is in a commit.
+    pub committed: Committed,
 }
 
-/// How a change can be taken back.
+/// What of an operation is taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The files, and what it staged and committed.
+    Files,
+    /// Only the commit: its content stays on disk.
+    Commit,
+}
+
+/// What of an operation is in a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// Nothing.
+    No,
+    /// These changes, as git stores them, in a commit of its own.
+    Own(Vec<Change>),
+    /// All of it, in a commit of a later checkpoint.
+    Later,
+}
+
+/// How operations can be taken back.
 #[derive(Clone, Debug, Default)]
 pub struct Inverse {
-    /// What to put where.
+    /// What to put where on disk.
     pub plan: Plan,
-    /// What it does to the index.
-    pub delta: Delta,
-    /// Files that somebody has changed in a way that cannot be merged.
+    /// The commit to make; none when HEAD has nothing of them.
+    pub commit: Option<CommitPlan>,
+    /// Files that get content which none of the states had: later edits of other lines stay.
+    pub merged: Vec<RepoPath>,
+    /// Files that somebody has changed, on disk, staged or committed, in a way that cannot be merged.
     pub conflicts: Vec<RepoPath>,
 }
 
+impl Operation {
+    /// The operation that leads the other way: taking it back applies this one again.
+    #[must_use]
+    pub fn inverse(self) -> Self {
+        let Self { before, after, delta, reach, committed } = self;
+        let swapped = |changes: Vec<Change>| changes.iter().map(Change::inverse).collect();
+        let delta = Delta {
+            changes: swapped(delta.changes),
+            folders_added: delta.folders_removed,
+            folders_removed: delta.folders_added,
+            permissions: delta.permissions.iter().map(PermissionChange::inverse).collect(),
+            index: delta.index.map(|index| IndexChange { before: index.after, after: index.before }),
+            announced_added: delta.announced_removed,
+            announced_removed: delta.announced_added,
+            not_captured: delta.not_captured,
+        };
+        let committed = match committed {
+            Committed::Own(changes) => Committed::Own(swapped(changes)),
+            other => other,
+        };
+        Self { before: after, after: before, delta, reach, committed }
+    }
+}
+
 impl Checkpointer {
-    /// Works out how to take a change back, given what is there now.
-    pub fn invert(&self, now: &Snapshot, reversal: &Reversal<'_>) -> Result<Inverse, CheckpointError> {
+    /// Works out how to take operations back, newest first, given what is there now.
+    pub fn invert(&self, now: &Snapshot, operations: &[Operation]) -> Result<Inverse, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
-        let mut plan = Plan::inverse(&objects, reversal.before, reversal.delta)?;
-        let mut conflicts = Vec::new();
-        let mut files = Vec::new();
-        for file in std::mem::take(&mut plan.files) {
-            let current = tree::find(&objects, now.tree, &file.path)?;
-            match three_way(&objects, file.expected, current, file.target)? {
-                Merged::Overlap => conflicts.push(file.path),
-                Merged::Clean(target) if target == current => {}
-                Merged::Clean(target) => {
-                    let permissions = permissions_for(now, &file, current, target);
-                    files.push(Placement { path: file.path, expected: current, target, permissions });
+        let mut inverse = Inverse::default();
+        self.invert_files(&objects, now, operations, &mut inverse)?;
+        let head_tree = self.repository.tree_of(now.head.commit)?;
+        let mut heads: BTreeMap<RepoPath, Option<Entry>> = BTreeMap::new();
+        for operation in operations {
+            for change in self.committed_changes(&objects, operation)? {
+                let current = match heads.get(&change.path) {
+                    Some(entry) => *entry,
+                    None => tree::find(&objects, head_tree, &change.path)?,
+                };
+                match three_way(&objects, change.after, current, change.before)? {
+                    Merged::Overlap => inverse.conflicts.push(change.path),
+                    Merged::Clean(next) => {
+                        heads.insert(change.path, next);
+                    }
                 }
             }
         }
+        inverse.commit = self.plan_inverse(&objects, now, operations, &heads)?;
+        let reversed = self.reversed_index(&objects, &self.index, operations)?;
+        inverse.conflicts.extend(reversed.overlaps);
+        if let Some(commit) = &inverse.commit {
+            let index = self.index.edited(&reversed.edits);
+            match staging::of_commit(&objects, &index, commit, head_tree, &|_, _| None, OnOverlap::Refuse) {
+                Ok(_) => {}
+                Err(CheckpointError::DirtyOverlap(staged)) => inverse.conflicts.extend(staged),
+                Err(err) => return Err(err),
+            }
+        }
         objects.sync()?;
-        plan.files = files;
-        conflicts.extend(blocked(&objects, now, &plan)?);
-        conflicts.extend(plan.obstructed(&self.work_tree)?);
-        conflicts.sort();
-        conflicts.dedup();
-        let delta = Delta {
-            index: reversal.delta.index,
-            announced_added: reversal.delta.announced_added.clone(),
-            announced_removed: reversal.delta.announced_removed.clone(),
-            ..Delta::default()
+        inverse.conflicts.sort();
+        inverse.conflicts.dedup();
+        Ok(inverse)
+    }
+
+    /// Writes files and index as an inverse wants them; what somebody has changed meanwhile is kept and named.
+    pub fn apply_inverse(&self, inverse: &Inverse, operations: &[Operation]) -> Result<Report, CheckpointError> {
+        let objects = Objects::of(&self.repository)?;
+        // Folders get the bits that they had then, not those of today.
+        let oldest = operations.last().map(|operation| &operation.before.permissions);
+        let bits = |folder: &RepoPath| oldest.map_or(0o755, |bits| bits.of(folder, PermissionKind::Folder));
+        let mut report = inverse.plan.apply(&objects, &self.work_tree, self.executable(), bits)?;
+        let reversed = self.reversed_index(&objects, &self.index, operations)?;
+        if !reversed.edits.is_empty() {
+            let lock = self.lock_index()?;
+            let index = Index::load(&self.repository.index_file())?;
+            let reversed = self.reversed_index(&objects, &index, operations)?;
+            objects.sync()?;
+            lock.write(&index.edited(&reversed.edits).to_bytes())?.commit()?;
+            report.kept.extend(reversed.overlaps);
+        }
+        Ok(report)
+    }
+
+    fn invert_files(
+        &self,
+        objects: &Objects<'_>,
+        now: &Snapshot,
+        operations: &[Operation],
+        inverse: &mut Inverse,
+    ) -> Result<(), CheckpointError> {
+        let mut files: BTreeMap<RepoPath, (Option<Entry>, Placement)> = BTreeMap::new();
+        let mut made = BTreeMap::new();
+        let mut removed = BTreeSet::new();
+        let mut permissions: BTreeMap<RepoPath, PermissionChange> = BTreeMap::new();
+        let mut repositories = BTreeSet::new();
+        for operation in operations.iter().filter(|operation| operation.reach == Reach::Files) {
+            let plan = Plan::inverse(objects, &operation.before, &operation.delta)?;
+            for file in plan.files {
+                let current = match files.get(&file.path) {
+                    Some((current, _)) => *current,
+                    None => tree::find(objects, now.tree, &file.path)?,
+                };
+                match three_way(objects, file.expected, current, file.target)? {
+                    Merged::Overlap => inverse.conflicts.push(file.path),
+                    Merged::Clean(target) => {
+                        files.insert(file.path.clone(), (target, file));
+                    }
+                }
+            }
+            for folder in plan.folders_removed {
+                made.remove(&folder);
+                removed.insert(folder);
+            }
+            for (folder, bits) in plan.folders_made {
+                removed.remove(&folder);
+                made.insert(folder, bits);
+            }
+            for change in plan.permissions {
+                let path = change.path.clone();
+                permissions.entry(path).and_modify(|known| known.after = change.after).or_insert(change);
+            }
+            repositories.extend(plan.repositories);
+        }
+        let mut plan = Plan {
+            folders_made: made.into_iter().collect(),
+            folders_removed: removed.into_iter().rev().collect(),
+            permissions: permissions.into_values().collect(),
+            repositories: repositories.into_iter().collect(),
+            ..Plan::default()
         };
-        Ok(Inverse { plan, delta, conflicts })
+        for (path, (target, file)) in files {
+            let current = tree::find(objects, now.tree, &path)?;
+            if target == current {
+                continue;
+            }
+            if target != file.target {
+                inverse.merged.push(path.clone());
+            }
+            let permissions = permissions_for(now, &file, current, target);
+            plan.files.push(Placement { path, expected: current, target, permissions });
+        }
+        inverse.conflicts.extend(blocked(objects, now, &plan)?);
+        inverse.conflicts.extend(plan.obstructed(&self.work_tree)?);
+        inverse.plan = plan;
+        Ok(())
+    }
+
+    /// What an operation changed in a commit, as git stores it.
+    fn committed_changes(&self, objects: &Objects<'_>, operation: &Operation) -> Result<Vec<Change>, CheckpointError> {
+        let clean = |change: &Change| {
+            let clean = |raw| attributes::clean(&self.repository, objects, self.conversion, &change.path, raw);
+            Ok(Change { before: clean(change.before)?, after: clean(change.after)?, ..change.clone() })
+        };
+        match &operation.committed {
+            Committed::No => Ok(Vec::new()),
+            Committed::Own(changes) => Ok(changes.clone()),
+            Committed::Later => operation.delta.changes.iter().map(clean).collect(),
+        }
+    }
+
+    /// The commit that gives HEAD these files; none when it has them.
+    fn plan_inverse(
+        &self,
+        objects: &Objects<'_>,
+        now: &Snapshot,
+        operations: &[Operation],
+        heads: &BTreeMap<RepoPath, Option<Entry>>,
+    ) -> Result<Option<CommitPlan>, CheckpointError> {
+        let head_tree = self.repository.tree_of(now.head.commit)?;
+        let edits: Edits = heads.iter().map(|(path, entry)| (path.clone(), *entry)).collect();
+        let tree = tree::edit(objects, head_tree, &edits)?;
+        let mut changes = Vec::new();
+        let mut cleaned = BTreeMap::new();
+        for (path, before, after) in tree::differences(objects, head_tree, tree)? {
+            let (insertions, deletions) = count_lines(objects, before, after)?;
+            // The index entries of a commit whose content stays on disk are brought back by themselves.
+            let stays = |operation: &Operation| {
+                operation.reach == Reach::Commit && operation.delta.changes.iter().any(|change| change.path == path)
+            };
+            if !operations.iter().any(stays) {
+                cleaned.insert(path.clone(), (before, after));
+            }
+            changes.push(Change { path, before, after, insertions, deletions });
+        }
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let parents = now.head.commit.into_iter().collect();
+        Ok(Some(CommitPlan { head: now.head.clone(), parents, adopted: Vec::new(), changes, tree, cleaned }))
+    }
+
+    fn reversed_index(
+        &self,
+        objects: &Objects<'_>,
+        index: &Index,
+        operations: &[Operation],
+    ) -> Result<staging::Reversed, CheckpointError> {
+        let mut staged = StagedReversal::new(objects, index);
+        for operation in operations {
+            let committed = self.committed_changes(objects, operation)?;
+            match operation.reach {
+                Reach::Files => {
+                    staged.take_back(&operation.delta)?;
+                    for made in committed {
+                        staged.merge(&made.path, made.after, made.before)?;
+                    }
+                }
+                Reach::Commit => {
+                    for made in committed {
+                        let clean =
+                            |raw| attributes::clean(&self.repository, objects, self.conversion, &made.path, raw);
+                        let selected = operation.delta.changes.iter().find(|change| change.path == made.path);
+                        let selected = match selected {
+                            Some(change) => (clean(change.before)?, clean(change.after)?),
+                            None => (made.before, made.after),
+                        };
+                        staged.uncommit(&operation.before, &made, selected)?;
+                    }
+                }
+            }
+        }
+        staged.finish(operations.last().map(|operation| &operation.before))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::commit::CommitPlan;
-use super::delta::Delta;
+use super::delta::{Change, Delta};
 use super::error::CheckpointError;
 use super::index::{Index, IndexEntry};
 use super::merge::{Merged, three_way};
@@ -128,6 +128,112 @@ pub(crate) fn of_roll_back(
 pub(crate) fn publish(objects: &Objects<'_>, edits: &IndexEdits) -> Result<(), CheckpointError> {
     let entries = edits.values().flatten().filter(|entry| entry.mode != FileMode::Gitlink);
     entries.map(|entry| entry.id).try_for_each(|id| objects.copy(id))
+}
+
+/// What taking operations back does to the index, one after the other, newest first.
+pub(crate) struct StagedReversal<'a, 'repo> {
+    objects: &'a Objects<'repo>,
+    index: &'a Index,
+    staged: BTreeMap<RepoPath, Option<Entry>>,
+    announced: BTreeMap<RepoPath, bool>,
+    overlaps: Vec<RepoPath>,
+}
+
+/// The outcome of a [`StagedReversal`].
+#[derive(Debug)]
+pub(crate) struct Reversed {
+    /// The entries to write.
+    pub(crate) edits: IndexEdits,
+    /// Files for which the user has staged other content in the same lines.
+    pub(crate) overlaps: Vec<RepoPath>,
+}
+
+impl<'a, 'repo> StagedReversal<'a, 'repo> {
+    pub(crate) fn new(objects: &'a Objects<'repo>, index: &'a Index) -> Self {
+        Self { objects, index, staged: BTreeMap::new(), announced: BTreeMap::new(), overlaps: Vec::new() }
+    }
+
+    /// Takes back what a step itself staged and announced.
+    pub(crate) fn take_back(&mut self, delta: &Delta) -> Result<(), CheckpointError> {
+        let differences = match delta.index {
+            Some(change) => tree::differences(self.objects, change.before, change.after)?,
+            None => Vec::new(),
+        };
+        for (path, before, after) in differences {
+            self.merge(&path, after, before)?;
+        }
+        self.announced.extend(delta.announced_added.iter().map(|path| (path.clone(), false)));
+        self.announced.extend(delta.announced_removed.iter().map(|path| (path.clone(), true)));
+        Ok(())
+    }
+
+    /// Stages what was staged before a checkpoint committed a file. `selected` is the change that it was to commit.
+    pub(crate) fn uncommit(
+        &mut self,
+        before: &Snapshot,
+        made: &Change,
+        selected: (Option<Entry>, Option<Entry>),
+    ) -> Result<(), CheckpointError> {
+        let then = tree::find(self.objects, before.index_tree, &made.path)?;
+        let (old, new) = selected;
+        // The entry that the checkpoint left: see `of_commit`.
+        let left = if then == made.before {
+            made.after
+        } else {
+            match three_way(self.objects, old, then, new)? {
+                Merged::Clean(entry) => entry,
+                Merged::Overlap => then,
+            }
+        };
+        if before.announced.contains(&made.path) {
+            self.announced.insert(made.path.clone(), true);
+        }
+        self.merge(&made.path, left, then)
+    }
+
+    /// The entries to write, given the oldest state that is gone back to.
+    pub(crate) fn finish(self, oldest: Option<&Snapshot>) -> Result<Reversed, CheckpointError> {
+        let mut edits = IndexEdits::new();
+        for (path, wanted) in self.staged {
+            if wanted != staged_entry(self.index, &path) {
+                edits.insert(path, wanted.map(|entry| IndexEntry::new(entry, Stat::default())));
+            }
+        }
+        for (path, is_wanted) in self.announced {
+            let is_vacant = edits.get(&path).map_or(self.index.find(path.as_bytes()).is_none(), Option::is_none);
+            if is_wanted && is_vacant {
+                let found = oldest.map(|before| tree::find(self.objects, before.tree, &path)).transpose()?;
+                let mode = found.flatten().map_or(FileMode::Regular, |entry| entry.mode);
+                let entry = Entry { mode, id: self.objects.write_blob(b"")? };
+                let announced = IndexEntry { intent_to_add: true, ..IndexEntry::new(entry, Stat::default()) };
+                edits.insert(path, Some(announced));
+            } else if !is_wanted && !edits.contains_key(&path) && is_announced(self.index, &path) {
+                edits.insert(path, None);
+            }
+        }
+        Ok(Reversed { edits, overlaps: self.overlaps })
+    }
+
+    /// Takes a file from one entry to another; what the user has staged on top of it stays.
+    pub(crate) fn merge(
+        &mut self,
+        path: &RepoPath,
+        from: Option<Entry>,
+        to: Option<Entry>,
+    ) -> Result<(), CheckpointError> {
+        let current = self.staged.get(path).copied().unwrap_or_else(|| staged_entry(self.index, path));
+        match three_way(self.objects, from, current, to)? {
+            Merged::Clean(next) => {
+                self.staged.insert(path.clone(), next);
+            }
+            Merged::Overlap => self.overlaps.push(path.clone()),
+        }
+        Ok(())
+    }
+}
+
+fn staged_entry(index: &Index, path: &RepoPath) -> Option<Entry> {
+    staged_at(index, path).map(|entry| Entry { mode: entry.mode, id: entry.id })
 }
 
 fn is_announced(index: &Index, path: &RepoPath) -> bool {

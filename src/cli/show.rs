@@ -12,13 +12,13 @@ use super::past::{self, Past};
 use super::render;
 use super::ui::{Format, Ui};
 use crate::audit::history::{CallRecord, Outcome, RunRecord, Source, StepRecord};
-use crate::audit::reference::{self, ReferenceError};
+use crate::audit::reference::{self, Named, ReferenceError};
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::path::listed;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::wording::shown;
-use crate::journal::RunId;
+use crate::journal::StepId;
 use crate::journal::event::{SignedBy, StepKind, ToolCall, Wait};
 use crate::policy::Permission;
 use crate::run::error::RunError;
@@ -74,15 +74,15 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
     if let Some((path, moment)) = arguments.reference.rsplit_once('@').filter(|(_, after)| !after.starts_with('{')) {
         return file::show(ctx, ui, &past, path, moment);
     }
-    if let Some(run) = find_run(&past, &arguments.reference) {
-        overview::show(ui, &past, run)?;
-        return Ok(ExitStatus::Success);
-    }
-    let id = match &past.repository {
-        Some(git) => reference::find_step_or_commit(&past.history, git, &arguments.reference),
-        None => reference::find_step(&past.history, &arguments.reference),
+    let named = reference::find_named(&past.history, past.repository.as_ref(), &arguments.reference);
+    let id = match named.map_err(RunError::from)? {
+        Named::Step(id) => id,
+        Named::Run(run) => {
+            let run = past.history.run(run).ok_or_else(|| RunError::from(ReferenceError::Unknown(run.to_string())))?;
+            overview::show(ui, &past, run)?;
+            return Ok(ExitStatus::Success);
+        }
     };
-    let id = id.map_err(RunError::from)?;
     let unknown = || RunError::from(ReferenceError::Unknown(id.to_string()));
     let run = past.history.run(id.run).ok_or_else(unknown)?;
     let step = past.history.step(id).ok_or_else(unknown)?;
@@ -117,13 +117,6 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
         _ => {}
     }
     Ok(ExitStatus::Success)
-}
-
-/// The run that a name means, where that is more than one step.
-fn find_run<'p>(past: &'p Past, name: &str) -> Option<&'p RunRecord> {
-    let runs: Vec<RunId> = past.history.runs.iter().map(|run| run.id).collect();
-    let run = past.history.run(reference::find_run(&runs, name).ok()?)?;
-    (run.directive.is_some() || run.steps.len() != 1).then_some(run)
 }
 
 /// One fact; further lines are below the first.
@@ -326,18 +319,21 @@ fn what(step: &StepRecord) -> String {
         StepKind::Human { gate } => format!("waits for a person ({gate})"),
         StepKind::Directive { id } => format!("directive {id}"),
         StepKind::Item { verb, .. } => format!("{verb} of items"),
-        StepKind::Undo { of, .. } => format!("undo of {of}"),
+        StepKind::Undo { of, also, .. } => format!("undo of {}", ids(*of, also)),
         StepKind::Redo { of, .. } => format!("undo of the undo {of}"),
+        StepKind::Apply { of, also } => format!("undone work of {}, applied again", ids(*of, also)),
         StepKind::Restore { to } => format!("files as they were after {to}"),
         StepKind::Checkpoint { covers } => match covers.as_slice() {
             [] => "checkpoint".to_owned(),
-            covers => {
-                let covers: Vec<String> = covers.iter().map(ToString::to_string).collect();
-                format!("checkpoint of {}", covers.join(", "))
-            }
+            [first, others @ ..] => format!("checkpoint of {}", ids(*first, others)),
         },
         StepKind::Finish { of, how, .. } => format!("finish of run {of} ({})", how.name()),
         StepKind::RollBack { to } => format!("everything as it was at {to}"),
         StepKind::Unknown => "something that a newer piton does".to_owned(),
     }
+}
+
+fn ids(first: StepId, others: &[StepId]) -> String {
+    let ids: Vec<String> = std::iter::once(&first).chain(others).map(ToString::to_string).collect();
+    ids.join(", ")
 }

@@ -398,10 +398,13 @@ pub enum StepKind {
     },
     /// Calls a tool.
     Tool(ToolCall),
-    /// Undoes a step.
+    /// Undoes a step, or several as one.
     Undo {
-        /// The step.
+        /// The step; of several, the newest.
         of: StepId,
+        /// The other steps, newest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        also: Vec<StepId>,
         /// The commit of that step; none when it was not committed.
         commit: Option<ObjectId>,
     },
@@ -411,6 +414,14 @@ pub enum StepKind {
         of: StepId,
         /// The commit of that step; none when it was not committed.
         commit: Option<ObjectId>,
+    },
+    /// Applies undone steps again, as new work.
+    Apply {
+        /// The step; of several, the oldest.
+        of: StepId,
+        /// The other steps, oldest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        also: Vec<StepId>,
     },
     /// Brings files back to how they were after a step.
     Restore {

@@ -2,7 +2,7 @@
 //!
 //! One file for each thing that an action is about: [`tool`] calls, [`directive`] begins runs, [`run`] goes on with
 //! them, [`led`] is what both lead an agent through, [`checkpoint`]
-//! commits an agent's own edits, [`item`] changes items.
+//! commits an agent's own edits, [`undo`] takes operations back, [`item`] changes items.
 
 mod checkpoint;
 mod directive;
@@ -10,6 +10,7 @@ mod item;
 mod led;
 mod run;
 mod tool;
+mod undo;
 
 use std::sync::Arc;
 
@@ -27,8 +28,9 @@ pub(crate) const ARGUMENTS: [&str; 8] =
     ["item_type", "action", "item_id", "parameters", "project_path", "dry_run", "checkpoint", "ask"];
 
 /// What can be done.
-pub(crate) const ACTIONS: [&str; 10] =
-    ["run", "continue", "status", "cancel", "undo", "sign", "validate", "create", "update", "delete"];
+pub(crate) const ACTIONS: [&str; 12] = [
+    "run", "continue", "status", "cancel", "undo", "redo", "restore", "sign", "validate", "create", "update", "delete",
+];
 
 /// Does what was asked for.
 pub(crate) async fn answer(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
@@ -41,7 +43,7 @@ pub(crate) async fn answer(desk: &Arc<Desk>, arguments: Arguments, caller: &Call
         ("continue", _) => run::go_on(desk, arguments, caller).await,
         ("status", _) => run::status(desk, arguments, caller).await,
         ("cancel", _) => run::cancel(desk, arguments, caller).await,
-        ("undo", _) => run::undo(desk, arguments, caller).await,
+        ("undo" | "redo" | "restore", _) => undo::answer(desk, arguments, caller).await,
         ("sign", _) => item::sign(desk, arguments, caller).await,
         ("validate", _) => item::validate(desk, arguments, caller).await,
         ("create", _) => item::create(desk, arguments, caller).await,

@@ -198,14 +198,16 @@ fn execute() -> Tool {
                 "enum": ACTIONS,
                 "default": "run",
                 "description": "`run` runs a tool or directive and reads knowledge. About a run, with \
-                    `parameters.run_id`: `continue` after you did what it waits for, `status`, `cancel`, `undo`. About \
-                    the item itself: `sign`, `validate`, `create`, `update`, `delete`.",
+                    `parameters.run_id`: `continue` after you did what it waits for, `status`, `cancel`. What was done: \
+                    `undo` (the newest operation), `redo`, `restore`. About the item itself: `sign`, `validate`, \
+                    `create`, `update`, `delete`.",
             },
             "item_id": item_id(),
             "parameters": {
                 "type": "object",
                 "description": "`run`: the parameters of the tool or the inputs of the directive (`load` shows their \
-                    schema). `continue`: `run_id`, `result`. `sign`: `location`, `category`. `validate`: `content` for a \
+                    schema). `continue`: `run_id`, `result`. `undo`: `step`, `run_id` or `to` (a step). `redo`: `step`. \
+                    `restore`: `step`, `paths`. `sign`: `location`, `category`. `validate`: `content` for a \
                     text that is not saved. `create`: `content` or `fields`, `tool_type`, `location`, `category`. \
                     `update`: `content` or `updates`. `delete`: `confirm`.",
             },

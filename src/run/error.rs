@@ -11,7 +11,6 @@ use super::worktree::WorktreeError;
 use crate::audit::error::AuditError;
 use crate::audit::reference::{MomentError, ReferenceError};
 use crate::checkpoint::error::CheckpointError;
-use crate::checkpoint::path::RepoPath;
 use crate::exec::LowerError;
 use crate::exec::call::CallError;
 use crate::exec::subprocess::SubprocessError;
@@ -22,14 +21,15 @@ use crate::item::store::LookupError;
 use crate::item::tool::Origin;
 use crate::item::wording::shown as item_shown;
 use crate::journal::lock::LockError;
-use crate::journal::{JournalError, RunId, StepId};
+use crate::journal::{JournalError, RunId};
 
 use super::directive::Waiting;
 use super::items::ItemStepError;
 use super::marker::WaitingRun;
+use super::undo::error::UndoError;
 use super::values::ValueError;
 
-use words::{needs, problems_in_words, shown, waiting_in};
+use words::{needs, problems_in_words, waiting_in};
 pub use words::{way_on, with_causes};
 
 /// Everything that can stop a run before or between its steps.
@@ -124,20 +124,9 @@ pub enum RunError {
     /// What was named does not exist, or may be several things.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// There is nothing to undo.
-    #[error("there is no step to undo in this work tree")]
-    NothingToUndo,
-    /// There is nothing to redo.
-    #[error("nothing was undone that could be redone")]
-    NothingToRedo,
-    /// The step has no effect that could be undone.
-    #[error("step `{step}` cannot be undone: {reason}")]
-    NotUndoable {
-        /// The step.
-        step: StepId,
-        /// Why.
-        reason: &'static str,
-    },
+    /// Nothing can be taken back, or applied again.
+    #[error(transparent)]
+    Undo(#[from] UndoError),
     /// A path that was named is neither on disk nor in the last commit.
     #[error("there is no file or folder `{0}`")]
     NoSuchPath(String),
@@ -152,12 +141,6 @@ pub enum RunError {
     /// A path that was named is outside of the work tree.
     #[error("`{0}` is outside of the work tree")]
     OutsidePath(String),
-    /// Files are not as the step left them, so that nothing was changed.
-    #[error("files have changed since: {}", shown(.paths))]
-    Conflict {
-        /// The files.
-        paths: Vec<RepoPath>,
-    },
     /// A run of a directive is not finished in this worktree.
     #[error("run `{}` of `{}` is not finished here{}", .0.run, .0.name, waiting_in(.0))]
     RunWaits(Box<WaitingRun>),
@@ -288,12 +271,9 @@ impl RunError {
             Self::Reference(ReferenceError::NoCommit(_)) => "NO_COMMIT",
             Self::Reference(ReferenceError::NoSnapshot(_) | ReferenceError::SnapshotDropped(_)) => "NO_SNAPSHOT",
             Self::Reference(ReferenceError::Ambiguous { .. }) => "AMBIGUOUS",
-            Self::NothingToUndo => "NOTHING_TO_UNDO",
-            Self::NothingToRedo => "NOTHING_TO_REDO",
-            Self::NotUndoable { .. } => "NOT_UNDOABLE",
+            Self::Undo(err) => err.code(),
             Self::NoSuchPath(_) | Self::NoSuchFile { .. } => "NO_SUCH_PATH",
             Self::OutsidePath(_) => "OUTSIDE_PATH",
-            Self::Conflict { .. } => "CHANGED_SINCE",
             Self::RunWaits(_) => "RUN_WAITS",
             Self::NotResumable { .. } => "NOT_RESUMABLE",
             Self::NothingWaits => "NOTHING_WAITS",
@@ -360,15 +340,10 @@ impl RunError {
                 Some("`piton gc` dropped them; if the step was committed, name its commit".to_owned())
             }
             Self::Reference(ReferenceError::Ambiguous { .. }) => Some("write more of it".to_owned()),
-            Self::NothingToUndo | Self::NothingToRedo | Self::NotUndoable { .. } => {
-                Some("see what happened with `piton log`".to_owned())
-            }
+            Self::Undo(err) => Some(err.hint()),
             Self::NoSuchPath(_) => Some("see what has changed with `git status`".to_owned()),
             Self::NoSuchFile { .. } => Some("`piton show STEP --stat` lists the files that a step changed".to_owned()),
             Self::OutsidePath(_) => Some("name files below the top of the work tree".to_owned()),
-            Self::Conflict { .. } => Some(
-                "nothing was changed: undo or commit the later changes first, see them with `piton diff`".to_owned(),
-            ),
             Self::RunWaits(waiting) => Some(format!(
                 "`piton status {0}` shows it, `piton resume {0}` goes on, `piton cancel {0}` ends it; or work in a worktree \
                  of its own with `--worktree`",

@@ -92,10 +92,11 @@ impl Past {
         };
         let undone = history.undone();
         let steps = history.runs.iter().flat_map(|run| &run.steps);
-        let covered = steps.filter_map(|step| match (&step.kind, step.commit()) {
-            (StepKind::Checkpoint { covers }, Some(commit)) => Some(covers.iter().map(move |step| (*step, commit))),
-            _ => None,
-        });
+        let covered =
+            steps.filter(|step| !undone.contains(&step.id)).filter_map(|step| match (&step.kind, step.commit()) {
+                (StepKind::Checkpoint { covers }, Some(commit)) => Some(covers.iter().map(move |step| (*step, commit))),
+                _ => None,
+            });
         let covered = covered.flatten().collect();
         Ok(Self { history, undone, repository, unreadable, covered })
     }

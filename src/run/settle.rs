@@ -413,9 +413,22 @@ impl Session<'_, '_> {
         wording: Wording<'_>,
         head: &Head,
         delta: &Delta,
-        mut notes: Vec<String>,
+        notes: Vec<String>,
     ) -> Result<Settlement, RunError> {
         let plan = checkpointer.plan_commit(head, delta)?;
+        self.commit_planned(checkpointer, step, wording, plan, delta, notes)
+    }
+
+    /// Makes a commit that was planned.
+    pub(super) fn commit_planned(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        wording: Wording<'_>,
+        plan: CommitPlan,
+        delta: &Delta,
+        mut notes: Vec<String>,
+    ) -> Result<Settlement, RunError> {
         notes.extend(checkpointer.check_secrets(&plan)?);
         if plan.is_empty() {
             return self.nothing_to_commit(checkpointer, step, &plan, delta);
@@ -534,15 +547,7 @@ impl Session<'_, '_> {
 
 impl Settlement {
     pub(super) fn of(checkpoint: CheckpointSummary) -> Self {
-        Self {
-            checkpoint: Some(checkpoint),
-            error: None,
-            denied: Vec::new(),
-            undeclared: Vec::new(),
-            outside: Vec::new(),
-            kept: false,
-            asked: false,
-        }
+        Self { checkpoint: Some(checkpoint), ..Self::default() }
     }
 }
 

@@ -203,6 +203,29 @@ fn an_undo_of_what_is_in_no_commit_survives_a_kill_at_every_place() {
 }
 
 #[test]
+fn an_undo_of_a_checkpoint_survives_a_kill_at_every_place() {
+    Operation { before: &[EXPLICIT, &["checkpoint"]], command: &["undo"] }.survives(&PLACES, &["recover"], 20);
+}
+
+#[test]
+fn a_redo_of_a_checkpoint_survives_a_kill_at_every_place() {
+    let before: &[&[&str]] = &[EXPLICIT, &["checkpoint"], &["undo"]];
+    Operation { before, command: &["redo"] }.survives(&PLACES, &["recover"], 20);
+}
+
+#[test]
+fn an_undo_of_several_operations_survives_a_kill_at_every_place() {
+    let before: &[&[&str]] = &[&["exec", "--", "true"], EXPLICIT, &["checkpoint"]];
+    let scene = Operation { before, command: &["undo"] }.scene();
+    let log = scene.project.piton(["log", "--format", "json"]).stdout();
+    let first = log.lines().last().expect("a run").to_owned();
+    let first: serde_json::Value = serde_json::from_str(&first).expect("JSON");
+    let to = format!("{}/1", first["id"].as_str().expect("a name"));
+    let command = Vec::leak(vec!["undo", "--to", String::leak(to)]);
+    Operation { before: &[], command }.survives_in(&scene, &PLACES, &["recover"], 30);
+}
+
+#[test]
 fn a_checkpoint_survives_a_kill_at_every_place() {
     Operation { before: &[EXPLICIT], command: &["checkpoint"] }.survives(&PLACES, &["recover"], 20);
 }

@@ -13,6 +13,7 @@ mod hostile;
 mod line_end;
 mod message;
 mod name;
+mod operation;
 mod restore;
 mod secret;
 mod signing;
@@ -242,6 +243,13 @@ impl Told {
 /// How many runs there are.
 fn count_runs(project: &TestProject) -> usize {
     fs::read_dir(project.root().join(".git/piton/runs")).map_or(0, Iterator::count)
+}
+
+/// What a preview says would happen to each file.
+fn effects(preview: &Value) -> Vec<String> {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let files = preview["files"].as_array().unwrap_or_else(|| panic!("no files: {preview}"));
+    files.iter().map(|file| format!("{} {}", word(&file["effect"]), word(&file["path"]))).collect()
 }
 
 /// A project with one committed file, `notes.txt`.

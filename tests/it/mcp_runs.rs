@@ -453,12 +453,72 @@ fn a_step_is_taken_back_by_name_or_as_the_newest() {
     assert_eq!(refuse(&mut client, act("undo", json!({"step": "01k9x2bf/7"})))["error"], "Step not found");
     let dry = json!({"item_type": "directive", "action": "undo", "dry_run": true});
     let shown = execute(&mut client, dry);
-    assert_eq!(shown["preview"]["write"], json!(["README.md"]), "{shown}");
-    assert_eq!(shown["preview"]["delete"], json!(["junk.txt"]), "{shown}");
+    assert_eq!(
+        shown["preview"]["files"],
+        json!([{"path": "README.md", "effect": "restored"}, {"path": "junk.txt", "effect": "removed"}]),
+        "{shown}"
+    );
     let step = format!("{}/1", done["run_id"].as_str().expect("a run"));
     let undone = execute(&mut client, act("undo", json!({"step": step})));
     assert_eq!((&undone["status"], &undone["action"]), (&json!("success"), &json!("undo")), "{undone}");
     assert_eq!(project.read("README.md"), "one\n");
     assert_eq!(refuse(&mut client, act("undo", json!({})))["code"], "NOTHING_TO_UNDO");
     project.assert_clean();
+}
+
+#[test]
+fn undo_redo_and_restore_take_the_arguments_of_the_terminal() {
+    let project = project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#);
+    let mut client = client(&project, Era::Sessions);
+    let first = execute(&mut client, run("notes", json!({})));
+    let id = first["run_id"].as_str().expect("a run").to_owned();
+    let second = execute(&mut client, run("notes", json!({})));
+    let other = second["run_id"].as_str().expect("a run").to_owned();
+    assert_eq!(project.read("README.md"), "one\nmore\nmore\n");
+    // Everything after a step, by the name of its run.
+    assert_eq!(execute(&mut client, act("undo", json!({"to": id})))["status"], "success");
+    assert_eq!(project.read("README.md"), "one\nmore\n");
+    assert_eq!(execute(&mut client, act("redo", json!({})))["status"], "success");
+    assert_eq!(project.read("README.md"), "one\nmore\nmore\n");
+    // The files of a path, as they were after a step.
+    let mut dry = act("restore", json!({"step": id, "paths": ["README.md"]}));
+    merge(&mut dry, json!({"dry_run": true}));
+    let shown = execute(&mut client, dry);
+    assert_eq!(shown["preview"]["files"], json!([{"path": "README.md", "effect": "restored"}]), "{shown}");
+    assert_eq!(execute(&mut client, act("restore", json!({"step": id, "paths": ["README.md"]})))["status"], "success");
+    assert_eq!(project.read("README.md"), "one\nmore\n");
+    assert_eq!(execute(&mut client, act("undo", json!({})))["status"], "success");
+    assert_eq!(project.read("README.md"), "one\nmore\nmore\n");
+    // A whole run, and its step again as new work.
+    assert_eq!(execute(&mut client, act("undo", json!({"run_id": other})))["status"], "success");
+    assert_eq!(project.read("README.md"), "one\nmore\n");
+    assert_eq!(execute(&mut client, act("redo", json!({"step": other})))["status"], "success");
+    assert_eq!(project.read("README.md"), "one\nmore\nmore\n");
+    // What makes no sense is refused by name.
+    let both = refuse(&mut client, act("undo", json!({"step": id, "to": other})));
+    assert!(both["message"].as_str().is_some_and(|it| it.contains("only one of")), "{both}");
+    assert_eq!(refuse(&mut client, act("restore", json!({})))["code"], "MISSING_ARGUMENT");
+    assert_eq!(refuse(&mut client, act("redo", json!({"step": id})))["code"], "NOT_REDOABLE");
+    project.assert_clean();
+    assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
+}
+
+#[test]
+fn an_undo_takes_back_the_checkpoint_that_was_made_last() {
+    let project = project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#);
+    let mut client = client(&project, Era::Sessions);
+    execute(&mut client, run("notes", json!({})));
+    project.bash("echo own > own.txt");
+    let kept = execute(&mut client, run("git_checkpoint", json!({"parameters": {"operation": "edit"}})));
+    assert_eq!(kept["status"], "success", "{kept}");
+    let undone = execute(&mut client, act("undo", json!({})));
+    assert_eq!(undone["status"], "success", "{undone}");
+    assert_eq!(project.read("README.md"), "one\nmore\n", "the run is not taken back");
+    assert_eq!(project.read("own.txt"), "own\n");
+    assert_eq!(project.git(["status", "--porcelain"]), "?? own.txt\n");
+    // The agent's edit counts again: the next checkpoint commits it.
+    let kept = execute(&mut client, run("git_checkpoint", json!({"parameters": {"operation": "edit"}})));
+    assert_eq!(kept["files_changed"], 1, "{kept}");
+    project.assert_clean();
+    assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
 }

@@ -290,7 +290,9 @@ fn every_event_reads_back_from_json() {
     }
     let of = StepId { run: RUN.parse().unwrap(), step: 3 };
     for kind in [
-        StepKind::Undo { of, commit: Some(id(1)) },
+        StepKind::Undo { of, also: vec![], commit: Some(id(1)) },
+        StepKind::Undo { of, also: vec![StepId { step: 2, ..of }], commit: None },
+        StepKind::Apply { of, also: vec![] },
         StepKind::Redo { of, commit: None },
         StepKind::Restore { to: of },
         StepKind::Checkpoint { covers: vec![] },

@@ -1,4 +1,4 @@
-//! Going on with a run, looking at it, ending it, taking a step back.
+//! Going on with a run, looking at it, ending it.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -7,10 +7,8 @@ use serde_json::{Value, json};
 
 use super::directive::refuse_cancelled;
 use super::led::{self, Stage};
-use super::tool::PATIENCE;
 use crate::audit::history::RunRecord;
 use crate::context::Context;
-use crate::item::directive::CheckpointMode;
 use crate::journal::RunId;
 use crate::journal::event::{Event, Wait};
 use crate::mcp::answer::{Answer, AnswerKind};
@@ -22,8 +20,6 @@ use crate::mcp::tale::Tale;
 use crate::run::directive::{self, Input};
 use crate::run::error::RunError;
 use crate::run::past::{Past, repo_paths, run_here, waiting_in};
-use crate::run::session::RunRequest;
-use crate::run::undo::{self, Direction};
 
 /// Goes on with a run that waits, or was cut off.
 pub(super) async fn go_on(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
@@ -77,38 +73,6 @@ pub(super) async fn cancel(desk: &Arc<Desk>, arguments: Arguments, caller: &Call
     Ok(answer.await?.into())
 }
 
-/// Takes the newest step back, or the one that is named.
-pub(super) async fn undo(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
-    let desk = Arc::clone(desk);
-    let answer = caller.work(move |work| {
-        let parameters = parameters(&arguments, &["step"])?;
-        let step = parameters.text("step")?;
-        let (project, ctx) = desk.project(arguments.text("project_path")?)?;
-        let ctx = work.equip(ctx);
-        let _turn = lock(&project.turn);
-        refuse_cancelled(&work)?;
-        if arguments.flag("dry_run")? {
-            let (step, preview) = undo::preview_undo(&ctx, step).map_err(|err| unknown("Step not found", err))?;
-            return Answer::result(&json!({"action": "undo", "status": "success", "step": step, "preview": preview}))
-                .map(as_dry);
-        }
-        project.remember();
-        let request = RunRequest {
-            name: Direction::Undo.as_str().to_owned(),
-            command: vec!["piton".to_owned(), "mcp".to_owned(), "undo".to_owned()],
-            mode: CheckpointMode::Auto,
-            lock_timeout: PATIENCE,
-            directive: None,
-        };
-        let mut tale = Tale::new(&work);
-        let mut observe = |event: &Event| tale.event(event);
-        let undone = undo::undo_named(&ctx, Direction::Undo, step, &request, &mut observe);
-        let summary = undone.map_err(|err| unknown("Step not found", err))?;
-        led::finished("undo", &summary)
-    });
-    Ok(answer.await?.into())
-}
-
 fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failure> {
     let parameters = parameters(arguments, &["run_id", "result", "failed", "paths"])?;
     let (project, ctx, run) = find(desk, arguments, &parameters, work)?;
@@ -143,14 +107,7 @@ fn for_a_person(run: RunId) -> Failure {
 
 /// What the agent says about the step that waits.
 fn input(ctx: &Context, parameters: &Arguments) -> Result<Input, Failure> {
-    let paths = match parameters.value("paths") {
-        None => Vec::new(),
-        Some(Value::Array(paths)) => paths
-            .iter()
-            .map(|path| path.as_str().map(OsString::from).ok_or_else(not_paths))
-            .collect::<Result<Vec<_>, _>>()?,
-        Some(_) => return Err(not_paths()),
-    };
+    let paths = paths_of(parameters)?;
     match (parameters.text("failed")?, parameters.value("result")) {
         (Some(_), Some(_)) => Err(Failure::argument("`result` and `failed` cannot both be meant")),
         (Some(_), None) if !paths.is_empty() => Err(Failure::argument("`failed` and `paths` cannot both be meant")),
@@ -159,12 +116,23 @@ fn input(ctx: &Context, parameters: &Arguments) -> Result<Input, Failure> {
     }
 }
 
+/// The paths that are named, as the client wrote them.
+pub(super) fn paths_of(parameters: &Arguments) -> Result<Vec<OsString>, Failure> {
+    match parameters.value("paths") {
+        None => Ok(Vec::new()),
+        Some(Value::Array(paths)) => {
+            paths.iter().map(|path| path.as_str().map(OsString::from).ok_or_else(not_paths)).collect()
+        }
+        Some(_) => Err(not_paths()),
+    }
+}
+
 fn not_paths() -> Failure {
     Failure::argument("`paths` must be a list of paths")
         .with_suggestion("name files and folders relative to the project")
 }
 
-fn parameters(arguments: &Arguments, known: &[&str]) -> Result<Arguments, Failure> {
+pub(super) fn parameters(arguments: &Arguments, known: &[&str]) -> Result<Arguments, Failure> {
     Arguments::new(Some(arguments.object("parameters")?), known)
 }
 
@@ -186,7 +154,7 @@ fn find(
 }
 
 /// Something that was named and is not there, in words that say what it is.
-fn unknown(words: &str, err: RunError) -> Failure {
+pub(super) fn unknown(words: &str, err: RunError) -> Failure {
     let is_unknown = matches!(err, RunError::Reference(_));
     let failure = Failure::from(err);
     if is_unknown { Failure { error: words.to_owned(), ..failure } } else { failure }
@@ -204,7 +172,7 @@ fn tell(ctx: &Context, run: RunId, action: &str) -> Result<Answer, Failure> {
     Ok(with(answer, "action", action.into()))
 }
 
-fn as_dry(answer: Answer) -> Answer {
+pub(super) fn as_dry(answer: Answer) -> Answer {
     with(answer, "dry_run", true.into())
 }
 

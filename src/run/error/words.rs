@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use crate::checkpoint::path::RepoPath;
 use crate::item::params::ParamProblem;
 use crate::journal::event::Wait;
 use crate::run::directive::Waiting;
@@ -56,9 +55,4 @@ pub(super) fn needs(commands: &[String], variables: &[String]) -> String {
     };
     let parts = [list("command", commands), list("environment variable", variables)];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
-}
-
-/// The names of files.
-pub(super) fn shown(paths: &[RepoPath]) -> String {
-    crate::checkpoint::path::listed(paths)
 }

@@ -17,6 +17,7 @@ use super::error::{RunError, with_causes};
 use super::session::{Observer, RunRequest, Session, open_checkpointer};
 use super::settle::{Reversal, Settlement, decided, explain};
 use super::step::{StepEnd, summary};
+use super::undo::error::UndoError;
 use crate::audit::history::History;
 use crate::audit::retention::kept_steps;
 use crate::checkpoint::attribution::Ownership;
@@ -139,7 +140,7 @@ fn judged_state(checkpointer: &mut Checkpointer, judgement: &Judgement) -> Resul
 
 /// How the work tree gets what comes home, or which work of the user's excludes that.
 fn plan_home(checkpointer: &mut Checkpointer, now: &Snapshot, judgement: &Judgement) -> Result<Integration, RunError> {
-    let (tree, parents) = judgement.home().ok_or(RunError::NothingToUndo)?;
+    let (tree, parents) = judgement.home().ok_or(UndoError::NothingToUndo)?;
     let integration = checkpointer.plan_integration(now, tree, parents)?;
     if !integration.overlaps.is_empty() {
         return Err(FinishError::Overlap(integration.overlaps).into());

@@ -1,6 +1,6 @@
 //! H23: a restore is previewed, reversible and limited to what it says.
 
-use super::{Picture, count_runs, exec, files_of, simple, told};
+use super::{Picture, count_runs, effects, exec, files_of, simple, told};
 use crate::harness::TestProject;
 
 /// Three steps: `a.txt` and `src/b.txt` are made, then changed, then one of them is deleted.
@@ -27,12 +27,15 @@ fn h23_a_dry_run_lists_everything_and_changes_nothing() {
     let preview = project.piton(["restore", "--format", "json", &steps[0], "--dry-run"]);
     assert_eq!(preview.code(), Some(0), "{preview}");
     assert_eq!(
-        preview.json(),
-        serde_json::json!({"write": ["a.txt", "notes.txt", "src/b.txt"], "delete": ["src/c.txt"], "keep": [], "skip": []})
+        effects(&preview.json()),
+        ["restored a.txt", "restored notes.txt", "restored src/b.txt", "removed src/c.txt"]
     );
     let human = project.piton(["restore", &steps[0], "--dry-run"]);
-    assert_eq!(human.stdout(), "write  a.txt\nwrite  notes.txt\nwrite  src/b.txt\ndelete src/c.txt\n",);
-    assert_eq!(human.stderr(), "3 to write, 1 to delete, 0 to keep, 0 to skip\n");
+    assert_eq!(
+        human.stdout(),
+        "restored    a.txt\nrestored    notes.txt\nrestored    src/b.txt\nremoved     src/c.txt\n",
+    );
+    assert_eq!(human.stderr(), format!("{} bash\n", steps[0]));
     before.assert_same(&project);
     assert_eq!(count_runs(&project), runs);
 }
@@ -41,10 +44,11 @@ fn h23_a_dry_run_lists_everything_and_changes_nothing() {
 fn h23_a_dry_run_names_what_is_kept_and_what_is_in_the_way() {
     let (project, steps) = three_steps();
     project.bash("echo 'my own' > a.txt; rm src/c.txt");
-    let preview = project.piton(["restore", "--format", "json", &steps[0], "--dry-run"]).json();
+    let preview = project.piton(["restore", "--format", "json", &steps[0], "--dry-run"]);
+    assert_eq!(preview.code(), Some(1), "it would be refused");
     assert_eq!(
-        preview,
-        serde_json::json!({"write": ["notes.txt", "src/b.txt"], "delete": [], "keep": ["src/c.txt"], "skip": ["a.txt"]})
+        effects(&preview.json()),
+        ["conflict a.txt", "restored notes.txt", "restored src/b.txt", "unchanged src/c.txt"]
     );
 }
 

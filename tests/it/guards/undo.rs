@@ -139,11 +139,12 @@ fn h23_undo_of_an_uncommitted_step_makes_no_commit() {
 }
 
 #[test]
-fn h23_undo_of_a_step_that_was_committed_later_is_a_commit() {
+fn h23_undo_by_name_of_a_step_that_was_committed_later_is_a_commit() {
     let project = simple();
-    exec_with(&project, &["--checkpoint", "explicit"], "echo a > a.txt").assert_end("0 skipped -");
+    let step = exec_with(&project, &["--checkpoint", "explicit"], "echo a > a.txt");
+    step.assert_end("0 skipped -");
     told(&project, &["checkpoint"]).assert_end("0 committed -");
-    told(&project, &["undo"]).assert_end("0 committed -");
+    told(&project, &["undo", &step.step()]).assert_end("0 committed -");
     assert!(!project.root().join("a.txt").exists());
     project.assert_clean();
 }

@@ -1,0 +1,60 @@
+//! Which operations count, and which were taken back.
+//!
+//! An *operation* is a step that `undo` can be about: one that changed files or what is staged, a checkpoint that made
+//! a commit, a finish that moved the branch. Undos and redos are not operations of their own: they say which operations
+//! count.
+
+use std::collections::BTreeSet;
+
+use super::{History, Outcome, StepRecord};
+use crate::journal::StepId;
+use crate::journal::event::StepKind;
+use crate::journal::summary::StepStatus;
+
+impl History {
+    /// The steps that were undone and not redone.
+    pub fn undone(&self) -> BTreeSet<StepId> {
+        let mut undone = BTreeSet::new();
+        // Newest first: an undo that was itself undone has no effect any more.
+        for step in self.runs.iter().flat_map(|run| run.steps.iter().rev()) {
+            if step.counts_as_reversal() && !undone.contains(&step.id) {
+                undone.extend(step.reverses());
+            }
+        }
+        undone
+    }
+}
+
+impl StepRecord {
+    /// Whether it did something that `undo` can be about. Undos and redos are none of these.
+    pub fn is_operation(&self) -> bool {
+        match &self.kind {
+            StepKind::Undo { .. } | StepKind::Redo { .. } => false,
+            StepKind::Checkpoint { .. } => self.commit().is_some(),
+            StepKind::Finish { .. } => self.took_effect() && (self.has_changes() || self.commit().is_some()),
+            _ => self.took_effect() && self.has_changes(),
+        }
+    }
+
+    /// The steps that it takes back, newest first; none unless it is an undo or a redo.
+    pub fn reverses(&self) -> Vec<StepId> {
+        match &self.kind {
+            StepKind::Undo { of, also, .. } => std::iter::once(of).chain(also).copied().collect(),
+            StepKind::Redo { of, .. } => vec![*of],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether it is an undo or a redo that was carried out.
+    pub fn counts_as_reversal(&self) -> bool {
+        matches!(self.kind, StepKind::Undo { .. } | StepKind::Redo { .. })
+            && match &self.outcome {
+                Outcome::Committed { .. } | Outcome::Kept { .. } => true,
+                // The files went back, only the commit could not be made.
+                Outcome::Failed { .. } => self.has_changes(),
+                // The user had discarded the changes before: that was noted, so that the next undo goes further back.
+                Outcome::NoChanges => self.status == Some(StepStatus::Succeeded),
+                Outcome::Open | Outcome::RolledBack { .. } => false,
+            }
+    }
+}

@@ -1,0 +1,109 @@
+//! Why nothing is taken back, or applied again.
+
+use crate::checkpoint::path::{RepoPath, listed};
+use crate::journal::{RunId, StepId};
+
+/// Why nothing is taken back, or applied again. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// There is nothing to undo.
+    #[error("there is no step to undo in this work tree")]
+    NothingToUndo,
+    /// No step was done after the one that is to be the last.
+    #[error("nothing was done in this work tree after step `{0}`, or it is undone already")]
+    NothingAfter(StepId),
+    /// There is nothing to redo.
+    #[error("nothing was undone that could be redone")]
+    NothingToRedo,
+    /// New work was done after the last undo.
+    #[error("there is nothing to redo: step `{step}` (`{name}`) was done after the last undo")]
+    RedoCleared {
+        /// The newest step that is new work.
+        step: StepId,
+        /// What it is called.
+        name: String,
+        /// The step that was undone last.
+        undone: StepId,
+    },
+    /// The step has no effect that could be undone.
+    #[error("step `{step}` cannot be undone: {reason}")]
+    NotUndoable {
+        /// The step.
+        step: StepId,
+        /// Why.
+        reason: String,
+    },
+    /// The step cannot be applied again.
+    #[error("step `{step}` cannot be applied again: {reason}")]
+    NotRedoable {
+        /// The step.
+        step: StepId,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The run cannot be taken back as a whole, or applied again.
+    #[error("run `{run}` cannot be {verb}: {reason}")]
+    OfRun {
+        /// The run.
+        run: RunId,
+        /// `undone` or `applied again`.
+        verb: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The run goes on, or waits to go on.
+    #[error("run `{0}` has not ended")]
+    RunOpen(RunId),
+    /// The step belongs to the history of another branch.
+    #[error("step `{step}` was made on {there}; {here} does not have it")]
+    OtherBranch {
+        /// The step.
+        step: StepId,
+        /// The branch that it was made on, in words.
+        there: String,
+        /// What is checked out, in words.
+        here: String,
+    },
+    /// Files are not as the step left them.
+    #[error("files have changed since: {}", listed(.0))]
+    Conflict(Vec<RepoPath>),
+}
+
+impl UndoError {
+    pub(super) fn not_undoable(step: StepId, reason: impl Into<String>) -> Self {
+        Self::NotUndoable { step, reason: reason.into() }
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NothingToUndo | Self::NothingAfter(_) => "NOTHING_TO_UNDO",
+            Self::NothingToRedo | Self::RedoCleared { .. } => "NOTHING_TO_REDO",
+            Self::NotUndoable { .. } | Self::OfRun { verb: "undone", .. } => "NOT_UNDOABLE",
+            Self::NotRedoable { .. } | Self::OfRun { .. } => "NOT_REDOABLE",
+            Self::RunOpen(_) => "RUN_WAITS",
+            Self::OtherBranch { .. } => "OTHER_BRANCH",
+            Self::Conflict(_) => "CHANGED_SINCE",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NothingToUndo
+            | Self::NothingAfter(_)
+            | Self::NothingToRedo
+            | Self::NotUndoable { .. }
+            | Self::NotRedoable { .. }
+            | Self::OfRun { .. } => "see what happened with `piton log`".to_owned(),
+            Self::RedoCleared { undone, .. } => format!("`piton redo {undone}` applies the undone step again"),
+            Self::RunOpen(run) => format!("`piton cancel {run}` ends it; then it can be undone"),
+            Self::OtherBranch { .. } => {
+                "nothing was changed: switch to that branch, or name a step of this one".to_owned()
+            }
+            Self::Conflict(_) => {
+                "nothing was changed: undo or commit the later changes first, see them with `piton diff`".to_owned()
+            }
+        }
+    }
+}
