@@ -143,7 +143,10 @@ impl Checkpointer {
         if !reversed.edits.is_empty() {
             let lock = self.lock_index()?;
             let index = Index::load(&self.repository.index_file())?;
+            let objects = Objects::of_user(&self.repository)?;
             let reversed = self.reversed_index(&objects, &index, operations)?;
+            // Git reads what is staged from the user's object database, which may have pruned it.
+            staging::publish(&objects, &reversed.edits)?;
             objects.sync()?;
             lock.write(&index.edited(&reversed.edits).to_bytes())?.commit()?;
             report.kept.extend(reversed.overlaps);
