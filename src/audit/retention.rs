@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::{SignedDuration, Timestamp};
 use super::history::{History, Outcome, RunRecord, Source, StepRecord};
 use crate::checkpoint::content::Needed;
 use crate::checkpoint::delta::Change;
@@ -14,6 +13,7 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::checkpoint::store::Kept;
 use crate::journal::event::{Decision, StepKind};
 use crate::journal::{RunId, StepId};
+use jiff::{SignedDuration, Timestamp};
 
 /// What is kept whatever else is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -404,7 +404,8 @@ impl Verifier<'_> {
             return Ok(());
         };
         if let Some(missing) = self.repository.find_missing(before, after)? {
-            let message = format!("object {} of its snapshots is gone, and `piton gc` did not drop it", missing.short());
+            let message =
+                format!("object {} of its snapshots is gone, and `piton gc` did not drop it", missing.short());
             self.step_broken(Code::SnapshotMissing, step, message);
         }
         Ok(())

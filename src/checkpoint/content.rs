@@ -132,9 +132,8 @@ impl Repository {
             Ok(())
         };
         let pairs = [(before.tree, after.tree), (before.index_tree, after.index_tree)];
-        let looked = pairs
-            .into_iter()
-            .try_for_each(|(one, other)| tree::visit_differences(&objects, one, other, &mut look));
+        let looked =
+            pairs.into_iter().try_for_each(|(one, other)| tree::visit_differences(&objects, one, other, &mut look));
         match looked {
             // A tree that is missing was looked for before it was read.
             Err(CheckpointError::Missing { .. }) if missing.is_some() => Ok(missing),

@@ -378,7 +378,7 @@ impl CheckpointError {
             }
             Self::Git { .. } => "see what git says with `git fsck`".to_owned(),
             Self::Missing { .. } => {
-                "`piton gc` drops the contents of old runs; `piton verify` says whether it was dropped".to_owned()
+                "`piton gc` drops the contents of old runs, and git prunes commits that no branch has; `piton verify` tells more".to_owned()
             }
             Self::Io { .. } => return None,
         })

@@ -78,9 +78,7 @@ impl JournalError {
         Some(match self {
             Self::NoRun(_) => "list the runs with `piton log`".to_owned(),
             Self::Exists(_) => "try again: the next run gets another name".to_owned(),
-            Self::Damaged { .. } | Self::Broken { .. } => {
-                "`piton verify` says what can still be trusted".to_owned()
-            }
+            Self::Damaged { .. } | Self::Broken { .. } => "`piton verify` says what can still be trusted".to_owned(),
             Self::Changed(_) => {
                 "what the step did stays on disk, and nothing of it is on record: look at what it ran".to_owned()
             }

@@ -497,7 +497,6 @@ impl<'a, 'o> Session<'a, 'o> {
     }
 }
 
-
 /// Without a repository only a mode that promises nothing may go on.
 fn find_checkpointer(ctx: &Context, mode: CheckpointMode) -> Result<Option<Checkpointer>, RunError> {
     match open_checkpointer(ctx) {

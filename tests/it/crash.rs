@@ -266,10 +266,9 @@ fn legacy() -> Scene {
 fn the_next_command_recovers_by_itself() {
     const TOUCHED: [&str; 8] = [
         "index-locked",
-        "before-pinned",
+        "before-taken",
         "tool-ended",
         "after-taken",
-    "commit-published",
         "commit-decided",
         "commit-ref-moved",
         "commit-applied",

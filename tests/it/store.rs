@@ -8,7 +8,8 @@ use piton::checkpoint::snapshot::Snapshot;
 use crate::harness::{Ran, TestProject};
 
 /// Prunes everything that no ref and no index leads to.
-const PRUNE: &str = "git reflog expire --expire=now --expire-unreachable=now --all; git gc --quiet --prune=now --aggressive";
+const PRUNE: &str =
+    "git reflog expire --expire=now --expire-unreachable=now --all; git gc --quiet --prune=now --aggressive";
 /// Puts a branch with another history in the place of the current one; the files stay as they are.
 const REPLACE: &str = "git checkout -q --orphan fresh; git commit -qm replaced; git branch -D main -q; git branch -m main; \
      git reflog expire --expire=now --expire-unreachable=now --all; git gc --quiet --prune=now";
@@ -36,7 +37,9 @@ fn newest(project: &TestProject) -> String {
 /// A file that git tracks, one that it does not, and one with work that is not committed.
 fn project() -> TestProject {
     let project = TestProject::new().file("a.txt", "one\n").file("b/b.txt", "1\n2\n3\n4\n5\n").committed();
-    project.bash("echo untracked > private.txt; sed -i 's/^1/mine/' b/b.txt; echo staged > staged.txt; git add staged.txt");
+    project.bash(
+        "echo untracked > private.txt; sed -i 's/^1/mine/' b/b.txt; echo staged > staged.txt; git add staged.txt",
+    );
     project
 }
 
@@ -65,7 +68,8 @@ fn r8_private_files_do_not_leave_with_any_form_of_push_clone_or_bundle() {
          git init -q --bare ../fetched.git; git -C ../fetched.git fetch -q ../project '+refs/*:refs/*'",
     );
     for folder in [".", "../mirror.git", "../clone.git", "../bundle.git", "../fetched.git"] {
-        let listed = project.bash(&format!("git -C {folder} cat-file --batch-all-objects --batch-check='%(objectname)'"));
+        let listed =
+            project.bash(&format!("git -C {folder} cat-file --batch-all-objects --batch-check='%(objectname)'"));
         let found: BTreeSet<String> = listed.lines().map(|line| format!("{line}\n")).collect();
         assert!(found.is_disjoint(&private), "{folder} has {:?}", found.intersection(&private));
     }
@@ -89,7 +93,7 @@ fn every_step_can_be_undone_whatever_git_prunes_in_between() {
         let lost = newest(&project);
         prune("after the third step");
         assert_eq!(project.piton(["show", &format!("lost.txt@{lost}")]).stdout(), "lost\n");
-        succeeds(project.piton(["restore", &lost, "--paths", "lost.txt", "--yes"]));
+        succeeds(project.piton(["restore", &lost, "--paths", "lost.txt"]));
         assert_eq!(project.read("lost.txt"), "lost\n");
         prune("after the restore");
         succeeds(project.piton(["undo"]));
@@ -158,7 +162,8 @@ fn a_file_is_shown_as_it_was_at_a_step() {
     assert_eq!(show(&format!("raw.bin@{run}")).output.stdout, b"\0\xffraw");
     let json = project.piton(["show", &format!("a.txt@{run}"), "--format", "json"]).json();
     assert_eq!((&json["path"], &json["content"], &json["size"]), (&"a.txt".into(), &"one\ntwo\n".into(), &8.into()));
-    for wrong in [format!("nothing.txt@{run}"), format!("b@{run}"), "a.txt@nothing".to_owned(), "../x@HEAD".to_owned()] {
+    for wrong in [format!("nothing.txt@{run}"), format!("b@{run}"), "a.txt@nothing".to_owned(), "../x@HEAD".to_owned()]
+    {
         let ran = show(&wrong);
         assert_eq!(ran.code(), Some(2), "{ran}");
     }

@@ -18,7 +18,10 @@ fn moves_head(project: &TestProject, script: &str, code: &str) {
     let ran = exec(project, script);
     let (exit_code, last) = told(project, &ran);
     assert_eq!((exit_code, &last["error"]["code"]), (Some(1), &Value::from(code)), "{last}");
-    assert_eq!(last["error"]["suggestion"], "nothing was moved back; piton keeps the old tip, and `git reflog` names it");
+    assert_eq!(
+        last["error"]["suggestion"],
+        "nothing was moved back; piton keeps the old tip, and `git reflog` names it"
+    );
     let checkpoint =
         json!({ "status": "failed", "commit_sha": null, "files_changed": 0, "insertions": 0, "deletions": 0 });
     assert_eq!(last["steps"][0]["checkpoint"], checkpoint, "{last}");

@@ -69,7 +69,10 @@ fn h21_a_commit_on_a_detached_head_is_kept_and_warned_about() {
     let guard = Guard::of(&project);
     let ran = exec(&project, "echo tool > a.txt");
     assert_eq!(told(&project, &ran), committed(1, 1, 1));
-    assert!(ran.stdout().contains("HEAD is detached: no branch has this commit, but piton keeps a copy of it"), "{ran}");
+    assert!(
+        ran.stdout().contains("HEAD is detached: no branch has this commit, but piton keeps a copy of it"),
+        "{ran}"
+    );
     let commit = project.git(["rev-parse", "HEAD"]);
     assert_eq!(project.bash("cat .git/piton/store/kept/*/1/commit"), commit);
     guard.committed(&["a.txt"]);
