@@ -46,6 +46,7 @@ pub mod snapshot;
 pub mod staged;
 mod staging;
 mod stat;
+pub mod substitution;
 pub mod trail;
 mod tree;
 pub mod user_hooks;

@@ -23,7 +23,7 @@ use crate::item::directive::CheckpointMode;
 use crate::policy::Denial;
 
 pub use call::{SignedBy, ToolCall};
-pub use commits::{HandCommit, Maker, RewrittenCommit};
+pub use commits::{Acceptance, AcceptedCommit, HandCommit, Maker, RewrittenCommit};
 pub use course::{HookPhase, Resolution, Wait};
 
 /// Something that is about to happen or has happened.
@@ -351,6 +351,8 @@ pub enum Event {
         /// The commits.
         commits: Vec<RewrittenCommit>,
     },
+    /// A person accepts what became of a checkpoint.
+    Accepted(Acceptance),
     /// A step ended.
     StepFinished {
         /// The step.
@@ -575,6 +577,7 @@ impl Event {
             | Self::RunResumed { .. }
             | Self::SnapshotsDropped { .. }
             | Self::Rewritten { .. }
+            | Self::Accepted(_)
             | Self::RunFinished(_)
             | Self::Unknown => None,
         }

@@ -45,36 +45,48 @@ pub fn record(
     }
     let changed = commits.iter().filter(|commit| !commit.same_changes).map(|commit| (commit.step, commit.new));
     let changed = changed.collect();
+    let command = ["piton", "hooks", "run", "post-rewrite", cause].map(str::to_owned).to_vec();
+    let events = vec![Event::Rewritten { cause: cause.to_owned(), commits }];
+    let run = write(ctx, repository, &format!("git {cause}"), command, events)?;
+    Ok(Recorded::Run { run, changed })
+}
+
+/// Writes events into a journal of their own and publishes it; returns its run.
+pub(super) fn write(
+    ctx: &Context,
+    repository: &Repository,
+    name: &str,
+    command: Vec<String>,
+    events: Vec<Event>,
+) -> Result<RunId, RunError> {
     let run = RunId::new(ctx.now(), ctx.random_bits());
-    let events = [
-        Event::RunStarted {
-            name: format!("git {cause}"),
-            command: ["piton", "hooks", "run", "post-rewrite", cause].map(str::to_owned).to_vec(),
-            mode: CheckpointMode::Explicit,
-            directive: None,
-            root: repository.top().to_string_lossy().into_owned(),
-            pinned: None,
-            beside: None,
-        },
-        Event::Rewritten { cause: cause.to_owned(), commits },
-        Event::RunFinished(RunSummary {
-            run_id: run,
-            directive: None,
-            status: RunStatus::Succeeded,
-            steps: Vec::new(),
-            steps_omitted: 0,
-            step_totals: None,
-            outputs: serde_json::Map::new(),
-            uncommitted: Vec::new(),
-            error: None,
-        }),
-    ];
+    let mut all = vec![Event::RunStarted {
+        name: name.to_owned(),
+        command,
+        mode: CheckpointMode::Explicit,
+        directive: None,
+        root: repository.top().to_string_lossy().into_owned(),
+        pinned: None,
+        beside: None,
+    }];
+    all.extend(events);
+    all.push(Event::RunFinished(RunSummary {
+        run_id: run,
+        directive: None,
+        status: RunStatus::Succeeded,
+        steps: Vec::new(),
+        steps_omitted: 0,
+        step_totals: None,
+        outputs: serde_json::Map::new(),
+        uncommitted: Vec::new(),
+        error: None,
+    }));
     let runs = repository.runs_folder();
-    appear(ctx, &runs, run, &events)?;
+    appear(ctx, &runs, run, &all)?;
     failpoint("rewrite-recorded");
     // What cannot be published now is published before it is pushed; the journal has it.
     let _ = trail::publish(repository, &runs, run);
-    Ok(Recorded::Run { run, changed })
+    Ok(run)
 }
 
 /// Makes the journal of a run with all of its events at once.
