@@ -93,8 +93,9 @@ impl Fates<'_> {
                 if !lost.contains(&id) {
                     break;
                 }
-                if let Some(steps) = self.line_between(parent, id)?
+                if let Some(steps) = self.line_between(parent, into, id)?
                     && self.may_hold(into, &steps)
+                    && self.is_newer(into, id)?
                 {
                     self.squash(into, steps, lost);
                 }
@@ -162,8 +163,14 @@ impl Fates<'_> {
         named.is_empty() || named.iter().any(|id| steps.contains(id))
     }
 
-    /// The steps whose commits come after one and lead to that of a step, oldest first.
-    fn line_between(&self, base: Option<ObjectId>, last: StepId) -> Result<Option<Vec<StepId>>, AuditError> {
+    /// The steps whose commits come after one and lead to that of a step, oldest first; none where another commit is
+    /// one of that line.
+    fn line_between(
+        &self,
+        base: Option<ObjectId>,
+        other: ObjectId,
+        last: StepId,
+    ) -> Result<Option<Vec<StepId>>, AuditError> {
         let parent_of = |id: StepId| self.index.get(id).and_then(|recorded| recorded.parents.first().copied());
         let mut steps = vec![last];
         let mut at = parent_of(last);
@@ -172,7 +179,7 @@ impl Fates<'_> {
                 steps.reverse();
                 return Ok(Some(steps));
             }
-            let Some(commit) = at else { return Ok(None) };
+            let Some(commit) = at.filter(|commit| *commit != other) else { return Ok(None) };
             if let Some(id) = self.index.owner(commit) {
                 steps.push(id);
                 at = parent_of(id);
@@ -240,11 +247,11 @@ impl Fates<'_> {
             let candidates: BTreeSet<ObjectId> = paths.flatten().copied().collect();
             let open: Vec<StepId> = self.index.branch_of(id).iter().filter(|it| lost.contains(it)).copied().collect();
             let Ok(at) = open.binary_search(&id) else { continue };
-            let base = self.known_base(id)?;
             for commit in candidates {
-                // What was there before the step is none of its doing.
-                let is_newer = base.is_some_and(|base| !self.repository.leads_to(base, commit));
-                let Some(facts) = self.repository.find_commit(commit)?.filter(|_| is_newer) else { continue };
+                let Some(facts) = self.repository.find_commit(commit)? else { continue };
+                if !self.is_newer(commit, id)? {
+                    continue;
+                }
                 if !taken.contains(&commit) && self.is_same(&recorded.delta, Some(&facts))? {
                     taken.insert(commit);
                     self.fates.insert(id, CommitFate::Moved { to: commit });
@@ -275,6 +282,16 @@ impl Fates<'_> {
             }
         }
         Ok(by_path)
+    }
+
+    /// Whether a commit is not one that a step was built on: what was there before is none of its doing. Where that
+    /// cannot be told, it counts as one.
+    fn is_newer(&self, commit: ObjectId, id: StepId) -> Result<bool, AuditError> {
+        if self.index.get(id).is_some_and(|recorded| recorded.parents.is_empty()) {
+            return Ok(true);
+        }
+        let base = self.known_base(id)?;
+        Ok(base.is_some_and(|base| !self.repository.leads_to(base, commit)))
     }
 
     /// The newest commit before a step that is here, past those of other lost steps.
