@@ -234,5 +234,5 @@ fn hooks_as_they_are_installed_do_all_of_it() {
     ok(push(&project));
     project.bash("echo evil >> a.txt; git commit -qa --amend --no-edit");
     refused(&project.try_git(["push", "-q", "--force", "origin", "main"]), "REWRITTEN");
-    refused(&project.try_git(["push", "-q", "--force", "--no-verify", "origin", "main"]), "NOT_RECORDED");
+    refused(&project.try_git(["push", "-q", "--force", "--no-verify", "origin", "main"]), "REWRITTEN");
 }
