@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::error::AuditError;
-use super::history::{History, StepRecord};
+use super::history::{History, Source, StepRecord};
 use crate::checkpoint::message::Trailers;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::reading::{Claim, CommitFacts};
@@ -129,6 +129,8 @@ pub struct Fates<'a> {
     survey: Survey,
     /// Of the steps whose commits are not in place.
     fates: BTreeMap<StepId, CommitFate>,
+    /// The commits that hold the changes of one step and cannot be those of another as well.
+    taken: BTreeSet<ObjectId>,
 }
 
 impl<'a> Fates<'a> {
@@ -150,7 +152,7 @@ impl<'a> Fates<'a> {
     pub(super) fn of_logs(repository: &'a Repository, history: &'a History) -> Result<Self, AuditError> {
         let index = Index::new(repository, history)?;
         let (reachable, survey, fates) = (BTreeSet::new(), Survey::default(), BTreeMap::new());
-        Ok(Self { repository, index, reachable, survey, fates })
+        Ok(Self { repository, index, reachable, survey, fates, taken: BTreeSet::new() })
     }
 
     /// What became of the commit of a step; none when it has no commit.
@@ -173,6 +175,19 @@ impl<'a> Fates<'a> {
     /// The commits of the branches that say they are checkpoints. Complete after [`Reading::Everything`].
     pub(super) fn claims(&self) -> &[Claim] {
         &self.survey.claims
+    }
+
+    /// Checkpoints of this repository that were found in other commits without a record of it: the step, its own commit
+    /// and the one that holds its changes today. A clone, which lacks the old contents, can only go by a record.
+    pub fn unrecorded(&self) -> Vec<(StepId, ObjectId, ObjectId)> {
+        let mut found = Vec::new();
+        for (id, fate) in &self.fates {
+            let (CommitFate::Moved { to: place } | CommitFate::Squashed { into: place, .. }) = fate else { continue };
+            let recorded = self.index.get(*id).filter(|recorded| recorded.source == Source::Journal);
+            let is_known = self.index.linked_to(*place).contains(id);
+            found.extend(recorded.filter(|_| !is_known).map(|recorded| (*id, recorded.commit, *place)));
+        }
+        found
     }
 
     /// The step whose changes a commit holds that is not its own.

@@ -346,7 +346,7 @@ pub enum Event {
     },
     /// Git has replaced commits of checkpoints.
     Rewritten {
-        /// What replaced them: `amend` or `rebase`.
+        /// What replaced them: `amend` or `rebase`; `found` where they were found later.
         cause: String,
         /// The commits.
         commits: Vec<RewrittenCommit>,

@@ -7,6 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use super::error::RunError;
+use crate::audit::fate::{Fates, Reading};
+use crate::audit::history::History;
 use crate::audit::trail;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::repository::Repository;
@@ -49,6 +51,23 @@ pub fn record(
     let events = vec![Event::Rewritten { cause: cause.to_owned(), commits }];
     let run = write(ctx, repository, &format!("git {cause}"), command, events)?;
     Ok(Recorded::Run { run, changed })
+}
+
+/// Writes down where rewritten checkpoints were found of which no hook told; returns how many.
+pub fn record_found(ctx: &Context, repository: &Repository) -> Result<usize, RunError> {
+    let (history, _) = History::load_all(repository)?;
+    let mut commits = Vec::new();
+    for (step, old, new) in Fates::find(repository, &history, Reading::IfNeeded)?.unrecorded() {
+        let Some(facts) = repository.find_commit(new)? else { continue };
+        let delta = repository.changes(repository.base_of(&facts)?, facts.tree)?;
+        commits.push(RewrittenCommit { step, old, new, delta, same_changes: true });
+    }
+    let count = commits.len();
+    if count > 0 {
+        let command = ["piton", "push"].map(str::to_owned).to_vec();
+        write(ctx, repository, "found", command, vec![Event::Rewritten { cause: "found".to_owned(), commits }])?;
+    }
+    Ok(count)
 }
 
 /// Writes events into a journal of their own and publishes it; returns its run.

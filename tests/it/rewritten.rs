@@ -149,11 +149,11 @@ fn a_message_without_trailers_on_another_parent_is_found_by_its_changes() {
 #[test]
 fn every_commit_anew_moves_every_checkpoint() {
     let project = project();
-    project.bash("GIT_SEQUENCE_EDITOR=: git rebase -q -i --root --no-ff");
+    project.bash("GIT_COMMITTER_DATE=2026-02-02T02:02:02Z GIT_SEQUENCE_EDITOR=: git rebase -q -i --root --no-ff");
     assert_eq!(fates(&project), ["moved", "moved"]);
     let project = self::project();
     project.bash(
-        "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --env-filter 'GIT_AUTHOR_NAME=X' -- --all >&2; \
+        "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --env-filter 'export GIT_AUTHOR_NAME=X' -- --all >&2; \
          git for-each-ref --format='%(refname)' refs/original | while read name; do git update-ref -d $name; done",
     );
     let found = fates(&project);

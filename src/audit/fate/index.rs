@@ -1,7 +1,7 @@
 //! The committed steps of all runs, found by commit, by trailers and by branch.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::audit::error::AuditError;
 use crate::audit::history::{History, RunRecord, Source, StepRecord};
@@ -35,6 +35,8 @@ pub(super) struct Index<'a> {
     by_trailers: BTreeMap<Key, StepId>,
     branches: BTreeMap<&'a str, Vec<StepId>>,
     links: BTreeMap<ObjectId, Vec<&'a RewrittenCommit>>,
+    /// The steps whose changes a commit was found to make when it was recorded.
+    linked: BTreeMap<ObjectId, BTreeSet<StepId>>,
     acceptances: BTreeMap<StepId, Vec<&'a Acceptance>>,
 }
 
@@ -46,6 +48,7 @@ impl<'a> Index<'a> {
             by_trailers: BTreeMap::new(),
             branches: BTreeMap::new(),
             links: BTreeMap::new(),
+            linked: BTreeMap::new(),
             acceptances: BTreeMap::new(),
         };
         // Oldest first.
@@ -57,6 +60,9 @@ impl<'a> Index<'a> {
             }
             for link in &run.rewritten {
                 index.links.entry(link.old).or_default().push(link);
+                if link.same_changes {
+                    index.linked.entry(link.new).or_default().insert(link.step);
+                }
             }
             for acceptance in &run.accepted {
                 index.acceptances.entry(acceptance.of).or_default().push(acceptance);
@@ -149,6 +155,11 @@ impl<'a> Index<'a> {
             }
         }
         found
+    }
+
+    /// The steps whose changes a commit was found to make when it was recorded, in their order.
+    pub(super) fn linked_to(&self, commit: ObjectId) -> Vec<StepId> {
+        self.linked.get(&commit).into_iter().flatten().copied().collect()
     }
 
     /// What a person has accepted in the place of a step's commit.

@@ -57,11 +57,15 @@ impl Fates<'_> {
         {
             return Ok(Match::Squash(steps));
         }
+        // Where contents are missing, a record from when they were there is believed, as in all else.
+        let linked = self.index.linked_to(commit);
+        let extent = if named.is_empty() { Extent::AtLeast } else { Extent::Exactly };
+        if linked.contains(&id) && self.compose(&linked, facts, extent)? == Likeness::Unknown {
+            return Ok(if linked.len() == 1 { Match::Same } else { Match::Squash(linked) });
+        }
         Ok(match likeness {
             Likeness::Other(path) => Match::Other(path),
-            // Where content is gone, a record of the moment at which it was there is believed, as in all else.
-            _ if self.index.links_of(id).iter().any(|link| link.new == commit && link.same_changes) => Match::Same,
-            _ => Match::Unknown,
+            Likeness::Same | Likeness::Unknown => Match::Unknown,
         })
     }
 
@@ -73,12 +77,11 @@ impl Fates<'_> {
 
     /// The same parent and the same files: only message, author or date differ.
     pub(super) fn find_reworded(&mut self, lost: &mut BTreeSet<StepId>) {
-        let mut taken = BTreeSet::new();
         // Newest first: of two steps that did the same, the later one is the one that is still there.
         for id in lost.clone().into_iter().rev() {
             let Some(recorded) = self.index.get(id) else { continue };
             let Some(to) = recorded.tree.and_then(|tree| self.survey.twin(&recorded.parents, tree)) else { continue };
-            if self.may_hold(to, &[id]) && taken.insert(to) {
+            if self.may_hold(to, &[id]) && self.taken.insert(to) {
                 self.fates.insert(id, CommitFate::Reworded { to });
                 lost.remove(&id);
             }
@@ -93,7 +96,8 @@ impl Fates<'_> {
                 if !lost.contains(&id) {
                     break;
                 }
-                if let Some(steps) = self.line_between(parent, into, id)?
+                if !self.taken.contains(&into)
+                    && let Some(steps) = self.line_between(parent, into, id)?
                     && self.may_hold(into, &steps)
                     && self.is_newer(into, id)?
                 {
@@ -139,6 +143,7 @@ impl Fates<'_> {
                 let is_reworded = self.index.get(id).is_some_and(|it| it.parents == facts.parents);
                 let fate =
                     if is_reworded { CommitFate::Reworded { to: commit } } else { CommitFate::Moved { to: commit } };
+                self.taken.insert(commit);
                 self.fates.insert(id, fate);
                 lost.remove(&id);
             }
@@ -192,10 +197,14 @@ impl Fates<'_> {
     }
 
     fn composes(&self, steps: &[StepId], facts: &CommitFacts, extent: Extent) -> Result<bool, AuditError> {
+        Ok(self.compose(steps, facts, extent)? == Likeness::Same)
+    }
+
+    fn compose(&self, steps: &[StepId], facts: &CommitFacts, extent: Extent) -> Result<Likeness, AuditError> {
         let recorded: Option<Vec<_>> = steps.iter().map(|id| self.index.get(*id)).collect();
-        let Some(recorded) = recorded else { return Ok(false) };
+        let Some(recorded) = recorded else { return Ok(Likeness::Unknown) };
         let deltas: Vec<&[Change]> = recorded.iter().map(|it| it.delta.as_ref()).collect();
-        Ok(self.repository.composition(&deltas, facts, extent)? == Likeness::Same)
+        Ok(self.repository.composition(&deltas, facts, extent)?)
     }
 
     /// The steps around one whose changes together are those of a commit; as many as possible.
@@ -240,7 +249,6 @@ impl Fates<'_> {
             return Ok(());
         }
         let by_path = self.free_by_path(lost)?;
-        let mut taken = BTreeSet::new();
         for id in lost.clone() {
             let Some(recorded) = self.index.get(id) else { continue };
             let paths = recorded.delta.iter().filter_map(|change| by_path.get(&change.path));
@@ -249,11 +257,11 @@ impl Fates<'_> {
             let Ok(at) = open.binary_search(&id) else { continue };
             for commit in candidates {
                 let Some(facts) = self.repository.find_commit(commit)? else { continue };
-                if !self.is_newer(commit, id)? {
+                if self.taken.contains(&commit) || !self.is_newer(commit, id)? {
                     continue;
                 }
-                if !taken.contains(&commit) && self.is_same(&recorded.delta, Some(&facts))? {
-                    taken.insert(commit);
+                if self.is_same(&recorded.delta, Some(&facts))? {
+                    self.taken.insert(commit);
                     self.fates.insert(id, CommitFate::Moved { to: commit });
                     lost.remove(&id);
                     break;

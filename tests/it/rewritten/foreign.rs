@@ -124,6 +124,6 @@ fn many_rewritten_checkpoints_are_judged_in_one_pass() {
     }
     project.bash("git reset -q --soft HEAD~6; git commit -qm half; git commit -q --amend -m 'the half'");
     assert_eq!(fates(&project), ["squashed"; 6]);
-    project.bash("GIT_SEQUENCE_EDITOR=: git rebase -q -i --root --no-ff");
+    project.bash("GIT_COMMITTER_DATE=2026-02-02T02:02:02Z GIT_SEQUENCE_EDITOR=: git rebase -q -i --root --no-ff");
     assert_eq!(fates(&project).iter().filter(|fate| *fate == "moved").count(), 6);
 }
