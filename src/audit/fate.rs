@@ -137,7 +137,7 @@ impl<'a> Fates<'a> {
     /// Finds out what became of every committed checkpoint.
     pub fn find(repository: &'a Repository, history: &'a History, reading: Reading) -> Result<Self, AuditError> {
         let reachable = repository.reachable()?;
-        let mut fates = Self::of_logs(repository, history)?;
+        let mut fates = Self::indexed(repository, history, &reachable)?;
         let lost: BTreeSet<StepId> =
             fates.index.recorded().filter(|it| !reachable.contains(&it.commit)).map(|it| it.step.id).collect();
         if !lost.is_empty() || reading == Reading::Everything {
@@ -150,7 +150,15 @@ impl<'a> Fates<'a> {
 
     /// For commits that no branch has yet: only [`Self::judge_claim`] can be asked.
     pub(super) fn of_logs(repository: &'a Repository, history: &'a History) -> Result<Self, AuditError> {
-        let index = Index::new(repository, history)?;
+        Self::indexed(repository, history, &BTreeSet::new())
+    }
+
+    fn indexed(
+        repository: &'a Repository,
+        history: &'a History,
+        in_place: &BTreeSet<ObjectId>,
+    ) -> Result<Self, AuditError> {
+        let index = Index::new(repository, history, in_place)?;
         let (reachable, survey, fates) = (BTreeSet::new(), Survey::default(), BTreeMap::new());
         Ok(Self { repository, index, reachable, survey, fates, taken: BTreeSet::new() })
     }
@@ -165,11 +173,6 @@ impl<'a> Fates<'a> {
         let owner = if step.is_fast_forward() { self.index.owner(commit) } else { Some(step.id) };
         let fate = owner.and_then(|owner| self.fates.get(&owner).cloned());
         Some(fate.unwrap_or(CommitFate::Rewritten { instead: Vec::new(), difference: None }))
-    }
-
-    /// The steps whose commits are not in place, and what became of those.
-    pub fn iter(&self) -> impl Iterator<Item = (StepId, &CommitFate)> {
-        self.fates.iter().map(|(step, fate)| (*step, fate))
     }
 
     /// The commits of the branches that say they are checkpoints. Complete after [`Reading::Everything`].

@@ -41,7 +41,12 @@ pub(super) struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    pub(super) fn new(repository: &Repository, history: &'a History) -> Result<Self, AuditError> {
+    /// `in_place` are commits that need not be looked for, so their objects are not read.
+    pub(super) fn new(
+        repository: &Repository,
+        history: &'a History,
+        in_place: &BTreeSet<ObjectId>,
+    ) -> Result<Self, AuditError> {
         let mut index = Self {
             recorded: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -54,7 +59,7 @@ impl<'a> Index<'a> {
         // Oldest first.
         for run in history.runs.iter().rev() {
             for step in &run.steps {
-                if let Some(recorded) = Recorded::of(repository, run, step)? {
+                if let Some(recorded) = Recorded::of(repository, run, step, in_place)? {
                     index.take(recorded);
                 }
             }
@@ -170,7 +175,12 @@ impl<'a> Index<'a> {
 
 impl<'a> Recorded<'a> {
     /// None for a step without a commit of its own.
-    fn of(repository: &Repository, run: &RunRecord, step: &'a StepRecord) -> Result<Option<Self>, AuditError> {
+    fn of(
+        repository: &Repository,
+        run: &RunRecord,
+        step: &'a StepRecord,
+        in_place: &BTreeSet<ObjectId>,
+    ) -> Result<Option<Self>, AuditError> {
         let Some(commit) = step.commit().filter(|_| !step.is_fast_forward()) else { return Ok(None) };
         let source = run.source;
         if let Some(Decision::Commit { target, old, tree, delta, parents, .. }) = &step.decision {
@@ -181,7 +191,8 @@ impl<'a> Recorded<'a> {
         // The step made its commits itself; what is followed is the last of them.
         let before = step.before.as_ref();
         let branch = before.and_then(|before| before.head.branch.as_deref()).unwrap_or("HEAD");
-        if let Some(facts) = repository.find_commit(commit)?
+        if !in_place.contains(&commit)
+            && let Some(facts) = repository.find_commit(commit)?
             && let Ok(base) = repository.base_of(&facts)
         {
             let delta = Cow::Owned(repository.changes(base, facts.tree)?);

@@ -83,7 +83,12 @@ impl Verifier<'_> {
 
     fn claim(&mut self, run: RunId, claim: &Claim) -> Result<(), AuditError> {
         let steps = self.runs.get(&run).copied().map(|run| run.steps.as_slice()).unwrap_or_default();
-        if steps.iter().any(|step| step.decided_on(run, claim) || self.is_hand_made(step, claim)) {
+        // Steps are numbered from 1: the one that is named is looked at first, since most commits are what they say.
+        let number = claim.trailers.step.split(' ').next().and_then(|number| number.parse::<u32>().ok());
+        let named = number.and_then(|number| steps.get((number as usize).checked_sub(1)?));
+        if named.is_some_and(|step| step.decided_on(run, claim))
+            || steps.iter().any(|step| step.decided_on(run, claim) || self.is_hand_made(step, claim))
+        {
             return Ok(());
         }
         let short = claim.commit.short();
@@ -111,7 +116,6 @@ impl Verifier<'_> {
                 (Code::JournalInconsistent, None, text)
             }
             ClaimFate::Unknown => {
-                let number = claim.trailers.step.split(' ').next().and_then(|number| number.parse().ok());
                 let step = number.map(|step| StepId { run, step }).filter(|id| steps.iter().any(|it| it.id == *id));
                 if let Some(step) = step
                     && let Some(accepted) = self.fates.acceptance_of(step, claim.commit, Some(&facts))?
