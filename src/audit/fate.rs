@@ -206,7 +206,9 @@ impl<'a> Fates<'a> {
             if fate.place() == Some(claim.commit) {
                 return Ok(ClaimFate::Holds(id));
             }
-            if matches!(fate, CommitFate::Rewritten { instead, .. } if instead.contains(&claim.commit)) {
+            if let CommitFate::Rewritten { instead, .. } | CommitFate::Accepted { instead, .. } = fate
+                && instead.contains(&claim.commit)
+            {
                 return Ok(ClaimFate::Told(id));
             }
         }
