@@ -24,7 +24,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
-use crate::journal::event::{Decision, HandCommit, RewrittenCommit, StepKind, Wait, Written};
+use crate::journal::event::{Acceptance, Decision, HandCommit, RewrittenCommit, StepKind, Wait, Written};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus};
 use crate::journal::{self, Digest, Event, JournalError, Record, RunId, StepId};
 
@@ -76,6 +76,9 @@ pub struct RunRecord {
     /// Commits of checkpoints that git has replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rewritten: Vec<RewrittenCommit>,
+    /// What a person accepted in the place of checkpoints.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<Acceptance>,
 }
 
 /// A step that did not run.
@@ -289,19 +292,6 @@ impl History {
         step.commit().or_else(later)
     }
 
-    /// The commit that git has put in the place of another, as far as that is recorded.
-    pub fn replacement_of(&self, commit: ObjectId) -> Option<ObjectId> {
-        let mut seen = BTreeSet::from([commit]);
-        let mut last = commit;
-        // Oldest first: what was replaced twice is followed to its end.
-        for link in self.runs.iter().rev().flat_map(|run| &run.rewritten) {
-            if link.old == last && seen.insert(link.new) {
-                last = link.new;
-            }
-        }
-        (last != commit).then_some(last)
-    }
-
     /// The step behind a commit that is not its own: one that took the place of that, or was made with git itself.
     pub fn step_behind(&self, commit: ObjectId) -> Option<StepId> {
         let mut links = self.runs.iter().flat_map(|run| &run.rewritten);
@@ -431,6 +421,7 @@ impl RunRecord {
             inputs: Map::new(),
             dropped: Vec::new(),
             rewritten: Vec::new(),
+            accepted: Vec::new(),
         })
     }
 
@@ -450,6 +441,7 @@ impl RunRecord {
                 self.dropped.dedup();
             }
             Event::Rewritten { commits, .. } => self.rewritten.extend(commits.iter().cloned()),
+            Event::Accepted(acceptance) => self.accepted.push(acceptance.clone()),
             Event::RunFinished(summary) => self.summary = Some(summary.clone()),
             Event::RunResumed { .. } => self.summary = None,
             event => {

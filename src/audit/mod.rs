@@ -4,6 +4,7 @@
 //! journal; [`trail`] writes logs, which are refs of our own.
 
 pub mod error;
+pub mod fate;
 pub mod history;
 pub mod reference;
 pub mod retention;

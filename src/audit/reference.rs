@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use super::fate;
 use super::history::{History, RunRecord, StepRecord};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
@@ -125,6 +126,7 @@ pub fn find_step_or_commit(history: &History, git: &Repository, name: &str) -> R
         Err(ReferenceError::Unknown(_)) => {
             let commit = git.find_named(name).ok_or_else(|| ReferenceError::Unknown(name.to_owned()))?;
             let found = find_step(history, &commit.to_string()).ok().or_else(|| history.step_behind(commit));
+            let found = found.or_else(|| fate::step_in(git, history, commit).ok().flatten());
             found.ok_or_else(|| ReferenceError::NotOurs(name.to_owned()))
         }
         found => found,
@@ -135,8 +137,8 @@ pub fn find_step_or_commit(history: &History, git: &Repository, name: &str) -> R
 pub fn find_commit(history: &History, git: &Repository, name: &str) -> Result<ObjectId, ReferenceError> {
     match find_step(history, name) {
         Ok(id) => {
-            let commit = history.step(id).and_then(|step| history.commit_of(step));
-            let commit = commit.map(|commit| history.replacement_of(commit).unwrap_or(commit));
+            let step = history.step(id);
+            let commit = step.and_then(|step| fate::commit_today(git, history, step).ok().flatten());
             commit.ok_or_else(|| ReferenceError::NoCommit(id.to_string()))
         }
         Err(ReferenceError::Unknown(_)) => git.find_named(name).ok_or_else(|| ReferenceError::Unknown(name.to_owned())),

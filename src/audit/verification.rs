@@ -7,7 +7,7 @@
 
 mod claims;
 mod landing;
-mod rewriting;
+mod substitutes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,8 +15,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::error::AuditError;
+use super::fate::{CommitFate, Fates, Reading};
 use super::history::{History, Outcome, RunRecord, Source, StepRecord, fold};
-use super::retention::kept_steps;
 use super::trail;
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::message::Trailers;
@@ -24,8 +24,7 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::reading::{CommitFacts, FileDifference};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
-use crate::journal::event::{Decision, FinishHow, StepKind};
-use crate::journal::summary::StepStatus;
+use crate::journal::event::{Decision, StepKind};
 use crate::journal::{self, JournalError, Record, RunId, StepId};
 
 pub use landing::{judge_landing, judge_log};
@@ -68,6 +67,20 @@ pub struct Verification {
     pub breaks: Vec<Finding>,
     /// What is good to know.
     pub notes: Vec<String>,
+    /// The checkpoints whose own commits are in no branch, and what became of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fates: Vec<StepFate>,
+}
+
+/// A checkpoint whose own commit is in no branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StepFate {
+    /// The step.
+    pub step: StepId,
+    /// The commit that was recorded.
+    pub commit: ObjectId,
+    /// What became of it.
+    pub fate: CommitFate,
 }
 
 /// Something that does not fit.
@@ -81,6 +94,12 @@ pub struct Finding {
     pub step: Option<StepId>,
     /// What does not fit.
     pub message: String,
+    /// The commits that name the step and are not what was recorded, where it is about such.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<ObjectId>,
+    /// The way out, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<String>,
 }
 
 /// What kind of break it is.
@@ -101,7 +120,7 @@ pub enum Code {
     CommitMismatch,
     /// The trailers of the commit name something else.
     TrailerMismatch,
-    /// The commit is in no branch or tag any more, and nothing recorded says why.
+    /// The changes of a checkpoint are in no branch or tag, or a commit that names a step changes something else.
     Rewritten,
     /// Content that a step can be led back with is gone.
     SnapshotMissing,
@@ -111,17 +130,20 @@ pub enum Code {
     ObjectDamaged,
     /// A commit says that it is a checkpoint of a run whose log is not here.
     LogMissing,
+    /// Git shows another object in the place of one that a checkpoint is made of.
+    Replaced,
 }
 
 /// Looks at the runs of a repository.
 pub fn verify(repository: &Repository, scope: &Scope) -> Result<Verification, AuditError> {
     let folder = repository.runs_folder();
-    let reachable = repository.reachable()?;
     let (history, _) = History::load_all(repository)?;
     let dropped = history.runs.iter().flat_map(|run| run.dropped.iter().copied()).collect();
     let logs = trail::list(repository)?.into_iter().collect();
     let found = Verification::default();
-    let mut verifier = Verifier { repository, history: &history, reachable, dropped, logs, found };
+    let fates = Fates::find(repository, &history, Reading::Everything)?;
+    let known = history.runs.iter().map(|run| (run.id, run)).collect();
+    let mut verifier = Verifier { repository, history: &history, runs: known, fates, dropped, logs, found };
     let mut runs: BTreeSet<RunId> = journal::list(&folder)?.into_iter().collect();
     runs.extend(verifier.logs.keys());
     // Oldest first: the first break that is named is where the trouble began.
@@ -133,13 +155,15 @@ pub fn verify(repository: &Repository, scope: &Scope) -> Result<Verification, Au
         }
     }
     verifier.claims(&runs, scope)?;
+    verifier.substitutes(scope)?;
     Ok(verifier.found)
 }
 
 struct Verifier<'a> {
     repository: &'a Repository,
     history: &'a History,
-    reachable: BTreeSet<ObjectId>,
+    runs: BTreeMap<RunId, &'a RunRecord>,
+    fates: Fates<'a>,
     /// The runs whose contents `piton gc` has dropped.
     dropped: BTreeSet<RunId>,
     /// The runs that have a log, and where it ends.
@@ -264,7 +288,8 @@ impl Verifier<'_> {
         if let Some(facts) = &facts {
             self.commit(run, step, *commit, message, facts)?;
         }
-        self.reachability(run, step, *commit, facts.is_some())
+        self.reachability(run, step, *commit, facts.is_some());
+        Ok(())
     }
 
     /// The commit that keeps a snapshot holds the tree of that snapshot.
@@ -342,60 +367,23 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn reachability(
-        &mut self,
-        run: &RunRecord,
-        step: &StepRecord,
-        commit: ObjectId,
-        exists: bool,
-    ) -> Result<(), AuditError> {
-        if self.reachable.contains(&commit) || self.tell_fate(step, commit)? {
-            return Ok(());
-        }
+    /// The commit is in a branch or tag, or its changes are, or something recorded says why not.
+    fn reachability(&mut self, run: &RunRecord, step: &StepRecord, commit: ObjectId, exists: bool) {
+        let Some(fate) = self.fates.of(step).filter(|fate| *fate != CommitFate::InPlace) else { return };
+        self.found.notes.extend(fate.note(commit, step.id));
+        self.found.fates.push(StepFate { step: step.id, commit, fate: fate.clone() });
+        let CommitFate::Rewritten { instead, difference } = fate else { return };
         let short = commit.short();
-        let left_behind = self.history.runs.iter().flat_map(|run| &run.steps).find(|later| {
-            let tip = later.before.as_ref().and_then(|before| before.head.commit);
-            matches!(later.kind, StepKind::RollBack { .. })
-                && later.id > step.id
-                && tip.is_some_and(|tip| tip == commit || self.repository.leads_to(tip, commit))
-        });
-        // A branch may hold the commits of several runs: whichever was squashed kept all of them.
-        let squashed = self.history.runs.iter().flat_map(|run| &run.steps).find(|finish| {
-            let StepKind::Finish { of, how: FinishHow::Squash, tip: Some(tip) } = &finish.kind else { return false };
-            finish.status == Some(StepStatus::Succeeded)
-                && self.repository.kept_commit(&kept_steps(*of)).ok().flatten() == Some(*tip)
-                && self.repository.leads_to(*tip, commit)
-        });
-        if let Some(finish) = squashed {
-            self.found.notes.push(format!("commit {short} of `{}` was squashed by `{}`", step.id, finish.id));
-        } else if let Some(later) = left_behind {
-            self.found.notes.push(format!("commit {short} of `{}` was left behind by `{}`", step.id, later.id));
-        } else if self.repository.kept_commit(&step.id.kept("commit"))? == Some(commit) {
-            let note = format!("commit {short} of `{}` was made on a detached HEAD: only piton keeps it", step.id);
-            self.found.notes.push(note);
-        } else if run.source == Source::Log && step.was_detached() && !exists {
-            let note = format!("commit {short} of `{}` was made on a detached HEAD elsewhere and is not here", step.id);
-            self.found.notes.push(note);
-        } else if let Some(finish) = self.squash_of(run.id).filter(|_| run.source == Source::Log && !exists) {
-            let note = format!("commit {short} of `{}` was squashed by `{finish}` elsewhere and is not here", step.id);
-            self.found.notes.push(note);
-        } else if run.source == Source::Log && !exists {
-            let text = format!("commit {short} is not here: its branch was rewritten, or neither pushed nor fetched");
-            self.step_broken(Code::Rewritten, step, text);
-        } else {
-            let what = if exists { "is in no branch or tag any more" } else { "is gone" };
-            self.step_broken(Code::Rewritten, step, format!("commit {short} {what}, and nothing recorded says why"));
-        }
-        Ok(())
-    }
-
-    /// The step that made one commit of those of a run.
-    fn squash_of(&self, run: RunId) -> Option<StepId> {
-        let is_meant = |step: &&StepRecord| {
-            matches!(&step.kind, StepKind::Finish { of, how: FinishHow::Squash, .. } if *of == run)
-                && step.status == Some(StepStatus::Succeeded)
+        let message = match (instead.first(), difference) {
+            (Some(new), Some(difference)) => format!("commit {short} was rewritten as {}: {difference}", new.short()),
+            _ if run.source == Source::Log && !exists => {
+                format!("commit {short} is not here: its branch was rewritten, or neither pushed nor fetched")
+            }
+            _ if exists => format!("commit {short} is in no branch or tag any more, and nothing recorded says why"),
+            _ => format!("commit {short} is gone, and nothing recorded says why"),
         };
-        self.history.runs.iter().flat_map(|run| &run.steps).find(is_meant).map(|step| step.id)
+        let found = Finding::new(Code::Rewritten, Some(step.id.run), Some(step.id), message);
+        self.found.breaks.push(Finding { commits: instead, ..found });
     }
 
     /// What a step can be led back with is there, unless `piton gc` has dropped it.
@@ -416,14 +404,23 @@ impl Verifier<'_> {
     }
 
     fn broken(&mut self, code: Code, run: Option<RunId>, step: Option<StepId>, message: String) {
-        self.found.breaks.push(Finding { code, run, step, message });
+        self.found.breaks.push(Finding::new(code, run, step, message));
     }
 }
 
-impl StepRecord {
-    /// Whether its commit was made on no branch.
-    fn was_detached(&self) -> bool {
-        matches!(&self.decision, Some(Decision::Commit { target, .. }) if target == "HEAD")
+impl Finding {
+    fn new(code: Code, run: Option<RunId>, step: Option<StepId>, message: String) -> Self {
+        let suggestion = match (code, step) {
+            (Code::Rewritten | Code::NotRecorded, Some(step)) => Some(format!(
+                "if that is as it should be, `piton verify --accept {step} --reason TEXT` records that you accept it"
+            )),
+            (Code::LogMissing, _) => Some("`piton fetch REMOTE` brings the logs of runs".to_owned()),
+            (Code::Replaced, _) => {
+                Some("`git replace --list` and `.git/info/grafts` show it; `git replace -d OBJECT` ends it".to_owned())
+            }
+            _ => None,
+        };
+        Self { code, run, step, message, commits: Vec::new(), suggestion }
     }
 }
 
@@ -443,6 +440,7 @@ impl Code {
             Self::NotRecorded => "NOT_RECORDED",
             Self::ObjectDamaged => "OBJECT_DAMAGED",
             Self::LogMissing => "LOG_MISSING",
+            Self::Replaced => "REPLACED",
         }
     }
 }
@@ -451,7 +449,7 @@ impl Code {
 fn read_log(repository: &Repository, run: RunId, tip: ObjectId) -> Result<(trail::Log, RunRecord), Finding> {
     let broken = |step: Option<u32>, message: String| {
         let step = step.map(|step| StepId { run, step });
-        Finding { code: Code::LogBroken, run: Some(run), step, message }
+        Finding::new(Code::LogBroken, Some(run), step, message)
     };
     let log = trail::load(repository, run, tip);
     // Where something is missing at the beginning, what is left does not begin with the first entry.
@@ -477,7 +475,7 @@ fn missing_end(log: &trail::Log, record: &RunRecord) -> Option<Finding> {
     let (run, entries) = (log.run, log.records.len());
     let step = log.records.last().and_then(|record| record.event.step()).map(|step| StepId { run, step });
     let message = format!("the log ends with entry {entries}, before the end of the run: the rest was dropped");
-    Some(Finding { code: Code::LogBroken, run: Some(run), step, message })
+    Some(Finding::new(Code::LogBroken, Some(run), step, message))
 }
 
 /// What is wrong about the trailers of a commit.

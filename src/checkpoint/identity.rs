@@ -29,6 +29,19 @@ impl Identity {
     }
 }
 
+impl Repository {
+    /// The person at work, as git would name them: `NAME <EMAIL>`.
+    pub fn person(
+        &self,
+        environment: &BTreeMap<OsString, OsString>,
+        now: Timestamp,
+    ) -> Result<String, CheckpointError> {
+        let author = signature(self, environment, now, "AUTHOR", "author")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(format!("{} <{}>", text(author.name_bytes()), text(author.email_bytes())))
+    }
+}
+
 fn signature(
     repository: &Repository,
     environment: &BTreeMap<OsString, OsString>,

@@ -1,5 +1,8 @@
 //! Three-way merging of one file: what a step did, on top of what somebody else has there.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use git2::{MergeFileInput, ObjectType, Oid, merge_file};
 
 use super::error::CheckpointError;
@@ -22,27 +25,37 @@ pub(crate) fn three_way(
     ours: Option<Entry>,
     theirs: Option<Entry>,
 ) -> Result<Merged, CheckpointError> {
-    merge(objects, base, ours, theirs, &|merged| objects.write_blob(merged))
+    merge(base, ours, theirs, &|id| objects.read(id), &|merged| objects.write_blob(merged))
 }
 
+/// Merged texts that exist in memory only, so that others can be merged on top of them.
+#[derive(Default)]
+pub(crate) struct Scratch(RefCell<BTreeMap<ObjectId, Vec<u8>>>);
+
 /// As [`three_way`], to compare the result with something: nothing is stored.
-pub(crate) fn three_way_name(
+pub(crate) fn three_way_in_memory(
     objects: &Objects<'_>,
+    scratch: &Scratch,
     base: Option<Entry>,
     ours: Option<Entry>,
     theirs: Option<Entry>,
 ) -> Result<Merged, CheckpointError> {
-    merge(objects, base, ours, theirs, &|merged| {
-        let name = Oid::hash_object(ObjectType::Blob, merged);
-        Ok(name.map_err(CheckpointError::git("name an object"))?.into())
+    let read = |id: ObjectId| match scratch.0.borrow().get(&id) {
+        Some(text) => Ok(text.clone()),
+        None => objects.read(id),
+    };
+    merge(base, ours, theirs, &read, &|merged| {
+        let name = Oid::hash_object(ObjectType::Blob, merged).map_err(CheckpointError::git("name an object"))?;
+        scratch.0.borrow_mut().insert(name.into(), merged.to_vec());
+        Ok(name.into())
     })
 }
 
 fn merge(
-    objects: &Objects<'_>,
     base: Option<Entry>,
     ours: Option<Entry>,
     theirs: Option<Entry>,
+    read: &dyn Fn(ObjectId) -> Result<Vec<u8>, CheckpointError>,
     named: &dyn Fn(&[u8]) -> Result<ObjectId, CheckpointError>,
 ) -> Result<Merged, CheckpointError> {
     if base == theirs || ours == theirs {
@@ -61,7 +74,7 @@ fn merge(
     } else if ours.id == base.id {
         theirs.id
     } else {
-        let contents = [objects.read(base.id)?, objects.read(ours.id)?, objects.read(theirs.id)?];
+        let contents = [read(base.id)?, read(ours.id)?, read(theirs.id)?];
         match merge_text(&contents)? {
             Some(merged) => named(&merged)?,
             None => return Ok(Merged::Overlap),

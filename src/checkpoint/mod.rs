@@ -48,6 +48,7 @@ pub mod staged;
 mod staging;
 mod stat;
 pub mod store;
+pub mod substitution;
 pub mod trail;
 mod tree;
 pub mod user_hooks;

@@ -99,7 +99,8 @@ impl Repository {
         Ok(id == ObjectId::EMPTY_TREE || Objects::of(self)?.is_readable(id))
     }
 
-    /// Every commit that HEAD of any worktree, a branch or a tag leads to.
+    /// Every commit that HEAD of any worktree, a local branch or a tag leads to. What a remote-tracking branch has is
+    /// not counted: it says what another repository had, not what this one has.
     pub fn reachable(&self) -> Result<BTreeSet<ObjectId>, CheckpointError> {
         let reading = || CheckpointError::git("read the history");
         let mut walk = self.git.revwalk().map_err(reading())?;
@@ -108,6 +109,13 @@ impl Repository {
             walk.push(tip).map_err(reading())?;
         }
         walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())
+    }
+
+    /// The commits that only remote-tracking branches lead to.
+    pub fn reachable_by_remotes(&self) -> Result<BTreeSet<ObjectId>, CheckpointError> {
+        let remote = self.targets(|name| name.starts_with("refs/remotes/"))?;
+        let local: Vec<ObjectId> = self.tips()?.into_iter().map(ObjectId::from).collect();
+        Ok(self.commits_leading_to(&remote, &local)?.into_iter().collect())
     }
 
     /// The commits that lead to some objects and not to others that are here, newest first.
@@ -202,13 +210,13 @@ impl Repository {
         delta::count_lines(&Objects::of(self)?, old, new)
     }
 
-    /// Where branches, tags and the HEADs of all worktrees point.
+    /// Where local branches, tags and the HEADs of all worktrees point.
     pub(super) fn tips(&self) -> Result<BTreeSet<Oid>, CheckpointError> {
         let reading = || CheckpointError::git("read the branches");
         let mut tips = BTreeSet::new();
         for found in self.git.references().map_err(reading())? {
             let found = found.map_err(reading())?;
-            let counts = found.is_branch() || found.is_tag() || found.is_remote();
+            let counts = found.is_branch() || found.is_tag();
             if let Some(commit) = Some(found).filter(|_| counts).and_then(|found| found.peel_to_commit().ok()) {
                 tips.insert(commit.id());
             }

@@ -1,15 +1,18 @@
 //! Commits that others have taken the place of: which ones, and whether they still make the same changes.
+//!
+//! Content decides. A commit makes recorded changes when these, applied in their order to the files it is built on,
+//! give its own files; where the base has other lines, they are merged three-way, as git does.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::delta::Change;
 use super::error::CheckpointError;
-use super::merge::{Merged, three_way_name};
+use super::merge::{Merged, Scratch, three_way_in_memory};
 use super::message::Trailers;
-use super::object::ObjectId;
+use super::object::{Entry, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
-use super::reading::{Claim, CommitFacts};
+use super::reading::{Claim, CommitFacts, FileDifference};
 use super::repository::Repository;
 use super::tree;
 
@@ -24,6 +27,15 @@ pub enum Likeness {
     Unknown,
 }
 
+/// What a commit may change besides the recorded changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Nothing.
+    Exactly,
+    /// Other files as well.
+    AtLeast,
+}
+
 /// A commit that names a step, and the one in its place.
 #[derive(Clone, Debug)]
 pub struct Replacement {
@@ -35,14 +47,26 @@ pub struct Replacement {
     pub(crate) trailers: Trailers,
     /// What the new one changes against its parent.
     pub delta: Vec<Change>,
-    /// Whether the new one says the same, and changes the same, on another base.
+    /// Whether the new one changes the same on another base, by itself or together with other commits that it replaces.
     pub same_changes: bool,
+}
+
+/// A file while recorded changes are applied to it.
+struct Applied {
+    /// What the base has there.
+    there: Option<Entry>,
+    /// What is there after the changes so far.
+    now: Option<Entry>,
+    /// What the first change found.
+    first: Option<Entry>,
+    /// What the last change left.
+    last: Option<Entry>,
 }
 
 impl Repository {
     /// Those of some pairs of commits, old and new, whose old one names a step.
     pub fn replacements(&self, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Replacement>, CheckpointError> {
-        let mut found = Vec::new();
+        let mut found: Vec<(Replacement, Vec<Change>, CommitFacts)> = Vec::new();
         for (old, new) in pairs.iter().filter(|(old, new)| old != new) {
             let Some(before) = self.find_commit(*old)?.filter(|facts| facts.message.contains("Piton-Run:")) else {
                 continue;
@@ -51,30 +75,58 @@ impl Repository {
                 continue;
             };
             let recorded = self.changes(self.base_of(&before)?, before.tree)?;
-            let is_same = Trailers::find(&after.message).as_ref() == Some(&trailers)
-                && self.likeness(&recorded, &after)? == Likeness::Same;
+            let same_changes = self.likeness(&recorded, &after)? == Likeness::Same;
             let delta = self.changes(self.base_of(&after)?, after.tree)?;
-            found.push(Replacement { old: *old, new: *new, trailers, delta, same_changes: is_same });
+            let replacement = Replacement { old: *old, new: *new, trailers, delta, same_changes };
+            found.push((replacement, recorded, after));
         }
-        Ok(found)
+        let mut squashed: BTreeMap<ObjectId, Vec<&[Change]>> = BTreeMap::new();
+        for (replacement, recorded, _) in &found {
+            squashed.entry(replacement.new).or_default().push(recorded);
+        }
+        let mut united = Vec::new();
+        for (new, deltas) in squashed.iter().filter(|(_, deltas)| deltas.len() > 1) {
+            let Some((.., facts)) = found.iter().find(|(replacement, ..)| replacement.new == *new) else { continue };
+            if self.composition(deltas, facts, Extent::Exactly)? == Likeness::Same {
+                united.push(*new);
+            }
+        }
+        let judged = |(mut replacement, ..): (Replacement, Vec<Change>, CommitFacts)| {
+            replacement.same_changes |= united.contains(&replacement.new);
+            replacement
+        };
+        Ok(found.into_iter().map(judged).collect())
     }
 
     /// Whether a commit makes recorded changes, on whatever base it is built.
     pub fn likeness(&self, recorded: &[Change], commit: &CommitFacts) -> Result<Likeness, CheckpointError> {
-        let objects = Objects::of(self)?;
+        self.composition(&[recorded], commit, Extent::Exactly)
+    }
+
+    /// Whether a commit makes the changes of several deltas, one after the other, on whatever base it is built.
+    pub fn composition(
+        &self,
+        deltas: &[&[Change]],
+        commit: &CommitFacts,
+        extent: Extent,
+    ) -> Result<Likeness, CheckpointError> {
         let Ok(base) = self.base_of(commit) else { return Ok(Likeness::Unknown) };
-        for change in recorded {
-            let there = tree::find(&objects, base, &change.path)?;
-            let made = tree::find(&objects, commit.tree, &change.path)?;
-            match three_way_name(&objects, change.before, there, change.after) {
-                Ok(Merged::Clean(expected)) if expected == made => {}
-                Ok(_) => return Ok(Likeness::Other(change.path.clone())),
+        let Ok(differences) = self.differences(base, commit.tree) else { return Ok(Likeness::Unknown) };
+        let (objects, scratch) = (Objects::of(self)?, Scratch::default());
+        let mut files: BTreeMap<&RepoPath, Applied> = BTreeMap::new();
+        for change in deltas.iter().copied().flatten() {
+            if !files.contains_key(&change.path) {
+                let Ok(there) = tree::find(&objects, base, &change.path) else { return Ok(Likeness::Unknown) };
+                files.insert(&change.path, Applied { there, now: there, first: change.before, last: change.after });
+            }
+            let Some(file) = files.get_mut(&change.path) else { continue };
+            match three_way_in_memory(&objects, &scratch, change.before, file.now, change.after) {
+                Ok(Merged::Clean(merged)) => (file.now, file.last) = (merged, change.after),
+                Ok(Merged::Overlap) => return Ok(Likeness::Other(change.path.clone())),
                 Err(_) => return Ok(Likeness::Unknown),
             }
         }
-        let known: BTreeSet<&RepoPath> = recorded.iter().map(|change| &change.path).collect();
-        let more = self.differences(base, commit.tree)?.into_iter().find(|(path, ..)| !known.contains(path));
-        Ok(more.map_or(Likeness::Same, |(path, ..)| Likeness::Other(path)))
+        Ok(compare(&files, &differences, extent).map_or(Likeness::Same, |path| Likeness::Other(path.clone())))
     }
 
     /// The files that a commit is built on.
@@ -105,5 +157,34 @@ impl Repository {
         let last = log.get(0)?;
         let is_amended = last.message_bytes().is_some_and(|text| text.starts_with(b"commit (amend)"));
         (is_amended && ObjectId::from(last.id_new()) == head).then(|| last.id_old().into())
+    }
+}
+
+/// The first file in which a commit is not what its base and recorded changes give.
+fn compare<'p>(
+    files: &BTreeMap<&'p RepoPath, Applied>,
+    differences: &'p [FileDifference],
+    extent: Extent,
+) -> Option<&'p RepoPath> {
+    let made: BTreeMap<&RepoPath, Option<Entry>> = differences.iter().map(|(path, _, after)| (path, *after)).collect();
+    let mut unmade = None;
+    let mut makes_something = false;
+    for (path, file) in files {
+        if made.get(path).copied().unwrap_or(file.there) != file.now {
+            return Some(*path);
+        }
+        let is_made = file.there != file.now;
+        makes_something |= is_made;
+        // The base has it already: somebody else made this change.
+        if !is_made && file.first != file.last {
+            unmade = unmade.or(Some(*path));
+        }
+    }
+    match extent {
+        Extent::Exactly if unmade.is_some() && !makes_something => unmade,
+        Extent::Exactly => made.into_keys().find(|path| !files.contains_key(path)),
+        Extent::AtLeast if unmade.is_some() => unmade,
+        Extent::AtLeast if makes_something => None,
+        Extent::AtLeast => files.keys().next().copied().or_else(|| differences.first().map(|(path, ..)| path)),
     }
 }

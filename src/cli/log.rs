@@ -8,6 +8,7 @@ use jiff::{Span, Timestamp, ToSpan};
 
 use super::past::{self, Past};
 use super::ui::{Format, Ui};
+use crate::audit::fate::Fates;
 use crate::audit::history::{RunRecord, Source, StepRecord};
 use crate::audit::reference;
 use crate::checkpoint::path::RepoPath;
@@ -85,13 +86,20 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
     let past = past::load(ctx, ui)?;
     let filter = Filter::of(arguments, ctx, &past)?;
     let root = past.root(ctx);
+    let fates = past.fates()?;
     let limit = arguments.limit.unwrap_or(usize::MAX);
     let mut shown = 0;
     for run in past.history.runs.iter().filter(|run| filter.fits(run)).take(limit) {
         shown += 1;
         match ui.format() {
-            Format::Json => ui.json(&LoggedRun::new(run, &past.undone))?,
-            _ => show(ui, &past, run, &root, arguments.run.is_some())?,
+            Format::Json => {
+                let logged = LoggedRun::new(run, &past.undone);
+                match &fates {
+                    Some(fates) => ui.json(&logged.with_fates(fates))?,
+                    None => ui.json(&logged)?,
+                }
+            }
+            _ => show(ui, &past, fates.as_ref(), run, &root, arguments.run.is_some())?,
         }
     }
     if shown == 0 && ui.format() == Format::Human {
@@ -101,8 +109,19 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
     Ok(ExitStatus::Success)
 }
 
-fn show(ui: &mut Ui, past: &Past, run: &RunRecord, root: &str, is_named: bool) -> Result<(), Error> {
-    let mark = |step: &StepRecord| if past.undone.contains(&step.id) { "  (undone)" } else { "" };
+fn show(
+    ui: &mut Ui,
+    past: &Past,
+    fates: Option<&Fates<'_>>,
+    run: &RunRecord,
+    root: &str,
+    is_named: bool,
+) -> Result<(), Error> {
+    let mark = |step: &StepRecord| {
+        let fate = fates.and_then(|fates| fates.of(step)).map(|fate| fate.label()).filter(|label| !label.is_empty());
+        let fate = fate.map(|label| format!("  ({label})")).unwrap_or_default();
+        format!("{fate}{}", if past.undone.contains(&step.id) { "  (undone)" } else { "" })
+    };
     let is_long = run.steps.len() > MOST_STEPS;
     let with_steps = is_named || (run.steps.len() > 1 && !is_long);
     let mut parts =

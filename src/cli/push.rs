@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::journal;
 use crate::run::error::RunError;
+use crate::run::rewrite;
 use crate::run::session::open_repository;
 
 /// Sends the logs of runs to another repository
@@ -43,6 +44,14 @@ pub(super) struct PushArguments {
 
 pub(super) fn run(arguments: &PushArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let repository = open_repository(ctx).map_err(RunError::from)?;
+    if arguments.runs.is_empty() {
+        // Before anything is listed: the record is one of the runs that are sent.
+        let found = rewrite::record_found(ctx, &repository)?;
+        if found > 0 {
+            let what = if found == 1 { "checkpoint is" } else { "checkpoints are" };
+            ui.note(&format!("note: recorded where {found} rewritten {what}"));
+        }
+    }
     let mut known = journal::list(&repository.runs_folder()).map_err(RunError::from)?;
     known.extend(trail::foreign(&repository, &known).map_err(RunError::from)?.into_iter().map(|(run, _)| run));
     let runs = arguments.runs.iter().map(|name| reference::find_run(&known, name)).collect::<Result<Vec<_>, _>>();

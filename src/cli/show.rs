@@ -11,6 +11,7 @@ use super::overview;
 use super::past::{self, Past};
 use super::render;
 use super::ui::{Format, Ui};
+use crate::audit::fate::CommitFate;
 use crate::audit::history::{CallRecord, Outcome, RunRecord, Source, StepRecord};
 use crate::audit::reference::{self, Named, ReferenceError};
 use crate::checkpoint::delta::{Change, Delta};
@@ -63,6 +64,9 @@ struct ShownStep<'a> {
     /// Where the run is known from.
     source: Source,
     undone: bool,
+    /// What became of its commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fate: Option<CommitFate>,
     /// What it was allowed to do, and who saw to it.
     permissions: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,6 +90,7 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
     let unknown = || RunError::from(ReferenceError::Unknown(id.to_string()));
     let run = past.history.run(id.run).ok_or_else(unknown)?;
     let step = past.history.step(id).ok_or_else(unknown)?;
+    let fate = past.fates()?.and_then(|fates| fates.of(step));
     let changes: &[Change] = step.delta.as_ref().map(|delta| delta.changes.as_slice()).unwrap_or_default();
     if ui.format() == Format::Json {
         let diff = match &past.repository {
@@ -97,10 +102,11 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
         };
         let undone = past.undone.contains(&id);
         let (command, mode, root, source) = (run.command.as_slice(), run.mode.as_str(), run.root.as_str(), run.source);
-        ui.json(&ShownStep { step, command, mode, root, source, undone, permissions: permissions(step), diff })?;
+        let permissions = permissions(step);
+        ui.json(&ShownStep { step, command, mode, root, source, undone, fate, permissions, diff })?;
         return Ok(ExitStatus::Success);
     }
-    facts(ui, &past, run, step)?;
+    facts(ui, &past, run, step, fate.as_ref())?;
     match &past.repository {
         Some(_) if arguments.stat && !changes.is_empty() => {
             ui.line("")?;
@@ -126,7 +132,13 @@ pub(super) fn fact(ui: &mut Ui, name: &str, value: &str) -> io::Result<()> {
     lines.try_for_each(|line| ui.line(format!("{:<13} {line}", "").trim_end()))
 }
 
-fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord) -> Result<(), Error> {
+fn facts(
+    ui: &mut Ui,
+    past: &Past,
+    run: &RunRecord,
+    step: &StepRecord,
+    fate: Option<&CommitFate>,
+) -> Result<(), Error> {
     let mut fact = |name: &str, value: &str| fact(ui, name, value);
     fact("step", &step.id.to_string())?;
     fact("name", &step.name)?;
@@ -187,8 +199,8 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord) -> Result
     match &step.outcome {
         Outcome::Committed { commit, message, .. } => {
             fact("commit", &commit.to_string())?;
-            if let Some(new) = past.history.replacement_of(*commit) {
-                fact("rewritten as", &new.to_string())?;
+            for (name, value) in fate.map(told_fate).into_iter().flatten() {
+                fact(name, &value)?;
             }
             fact("message", message.trim_end())?;
         }
@@ -218,6 +230,24 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord) -> Result
         fact("git's own", &step.git_changed.join("\n"))?;
     }
     Ok(())
+}
+
+/// What became of a commit, as facts; none while it is in place.
+fn told_fate(fate: &CommitFate) -> Vec<(&'static str, String)> {
+    match fate {
+        CommitFate::InPlace => Vec::new(),
+        CommitFate::Moved { to } => vec![("moved to", to.to_string())],
+        CommitFate::Reworded { to } => vec![("reworded as", to.to_string())],
+        CommitFate::Squashed { into, .. } => vec![("squashed into", into.to_string())],
+        CommitFate::Accepted { by, at, reason, .. } => {
+            vec![("branches", "rewritten".to_owned()), ("accepted", format!("by {by}, {}: {reason}", past::time(*at)))]
+        }
+        CommitFate::Rewritten { difference, .. } => {
+            let why = difference.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            vec![("branches", format!("rewritten{why}"))]
+        }
+        other => vec![("branches", other.label())],
+    }
 }
 
 /// A call that a meta tool made: what was called, with what, who allowed it, and how it ended.

@@ -23,7 +23,7 @@ use crate::item::directive::CheckpointMode;
 use crate::policy::Denial;
 
 pub use call::{SignedBy, ToolCall};
-pub use commits::{HandCommit, Maker, RewrittenCommit};
+pub use commits::{Acceptance, AcceptedCommit, HandCommit, Maker, RewrittenCommit};
 pub use course::{HookPhase, Resolution, Wait};
 
 /// Something that is about to happen or has happened.
@@ -355,11 +355,13 @@ pub enum Event {
     },
     /// Git has replaced commits of checkpoints.
     Rewritten {
-        /// What replaced them: `amend` or `rebase`.
+        /// What replaced them: `amend` or `rebase`; `found` where they were found later.
         cause: String,
         /// The commits.
         commits: Vec<RewrittenCommit>,
     },
+    /// A person accepts what became of a checkpoint.
+    Accepted(Acceptance),
     /// A step ended.
     StepFinished {
         /// The step.
@@ -596,6 +598,7 @@ impl Event {
             | Self::SnapshotsDropped { .. }
             | Self::SnapshotsMoved { .. }
             | Self::Rewritten { .. }
+            | Self::Accepted(_)
             | Self::RunFinished(_)
             | Self::Unknown => None,
         }

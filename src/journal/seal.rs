@@ -149,6 +149,7 @@ fn parts(event: &Event) -> &'static [Part] {
         | Event::HandCommitted { .. }
         | Event::HooksStarted { .. }
         | Event::Rewritten { .. }
+        | Event::Accepted(_)
         | Event::StepFinished { .. }
         | Event::Unknown => NOTHING,
     }

@@ -1,12 +1,13 @@
 //! What is told about runs as JSON, by `piton log`, `piton show` and the resources of the server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::tool::told_parameters;
-use crate::audit::history::{RunRecord, Source};
+use crate::audit::fate::{CommitFate, Fates};
+use crate::audit::history::{RunRecord, Source, StepRecord};
 use crate::journal::StepId;
 
 /// A run among others: as it was recorded, and what became of it since.
@@ -16,6 +17,9 @@ pub struct LoggedRun<'a> {
     run: &'a RunRecord,
     /// The numbers of its steps that were undone.
     undone: Vec<u32>,
+    /// The numbers of its steps whose commits are in no branch, and what became of those.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    fates: BTreeMap<u32, CommitFate>,
 }
 
 /// A run by itself: the same, and what its directive was given.
@@ -32,7 +36,15 @@ pub struct ShownRun<'a> {
 impl<'a> LoggedRun<'a> {
     /// Of a run, given every step that was undone.
     pub fn new(run: &'a RunRecord, undone: &BTreeSet<StepId>) -> Self {
-        Self { run, undone: undone_steps(run, undone) }
+        Self { run, undone: undone_steps(run, undone), fates: BTreeMap::new() }
+    }
+
+    /// With what became of the commits of its steps.
+    #[must_use]
+    pub fn with_fates(mut self, fates: &Fates<'_>) -> Self {
+        let fate = |step: &StepRecord| fates.of(step).filter(|fate| *fate != CommitFate::InPlace);
+        self.fates = self.run.steps.iter().filter_map(|step| Some((step.id.step, fate(step)?))).collect();
+        self
     }
 }
 

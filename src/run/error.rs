@@ -5,6 +5,7 @@ mod words;
 use std::io;
 use std::path::PathBuf;
 
+use super::acceptance::AcceptanceError;
 use super::author::AuthorError;
 use super::finish::FinishError;
 use super::worktree::WorktreeError;
@@ -240,6 +241,9 @@ pub enum RunError {
     /// A run cannot be closed.
     #[error(transparent)]
     Finish(#[from] FinishError),
+    /// What became of a checkpoint cannot be accepted.
+    #[error(transparent)]
+    Acceptance(#[from] AcceptanceError),
     /// Something that cannot be taken back needs to be confirmed.
     #[error("{0} needs to be confirmed")]
     NotConfirmed(&'static str),
@@ -293,6 +297,7 @@ impl RunError {
             Self::Marker(_) => "LOCK_FAILED",
             Self::Worktree(err) => err.code(),
             Self::Finish(err) => err.code(),
+            Self::Acceptance(err) => err.code(),
             Self::NotConfirmed(_) => "NOT_CONFIRMED",
         }
     }
@@ -383,6 +388,7 @@ impl RunError {
             Self::PinDamaged { run, .. } => Some(format!("`piton cancel {run}` ends the run")),
             Self::Worktree(err) => err.hint(),
             Self::Finish(err) => Some(err.hint()),
+            Self::Acceptance(err) => err.hint(),
             Self::NotConfirmed(_) => Some("add `--yes`".to_owned()),
         }
     }
@@ -479,6 +485,7 @@ impl RunError {
                 | Self::NoSuchPath(_)
                 | Self::NoSuchFile { .. }
                 | Self::NotConfirmed(_)
+                | Self::Acceptance(_)
                 | Self::Subprocess(_)
                 | Self::Lookup(_)
                 | Self::Lower(_)

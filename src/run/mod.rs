@@ -4,6 +4,7 @@
 //! [`undo`] leads back, [`checkpoint`] commits by itself, [`baseline`] tells an agent's own edits, [`worktree`] gives a run files of its own and [`finish`]
 //! brings them home, [`past`] looks back, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
 
+pub mod acceptance;
 pub mod account;
 pub mod agent;
 pub mod author;

@@ -13,6 +13,7 @@ use super::directive::{self, Waiting};
 use super::error::{RunError, way_on};
 use super::session::{Session, open_repository};
 use super::worktree::WorktreeError;
+use crate::audit::fate::{Fates, Reading};
 use crate::audit::history::{History, RunRecord, StepRecord};
 use crate::audit::reference;
 use crate::checkpoint::error::CheckpointError;
@@ -111,6 +112,13 @@ impl Past {
     pub fn root(&self, ctx: &Context) -> String {
         let top = self.repository.as_ref().map_or(ctx.root.as_path(), Repository::top);
         top.to_string_lossy().into_owned()
+    }
+
+    /// What became of the commits of checkpoints; none without a repository.
+    pub fn fates(&self) -> Result<Option<Fates<'_>>, RunError> {
+        let repository = self.repository.as_ref();
+        let fates = repository.map(|repository| Fates::find(repository, &self.history, Reading::IfNeeded));
+        Ok(fates.transpose()?)
     }
 
     /// The commit of a later checkpoint that holds the changes of a step.

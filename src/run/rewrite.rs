@@ -7,6 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use super::error::RunError;
+use crate::audit::fate::{Fates, Reading};
+use crate::audit::history::History;
 use crate::audit::trail;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::repository::Repository;
@@ -45,36 +47,65 @@ pub fn record(
     }
     let changed = commits.iter().filter(|commit| !commit.same_changes).map(|commit| (commit.step, commit.new));
     let changed = changed.collect();
+    let command = ["piton", "hooks", "run", "post-rewrite", cause].map(str::to_owned).to_vec();
+    let events = vec![Event::Rewritten { cause: cause.to_owned(), commits }];
+    let run = write(ctx, repository, &format!("git {cause}"), command, events)?;
+    Ok(Recorded::Run { run, changed })
+}
+
+/// Writes down where rewritten checkpoints were found of which no hook told; returns how many.
+pub fn record_found(ctx: &Context, repository: &Repository) -> Result<usize, RunError> {
+    let (history, _) = History::load_all(repository)?;
+    let mut commits = Vec::new();
+    for (step, old, new) in Fates::find(repository, &history, Reading::IfNeeded)?.unrecorded() {
+        let Some(facts) = repository.find_commit(new)? else { continue };
+        let delta = repository.changes(repository.base_of(&facts)?, facts.tree)?;
+        commits.push(RewrittenCommit { step, old, new, delta, same_changes: true });
+    }
+    let count = commits.len();
+    if count > 0 {
+        let command = ["piton", "push"].map(str::to_owned).to_vec();
+        write(ctx, repository, "found", command, vec![Event::Rewritten { cause: "found".to_owned(), commits }])?;
+    }
+    Ok(count)
+}
+
+/// Writes events into a journal of their own and publishes it; returns its run.
+pub(super) fn write(
+    ctx: &Context,
+    repository: &Repository,
+    name: &str,
+    command: Vec<String>,
+    events: Vec<Event>,
+) -> Result<RunId, RunError> {
     let run = RunId::new(ctx.now(), ctx.random_bits());
-    let events = [
-        Event::RunStarted {
-            name: format!("git {cause}"),
-            command: ["piton", "hooks", "run", "post-rewrite", cause].map(str::to_owned).to_vec(),
-            mode: CheckpointMode::Explicit,
-            directive: None,
-            root: repository.top().to_string_lossy().into_owned(),
-            pinned: None,
-            beside: None,
-        },
-        Event::Rewritten { cause: cause.to_owned(), commits },
-        Event::RunFinished(RunSummary {
-            run_id: run,
-            directive: None,
-            status: RunStatus::Succeeded,
-            steps: Vec::new(),
-            steps_omitted: 0,
-            step_totals: None,
-            outputs: serde_json::Map::new(),
-            uncommitted: Vec::new(),
-            error: None,
-        }),
-    ];
+    let mut all = vec![Event::RunStarted {
+        name: name.to_owned(),
+        command,
+        mode: CheckpointMode::Explicit,
+        directive: None,
+        root: repository.top().to_string_lossy().into_owned(),
+        pinned: None,
+        beside: None,
+    }];
+    all.extend(events);
+    all.push(Event::RunFinished(RunSummary {
+        run_id: run,
+        directive: None,
+        status: RunStatus::Succeeded,
+        steps: Vec::new(),
+        steps_omitted: 0,
+        step_totals: None,
+        outputs: serde_json::Map::new(),
+        uncommitted: Vec::new(),
+        error: None,
+    }));
     let runs = repository.runs_folder();
-    appear(ctx, &runs, run, &events)?;
+    appear(ctx, &runs, run, &all)?;
     failpoint("rewrite-recorded");
     // What cannot be published now is published before it is pushed; the journal has it.
     let _ = trail::publish(repository, &runs, run);
-    Ok(Recorded::Run { run, changed })
+    Ok(run)
 }
 
 /// Makes the journal of a run with all of its events at once.

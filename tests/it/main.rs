@@ -61,6 +61,7 @@ mod property;
 mod quickstart;
 mod reference;
 mod resolution;
+mod rewritten;
 mod rollback;
 mod run;
 mod search;

@@ -190,10 +190,10 @@ fn other_changes_and_other_trees_do_not_fit_the_snapshots() {
 #[test]
 fn a_commit_that_was_amended_or_rebased_away_is_rewritten() {
     let project = project();
-    project.git(["commit", "--quiet", "--amend", "--no-edit", "--date=2020-01-01T00:00:00Z"]);
-    let ran = project.piton(["verify", "--format", "json"]);
-    assert_eq!(codes(&ran), ["REWRITTEN"], "{ran}");
-    assert!(ran.json()["notes"][0].as_str().expect("a note").contains("is a copy of the checkpoint"), "{ran}");
+    project.bash("echo more >> a.txt; git commit --quiet --all --amend --no-edit");
+    let (code, message) = first_break(&project);
+    assert_eq!(code, "REWRITTEN");
+    assert!(message.contains(" was rewritten as ") && message.ends_with("`a.txt`"), "{message}");
     let project = self::project();
     project.git(["reset", "--quiet", "--hard", "HEAD~1"]);
     let (code, message) = first_break(&project);
@@ -210,16 +210,16 @@ fn a_commit_that_claims_a_run_is_not_believed() {
     let message = project.git(["log", "-1", "--format=%B"]);
     project.bash("echo evil > evil; git add evil");
     project.git(["commit", "--quiet", "--message", &message]);
-    assert_eq!(first_break(&project).0, "NOT_RECORDED");
+    assert_eq!(first_break(&project).0, "REWRITTEN");
 }
 
 #[test]
-fn a_commit_of_a_run_without_a_journal_is_only_a_note() {
+fn a_commit_of_a_run_without_a_journal_does_not_verify() {
     let project = project();
     fs::remove_dir_all(journals(&project)[0].parent().expect("a folder")).expect("removed");
-    let ran = project.piton(["verify", "--format", "json"]);
-    assert_eq!(ran.code(), Some(0), "{ran}");
-    assert!(ran.json()["notes"][0].as_str().expect("a note").contains("whose journal is not here"), "{ran}");
+    let (code, message) = first_break(&project);
+    assert_eq!(code, "LOG_MISSING");
+    assert!(message.contains("whose journals and logs are not here"), "{message}");
 }
 
 #[test]

@@ -276,11 +276,18 @@ fn what_is_private_stays() {
 #[test]
 fn an_amended_checkpoint_is_found_in_the_clone() {
     let project = travelled();
-    project
-        .bash("git commit --quiet --amend --no-edit --date=2020-01-01T00:00:00Z; git push --quiet --force origin main");
+    let file = project.git(["show", "--name-only", "--format=", "HEAD"]).lines().next().expect("a file").to_owned();
+    project.bash(&format!(
+        "echo more >> {file}; git add {file}; git commit --quiet --amend --no-edit; git push --quiet --force origin main"
+    ));
     project.bash("cd ../clone; git fetch --quiet; git reset --quiet --hard origin/main");
     let (code, step, message) = first_break(&project);
     assert_eq!((code.as_str(), step), ("REWRITTEN", Some(1)), "{message}");
+    project.bash("cd ../clone; git reflog expire --expire=now --all; git gc --quiet --prune=now");
+    let (code, _, message) = first_break(&project);
+    assert_eq!(code, "REWRITTEN");
+    assert!(message.contains(" was rewritten as ") && message.ends_with(&format!("`{file}`")), "{message}");
+    project.bash("cd ../clone; git reset --quiet --hard HEAD~1; git update-ref -d refs/remotes/origin/main");
     project.bash("cd ../clone; git reflog expire --expire=now --all; git gc --quiet --prune=now");
     let (code, _, message) = first_break(&project);
     assert_eq!(code, "REWRITTEN");

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::rewriting::Replacement;
-use super::{Code, Scope, Verifier, difference, wrong_trailer};
+use super::{Code, Finding, Scope, Verifier, difference};
 use crate::audit::error::AuditError;
+use crate::audit::fate::ClaimFate;
 use crate::audit::history::{Outcome, RunRecord, StepRecord};
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::message::Trailers;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::reading::{Claim, CommitFacts};
-use crate::journal::event::Decision;
+use crate::journal::event::{Acceptance, Decision};
 use crate::journal::{RunId, StepId};
 
 impl Verifier<'_> {
@@ -27,9 +27,7 @@ impl Verifier<'_> {
         let is_of_this_run = Trailers::find(&facts.message).is_some_and(|found| found.run == run.id.to_string());
         // A step may also pick a commit of an earlier one.
         if step.adopted.last() != Some(&commit)
-            || (is_of_this_run
-                && !self.is_by_hand(run, commit, facts)
-                && self.copied_from(run.id, &run.steps, commit)?.is_none())
+            || (is_of_this_run && !self.is_by_hand(run, commit, facts) && !self.is_copy(commit, facts)?)
         {
             let text = format!("commit {short} was recorded, and nothing says that it was decided");
             self.step_broken(Code::JournalInconsistent, step, text);
@@ -57,81 +55,96 @@ impl Verifier<'_> {
 
     /// Commits in history that say they are checkpoints, and what the journals say to that.
     pub(super) fn claims(&mut self, runs: &BTreeSet<RunId>, scope: &Scope) -> Result<(), AuditError> {
-        let mut unknown = BTreeSet::new();
-        for claim in self.repository.claims(&self.reachable)? {
+        let (mut unknown, mut commits) = (BTreeSet::new(), 0);
+        for claim in self.fates.claims().to_vec() {
             let run = claim.trailers.run.parse::<RunId>().ok();
             if scope.leaves_out(run) {
                 continue;
             }
-            let Some(run) = run.filter(|run| runs.contains(run)) else {
-                unknown.insert(claim.trailers.run.clone());
-                continue;
-            };
-            let steps = self.history.run(run).map(|run| run.steps.as_slice()).unwrap_or_default();
-            if steps.iter().any(|step| step.decided_on(run, &claim) || self.is_hand_made(step, &claim)) {
-                continue;
-            }
-            let short = claim.commit.short();
-            match self.replacement(steps, &claim)? {
-                Replacement::None => {}
-                Replacement::Same => continue,
-                Replacement::Changed(step, why) => {
-                    // Where the step's own commit is gone, that was told already.
-                    if !self.found.breaks.iter().any(|found| found.step == Some(step)) {
-                        let text = format!("commit {short} has taken the place of its checkpoint: {why}");
-                        self.broken(Code::Rewritten, Some(run), Some(step), text);
-                    }
-                    continue;
+            match run.filter(|run| runs.contains(run)) {
+                Some(run) => self.claim(run, &claim)?,
+                None => {
+                    commits += 1;
+                    unknown.insert(claim.trailers.run);
                 }
-            }
-            let is_recorded = steps.iter().any(|step| step.commit() == Some(claim.commit));
-            if is_recorded && self.found.breaks.iter().any(|found| found.run == Some(run)) {
-                // It is told already what is wrong with the run.
-            } else if let Some(step) = self.copied_from(run, steps, claim.commit)? {
-                self.found.notes.push(format!("commit {short} is a copy of the checkpoint of `{step}`"));
-            } else if is_recorded {
-                let text = format!("commit {short} was recorded, and nothing says that it was decided");
-                self.broken(Code::JournalInconsistent, Some(run), None, text);
-            } else {
-                let text = format!("commit {short} says it is a checkpoint of this run, which does not know it");
-                self.broken(Code::NotRecorded, Some(run), None, text);
             }
         }
         if let (Some(first), Scope::All | Scope::WorkTree(_)) = (unknown.first(), scope) {
-            let more = if unknown.len() > 1 { format!(" and {} more runs", unknown.len() - 1) } else { String::new() };
-            self.found.notes.push(format!(
-                "history has commits of run `{first}`{more}, whose journal is not here; `piton fetch REMOTE` may bring its log"
-            ));
+            let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+            let message = format!(
+                "{} of {} whose journals and logs are not here, the first of run `{first}`",
+                count(commits, "checkpoint"),
+                count(unknown.len(), "run"),
+            );
+            self.broken(Code::LogMissing, first.parse().ok(), None, message);
         }
         Ok(())
     }
 
-    /// The step whose commit another one repeats: same trailers, same changes (cherry-pick, rebase).
-    pub(super) fn copied_from(
-        &self,
-        run: RunId,
-        steps: &[StepRecord],
-        commit: ObjectId,
-    ) -> Result<Option<StepId>, AuditError> {
-        let Some(facts) = self.repository.find_commit(commit)? else { return Ok(None) };
-        for step in steps {
-            let Some(Decision::Commit { delta, .. }) = &step.decision else { continue };
-            if wrong_trailer(run, step, &facts.message).is_some() {
-                continue;
-            }
-            let base = match facts.parents.first() {
-                Some(parent) => self.repository.find_commit(*parent)?.map(|facts| facts.tree),
-                None => Some(ObjectId::EMPTY_TREE),
-            };
-            let Some(base) = base else { continue };
-            let touched: BTreeSet<_> =
-                self.repository.differences(base, facts.tree)?.into_iter().map(|(path, ..)| path).collect();
-            // On another base the contents may differ, but never which files it is about.
-            if touched.iter().eq(delta.iter().map(|change| &change.path).collect::<BTreeSet<_>>()) {
-                return Ok(Some(step.id));
-            }
+    fn claim(&mut self, run: RunId, claim: &Claim) -> Result<(), AuditError> {
+        let steps = self.runs.get(&run).copied().map(|run| run.steps.as_slice()).unwrap_or_default();
+        // Steps are numbered from 1: the one that is named is looked at first, since most commits are what they say.
+        let number = claim.trailers.step.split(' ').next().and_then(|number| number.parse::<u32>().ok());
+        let named = number.and_then(|number| steps.get((number as usize).checked_sub(1)?));
+        if named.is_some_and(|step| step.decided_on(run, claim))
+            || steps.iter().any(|step| step.decided_on(run, claim) || self.is_hand_made(step, claim))
+        {
+            return Ok(());
         }
-        Ok(None)
+        let short = claim.commit.short();
+        let is_recorded = steps.iter().any(|step| step.commit() == Some(claim.commit));
+        if is_recorded && self.found.breaks.iter().any(|found| found.run == Some(run)) {
+            // It is told already what is wrong with the run.
+            return Ok(());
+        }
+        let Some(facts) = self.repository.find_commit(claim.commit)? else { return Ok(()) };
+        let (code, step, message) = match self.fates.judge_claim(claim, &facts)? {
+            ClaimFate::Holds(_) | ClaimFate::Told(_) => return Ok(()),
+            ClaimFate::Copy(step) => {
+                self.found.notes.push(format!("commit {short} is a copy of the checkpoint of `{step}`"));
+                return Ok(());
+            }
+            ClaimFate::Accepted(step, accepted) => {
+                self.note_accepted(claim.commit, step, &accepted);
+                return Ok(());
+            }
+            ClaimFate::Changed(step, why) => {
+                (Code::Rewritten, Some(step), format!("commit {short} names this step as where it comes from: {why}"))
+            }
+            ClaimFate::Unknown if is_recorded => {
+                let text = format!("commit {short} was recorded, and nothing says that it was decided");
+                (Code::JournalInconsistent, None, text)
+            }
+            ClaimFate::Unknown => {
+                let step = number.map(|step| StepId { run, step }).filter(|id| steps.iter().any(|it| it.id == *id));
+                if let Some(step) = step
+                    && let Some(accepted) = self.fates.acceptance_of(step, claim.commit, Some(&facts))?
+                {
+                    self.note_accepted(claim.commit, step, accepted);
+                    return Ok(());
+                }
+                let text = format!("commit {short} says it is a checkpoint of this run, which does not know it");
+                (Code::NotRecorded, step, text)
+            }
+        };
+        let found = Finding::new(code, Some(run), step, message);
+        self.found.breaks.push(Finding { commits: vec![claim.commit], ..found });
+        Ok(())
+    }
+
+    fn note_accepted(&mut self, commit: ObjectId, step: StepId, accepted: &Acceptance) {
+        let Acceptance { by, at, reason, .. } = accepted;
+        let short = commit.short();
+        let note =
+            format!("commit {short} names `{step}` and is not its checkpoint; {by} accepted that at {at}: {reason}");
+        self.found.notes.push(note);
+    }
+
+    /// Whether a commit repeats the checkpoint that it names (cherry-pick, rebase).
+    fn is_copy(&self, commit: ObjectId, facts: &CommitFacts) -> Result<bool, AuditError> {
+        let Some(trailers) = Trailers::find(&facts.message) else { return Ok(false) };
+        let found = self.fates.judge_claim(&Claim { commit, trailers }, facts)?;
+        Ok(matches!(found, ClaimFate::Copy(_) | ClaimFate::Holds(_)))
     }
 
     fn is_by_hand(&self, run: &RunRecord, commit: ObjectId, facts: &CommitFacts) -> bool {

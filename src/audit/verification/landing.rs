@@ -5,16 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rewriting::Replacement;
 use super::{Code, Finding, Verification, Verifier, missing_end, read_log};
 use crate::audit::error::AuditError;
+use crate::audit::fate::{ClaimFate, Fates};
 use crate::audit::history::{History, Outcome, RunRecord};
 use crate::audit::trail;
 use crate::checkpoint::message::{Origin, Trailers, origin};
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::reading::{Claim, CommitFacts};
 use crate::checkpoint::repository::Repository;
-use crate::journal::RunId;
+use crate::journal::{RunId, StepId};
 
 /// Why the log of a run that ends at an object cannot be taken in.
 pub fn judge_log(repository: &Repository, run: RunId, tip: ObjectId) -> Option<Finding> {
@@ -36,7 +36,7 @@ pub fn judge_landing(
     let mut claims: Vec<(RunId, Claim, CommitFacts)> = Vec::new();
     for commit in commits {
         let Some(facts) = repository.find_commit(*commit)? else { continue };
-        let invalid = |message: String| Finding { code: Code::TrailerMismatch, run: None, step: None, message };
+        let invalid = |message: String| Finding::new(Code::TrailerMismatch, None, None, message);
         match origin(&facts.message) {
             Origin::None => {}
             Origin::Invalid(why) => refused.push((*commit, invalid(why.to_owned()))),
@@ -53,42 +53,52 @@ pub fn judge_landing(
     logs.extend(pushed);
     let named: BTreeSet<RunId> = claims.iter().map(|(run, ..)| *run).collect();
     let (history, broken) = load(repository, &logs, &|run| named.contains(&run));
+    let mut verifier = Verifier::of_logs(repository, &history)?;
     let mut strangers = Vec::new();
     for (run, claim, facts) in claims {
         let found = match (logs.contains_key(&run), broken.get(&run), history.run(run)) {
-            (true, None, Some(record)) => {
-                let mut verifier = Verifier::of_logs(repository, &history);
-                match verifier.judge(record, &claim, &facts)? {
-                    Known::Yes => verifier.found.breaks.into_iter().next(),
-                    Known::No => {
-                        strangers.push((run, claim, facts));
-                        continue;
-                    }
+            (true, None, Some(record)) => match verifier.judge(record, &claim, &facts)? {
+                Known::Yes => std::mem::take(&mut verifier.found.breaks).into_iter().next(),
+                Known::No => {
+                    strangers.push((run, claim, facts));
+                    continue;
                 }
-            }
+            },
             (_, Some(found), _) => Some(found.clone()),
-            _ => Some(Finding {
-                code: Code::LogMissing,
-                run: Some(run),
-                step: None,
-                message: format!("the log of run `{run}` is not here"),
-            }),
+            _ => {
+                let message = format!("the log of run `{run}` is not here");
+                Some(Finding::new(Code::LogMissing, Some(run), None, message))
+            }
         };
         refused.extend(found.map(|found| (claim.commit, found)));
     }
     if strangers.is_empty() {
         return Ok(refused);
     }
-    // They may have taken the place of commits that are known. Any run may have recorded that.
+    // They may hold the changes of commits that are known. Any run may have recorded a rewrite or an acceptance.
     let (history, _) = load(repository, &logs, &|_| true);
-    let verifier = Verifier::of_logs(repository, &history);
-    for (run, claim, _) in strangers {
-        let steps = history.run(run).map(|record| record.steps.as_slice()).unwrap_or_default();
-        if !matches!(verifier.replacement(steps, &claim)?, Replacement::Same) {
-            let Trailers { step, .. } = &claim.trailers;
-            let message = format!("run `{run}` does not know it as the checkpoint of its step `{step}`");
-            refused.push((claim.commit, Finding { code: Code::NotRecorded, run: Some(run), step: None, message }));
-        }
+    let fates = Fates::of_logs(repository, &history)?;
+    for (run, claim, facts) in strangers {
+        let Trailers { step, .. } = &claim.trailers;
+        let found = match fates.judge_claim(&claim, &facts)? {
+            ClaimFate::Holds(_) | ClaimFate::Copy(_) | ClaimFate::Accepted(..) => continue,
+            ClaimFate::Changed(id, why) => {
+                let message = format!("it is not what step `{id}` has recorded: {why}");
+                Finding::new(Code::Rewritten, Some(run), Some(id), message)
+            }
+            ClaimFate::Unknown | ClaimFate::Told(_) => {
+                let number = step.split(' ').next().and_then(|number| number.parse().ok());
+                let id = number.map(|step| StepId { run, step });
+                if let Some(id) = id
+                    && fates.acceptance_of(id, claim.commit, Some(&facts))?.is_some()
+                {
+                    continue;
+                }
+                let message = format!("run `{run}` does not know it as the checkpoint of its step `{step}`");
+                Finding::new(Code::NotRecorded, Some(run), id, message)
+            }
+        };
+        refused.push((claim.commit, found));
     }
     Ok(refused)
 }
@@ -101,15 +111,16 @@ enum Known {
 
 impl<'a> Verifier<'a> {
     /// For commits that are not part of anything yet.
-    fn of_logs(repository: &'a Repository, history: &'a History) -> Self {
-        Self {
+    fn of_logs(repository: &'a Repository, history: &'a History) -> Result<Self, AuditError> {
+        Ok(Self {
             repository,
             history,
-            reachable: BTreeSet::new(),
+            runs: BTreeMap::new(),
+            fates: Fates::of_logs(repository, history)?,
             dropped: BTreeSet::new(),
             logs: BTreeMap::new(),
             found: Verification::default(),
-        }
+        })
     }
 
     /// Compares a commit with what its run decided on.

@@ -55,7 +55,8 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
         (None, None) => "history".to_owned(),
     };
     let more = first.run.map_or_else(|| "piton verify --all".to_owned(), |run| format!("piton verify {run}"));
-    let hint = Some(format!("`{more}` says more; `git push --no-verify` leaves this check out"));
+    let accept = first.suggestion.map(|way| format!("; {way}")).unwrap_or_default();
+    let hint = Some(format!("`{more}` says more{accept}; `git push --no-verify` leaves this check out"));
     let message = format!("{place} does not verify: {}", first.message);
     Ok(Answer { refusals: vec![Refusal { code: first.code.name(), message, hint }], ..Answer::default() })
 }

@@ -108,6 +108,10 @@ fn judge_commits(
             Code::NotRecorded => {
                 "`piton push REMOTE` first, if it was rewritten and that is recorded; otherwise remove its `Piton-` lines"
             }
+            Code::Rewritten => {
+                "accept it where it was made (`piton verify --accept STEP --reason TEXT`), then `piton push REMOTE`; or \
+                 remove its `Piton-` lines"
+            }
             Code::TrailerMismatch => "restore the message that piton wrote, or take out all of its last paragraphs",
             _ => "`piton verify` where it was made says more",
         };

@@ -1,5 +1,6 @@
 //! Commits that piton did not make: by hand while a step was open, and in the place of its own.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::delta::Change;
@@ -42,4 +43,37 @@ pub struct RewrittenCommit {
     pub delta: Vec<Change>,
     /// Whether that is, on another base, what the old one changed.
     pub same_changes: bool,
+}
+
+/// That a person accepts what became of a checkpoint, although its changes were not found again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acceptance {
+    /// The step whose checkpoint it is.
+    pub of: StepId,
+    /// The commit that was recorded; none where the step made none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<ObjectId>,
+    /// The commits that name the step and change something else. Empty when its commit is only gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instead: Vec<AcceptedCommit>,
+    /// The person, as git names them.
+    pub by: String,
+    /// Where the person was asked, e.g. `terminal`.
+    pub channel: String,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
+}
+
+/// A commit that a person accepts in the place of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptedCommit {
+    /// The commit.
+    pub commit: ObjectId,
+    /// Its files, as they were accepted.
+    pub tree: ObjectId,
+    /// What it changes against its parent.
+    #[serde(default)]
+    pub delta: Vec<Change>,
 }

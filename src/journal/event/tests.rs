@@ -39,7 +39,21 @@ pub(in crate::journal) fn every_sample() -> Vec<Event> {
     let mut events = samples();
     events.extend(later_samples());
     events.extend(call_samples());
+    events.push(acceptance_sample());
     events
+}
+
+/// What a person accepted.
+fn acceptance_sample() -> Event {
+    Event::Accepted(Acceptance {
+        of: StepId { run: RUN.parse().unwrap(), step: 2 },
+        commit: Some(id(5)),
+        instead: vec![AcceptedCommit { commit: id(6), tree: id(7), delta: Vec::new() }],
+        by: "Ada <ada@example.com>".to_owned(),
+        channel: "terminal".to_owned(),
+        at: "2026-01-02T03:04:05Z".parse().unwrap(),
+        reason: "squashed by hand".to_owned(),
+    })
 }
 
 /// The calls that a step can be made of.

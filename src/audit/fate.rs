@@ -1,0 +1,368 @@
+//! What became of the commits of checkpoints: where their changes are in the branches of today.
+//!
+//! [`Fates`] judges every committed step once; `verify`, `log` and `show` tell what it found. A checkpoint whose own
+//! commit is in no local branch or tag is looked for by trailer and by content, and content decides: a commit that only
+//! names a step is not believed. What cannot be found needs a recorded reason, or a person's acceptance.
+
+mod index;
+mod matching;
+mod reason;
+mod survey;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::error::AuditError;
+use super::history::{History, Source, StepRecord};
+use crate::checkpoint::message::Trailers;
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::reading::{Claim, CommitFacts};
+use crate::checkpoint::repository::Repository;
+use crate::journal::StepId;
+use crate::journal::event::Acceptance;
+
+use index::Index;
+use matching::Match;
+use survey::Survey;
+
+/// What became of the commit of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CommitFate {
+    /// HEAD, a local branch or a tag has it.
+    InPlace,
+    /// Another commit makes the same changes on another parent.
+    Moved {
+        /// That commit.
+        to: ObjectId,
+    },
+    /// Another commit has the same parent and the same files, and another message, author or date.
+    Reworded {
+        /// That commit.
+        to: ObjectId,
+    },
+    /// One commit makes its changes together with those of other steps or with changes of the user's.
+    Squashed {
+        /// That commit.
+        into: ObjectId,
+        /// The steps whose changes are in it.
+        steps: Vec<StepId>,
+    },
+    /// `piton finish --squash` made one commit of it and others; piton keeps it.
+    Finished {
+        /// The step that did so.
+        by: StepId,
+    },
+    /// It and the step that undid it are both gone.
+    Undone {
+        /// The step that undid it.
+        by: StepId,
+    },
+    /// `piton rollback --hard` left it behind.
+    LeftBehind {
+        /// The step that did so.
+        by: StepId,
+    },
+    /// It was made on a detached HEAD, and only piton keeps it.
+    Detached,
+    /// The run happened in another clone, and only a remote-tracking branch has the commit here.
+    Remote,
+    /// The run happened in another clone, and the commit was not meant to travel.
+    Elsewhere,
+    /// Its changes were not found, and a person has accepted that.
+    Accepted {
+        /// The person.
+        by: String,
+        /// When.
+        at: Timestamp,
+        /// Why.
+        reason: String,
+        /// The commits that were accepted in its place.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        instead: Vec<ObjectId>,
+    },
+    /// Its changes were not found.
+    Rewritten {
+        /// The commits that name the step and change something else.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        instead: Vec<ObjectId>,
+        /// In what the first of those differs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        difference: Option<String>,
+    },
+}
+
+/// What a commit that names a step is to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimFate {
+    /// No step has such trailers.
+    Unknown,
+    /// It holds the step's changes today.
+    Holds(StepId),
+    /// It repeats the step's changes, which are elsewhere as well.
+    Copy(StepId),
+    /// It changes something else, and a person has accepted that.
+    Accepted(StepId, Acceptance),
+    /// It changes something else; the step's own fate tells so.
+    Told(StepId),
+    /// It changes something else, though the step's changes are elsewhere.
+    Changed(StepId, String),
+}
+
+/// Which commits of the branches are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// All of them.
+    Everything,
+    /// None while every checkpoint is where it was made.
+    IfNeeded,
+}
+
+/// What became of every committed checkpoint.
+pub struct Fates<'a> {
+    pub(super) repository: &'a Repository,
+    index: Index<'a>,
+    /// The commits of HEAD, local branches and tags.
+    pub(super) reachable: BTreeSet<ObjectId>,
+    survey: Survey,
+    /// Of the steps whose commits are not in place.
+    fates: BTreeMap<StepId, CommitFate>,
+    /// The commits that hold the changes of one step and cannot be those of another as well.
+    taken: BTreeSet<ObjectId>,
+}
+
+impl<'a> Fates<'a> {
+    /// Finds out what became of every committed checkpoint.
+    pub fn find(repository: &'a Repository, history: &'a History, reading: Reading) -> Result<Self, AuditError> {
+        let reachable = repository.reachable()?;
+        let mut fates = Self::indexed(repository, history, &reachable)?;
+        let lost: BTreeSet<StepId> =
+            fates.index.recorded().filter(|it| !reachable.contains(&it.commit)).map(|it| it.step.id).collect();
+        if !lost.is_empty() || reading == Reading::Everything {
+            fates.survey = Survey::of(repository, &fates.index, &reachable, &lost)?;
+        }
+        fates.reachable = reachable;
+        fates.settle(history, lost)?;
+        Ok(fates)
+    }
+
+    /// For commits that no branch has yet: only [`Self::judge_claim`] can be asked.
+    pub(super) fn of_logs(repository: &'a Repository, history: &'a History) -> Result<Self, AuditError> {
+        Self::indexed(repository, history, &BTreeSet::new())
+    }
+
+    fn indexed(
+        repository: &'a Repository,
+        history: &'a History,
+        in_place: &BTreeSet<ObjectId>,
+    ) -> Result<Self, AuditError> {
+        let index = Index::new(repository, history, in_place)?;
+        let (reachable, survey, fates) = (BTreeSet::new(), Survey::default(), BTreeMap::new());
+        Ok(Self { repository, index, reachable, survey, fates, taken: BTreeSet::new() })
+    }
+
+    /// What became of the commit of a step; none when it has no commit.
+    pub fn of(&self, step: &StepRecord) -> Option<CommitFate> {
+        let commit = step.commit()?;
+        if self.reachable.contains(&commit) {
+            return Some(CommitFate::InPlace);
+        }
+        // A branch that was only moved to the commits of another run shares their fate.
+        let owner = if step.is_fast_forward() { self.index.owner(commit) } else { Some(step.id) };
+        let fate = owner.and_then(|owner| self.fates.get(&owner).cloned());
+        Some(fate.unwrap_or(CommitFate::Rewritten { instead: Vec::new(), difference: None }))
+    }
+
+    /// The commits of the branches that say they are checkpoints. Complete after [`Reading::Everything`].
+    pub(super) fn claims(&self) -> &[Claim] {
+        &self.survey.claims
+    }
+
+    /// Checkpoints of this repository that were found in other commits without a record of it: the step, its own commit
+    /// and the one that holds its changes today. A clone, which lacks the old contents, can only go by a record.
+    pub fn unrecorded(&self) -> Vec<(StepId, ObjectId, ObjectId)> {
+        let mut found = Vec::new();
+        for (id, fate) in &self.fates {
+            let (CommitFate::Moved { to: place } | CommitFate::Squashed { into: place, .. }) = fate else { continue };
+            let recorded = self.index.get(*id).filter(|recorded| recorded.source == Source::Journal);
+            let is_known = self.index.linked_to(*place).contains(id);
+            found.extend(recorded.filter(|_| !is_known).map(|recorded| (*id, recorded.commit, *place)));
+        }
+        found
+    }
+
+    /// The step whose changes a commit holds that is not its own.
+    pub fn step_in(&self, commit: ObjectId) -> Option<StepId> {
+        let is_there = |(_, fate): &(&StepId, &CommitFate)| fate.place() == Some(commit);
+        self.fates.iter().find(is_there).map(|(step, _)| *step)
+    }
+
+    /// What a commit that names a step is to it.
+    pub fn judge_claim(&self, claim: &Claim, facts: &CommitFacts) -> Result<ClaimFate, AuditError> {
+        let Some(id) = self.index.step_named(&claim.trailers) else { return Ok(ClaimFate::Unknown) };
+        if let Some(fate) = self.fates.get(&id) {
+            if fate.place() == Some(claim.commit) {
+                return Ok(ClaimFate::Holds(id));
+            }
+            if let CommitFate::Rewritten { instead, .. } | CommitFate::Accepted { instead, .. } = fate
+                && instead.contains(&claim.commit)
+            {
+                return Ok(ClaimFate::Told(id));
+            }
+        }
+        let difference = match self.judge(id, claim.commit, facts)? {
+            Match::Same | Match::Squash(_) => return Ok(ClaimFate::Copy(id)),
+            Match::Other(path) => format!("it changes something else: `{path}`"),
+            Match::Unknown => "its content cannot be compared: objects are missing".to_owned(),
+        };
+        Ok(match self.acceptance_of(id, claim.commit, Some(facts))? {
+            Some(acceptance) => ClaimFate::Accepted(id, acceptance.clone()),
+            None => ClaimFate::Changed(id, difference),
+        })
+    }
+
+    /// A person's acceptance of a commit in the place of a step's own, whatever its trailers say.
+    pub(super) fn acceptance_of(
+        &self,
+        id: StepId,
+        commit: ObjectId,
+        facts: Option<&CommitFacts>,
+    ) -> Result<Option<&'a Acceptance>, AuditError> {
+        for acceptance in self.index.acceptances(id) {
+            for accepted in &acceptance.instead {
+                if accepted.commit == commit || self.is_same(&accepted.delta, facts)? {
+                    return Ok(Some(acceptance));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks for the steps whose commits are in no branch, the surest way first.
+    fn settle(&mut self, history: &History, mut lost: BTreeSet<StepId>) -> Result<(), AuditError> {
+        self.find_reworded(&mut lost);
+        self.find_squashed_trees(&mut lost)?;
+        self.find_named(&mut lost)?;
+        self.find_recorded(&mut lost)?;
+        self.explain(history, &mut lost)?;
+        self.find_content(&mut lost)?;
+        for id in lost {
+            let fate = self.last_resort(id)?;
+            self.fates.insert(id, fate);
+        }
+        Ok(())
+    }
+
+    /// What is left to say about a step that was not found.
+    fn last_resort(&self, id: StepId) -> Result<CommitFate, AuditError> {
+        let mut instead = self.survey.named(id).to_vec();
+        instead.extend(self.index.replaced_by(id).filter(|new| self.reachable.contains(new)));
+        instead.sort_unstable();
+        instead.dedup();
+        let mut difference = None;
+        let mut accepted = Vec::new();
+        for commit in &instead {
+            let facts = self.repository.find_commit(*commit)?;
+            accepted.extend(self.acceptance_of(id, *commit, facts.as_ref())?);
+            if let (None, Some(facts)) = (&difference, &facts) {
+                difference = match self.judge(id, *commit, facts)? {
+                    Match::Other(path) => Some(format!("it changes something else: `{path}`")),
+                    _ => Some("its content cannot be compared".to_owned()),
+                };
+            }
+        }
+        let gone = || self.index.acceptances(id).find(|acceptance| acceptance.instead.is_empty());
+        let acceptance = if instead.is_empty() { gone() } else { accepted.first().copied() };
+        Ok(match acceptance.filter(|_| accepted.len() == instead.len()) {
+            Some(Acceptance { by, at, reason, .. }) => {
+                CommitFate::Accepted { by: by.clone(), at: *at, reason: reason.clone(), instead }
+            }
+            None => CommitFate::Rewritten { instead, difference },
+        })
+    }
+}
+
+impl CommitFate {
+    /// The commit that holds the changes today, where that is not the recorded one.
+    pub fn place(&self) -> Option<ObjectId> {
+        match self {
+            Self::Moved { to } | Self::Reworded { to } => Some(*to),
+            Self::Squashed { into, .. } => Some(*into),
+            _ => None,
+        }
+    }
+
+    /// In a few words, for a list; empty when there is nothing to say.
+    pub fn label(&self) -> String {
+        match self {
+            Self::InPlace => String::new(),
+            Self::Moved { to } => format!("moved to {}", to.short()),
+            Self::Reworded { to } => format!("reworded as {}", to.short()),
+            Self::Squashed { into, .. } => format!("squashed into {}", into.short()),
+            Self::Finished { by } => format!("squashed by {by}"),
+            Self::Undone { by } => format!("gone with its undo {by}"),
+            Self::LeftBehind { by } => format!("left behind by {by}"),
+            Self::Detached => "on no branch".to_owned(),
+            Self::Remote => "only in a remote-tracking branch".to_owned(),
+            Self::Elsewhere => "not here".to_owned(),
+            Self::Accepted { by, .. } => format!("rewritten, accepted by {by}"),
+            Self::Rewritten { .. } => "rewritten".to_owned(),
+        }
+    }
+
+    /// As a sentence about the commit of a step; none where there is nothing to say, or where it is a break.
+    pub(super) fn note(&self, commit: ObjectId, step: StepId) -> Option<String> {
+        let commit = format!("commit {} of `{step}`", commit.short());
+        Some(match self {
+            Self::InPlace | Self::Rewritten { .. } => return None,
+            Self::Moved { to } => format!("{commit} was moved: {} makes the same changes", to.short()),
+            Self::Reworded { to } => format!("{commit} was reworded as {}", to.short()),
+            Self::Squashed { into, steps } => {
+                let others: Vec<String> =
+                    steps.iter().filter(|other| **other != step).map(|other| format!("`{other}`")).collect();
+                let with = if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
+                format!("{commit} was squashed into {}{with}", into.short())
+            }
+            Self::Finished { by } => format!("{commit} was squashed by `{by}`"),
+            Self::Undone { by } => format!("{commit} was undone by `{by}`, and both are gone"),
+            Self::LeftBehind { by } => format!("{commit} was left behind by `{by}`"),
+            Self::Detached => format!("{commit} was made on a detached HEAD: only piton keeps it"),
+            Self::Remote => format!("{commit} is in no local branch: only a remote-tracking branch has it"),
+            Self::Elsewhere => format!("{commit} was made in another clone and is not here"),
+            Self::Accepted { by, at, reason, .. } => {
+                format!("{commit} was rewritten; {by} accepted that at {at}: {reason}")
+            }
+        })
+    }
+}
+
+/// The commit that holds the changes of a step today: its own, or the one in its place.
+pub fn commit_today(
+    repository: &Repository,
+    history: &History,
+    step: &StepRecord,
+) -> Result<Option<ObjectId>, AuditError> {
+    let Some(commit) = history.commit_of(step) else { return Ok(None) };
+    let mut steps = history.runs.iter().flat_map(|run| &run.steps);
+    let Some(owner) = steps.find(|it| it.commit() == Some(commit) && !it.is_fast_forward()) else {
+        return Ok(Some(commit));
+    };
+    let fate = Fates::find(repository, history, Reading::IfNeeded)?.of(owner);
+    Ok(Some(fate.and_then(|fate| fate.place()).unwrap_or(commit)))
+}
+
+/// The step whose changes a commit holds that is not its own: moved, reworded, squashed, or copied.
+pub fn step_in(repository: &Repository, history: &History, commit: ObjectId) -> Result<Option<StepId>, AuditError> {
+    let fates = Fates::find(repository, history, Reading::IfNeeded)?;
+    if let Some(step) = fates.step_in(commit) {
+        return Ok(Some(step));
+    }
+    let Some(facts) = repository.find_commit(commit)? else { return Ok(None) };
+    let Some(trailers) = Trailers::find(&facts.message) else { return Ok(None) };
+    Ok(match fates.judge_claim(&Claim { commit, trailers }, &facts)? {
+        ClaimFate::Holds(step) | ClaimFate::Copy(step) | ClaimFate::Accepted(step, _) => Some(step),
+        ClaimFate::Unknown | ClaimFate::Told(_) | ClaimFate::Changed(..) => None,
+    })
+}

@@ -1,0 +1,64 @@
+//! Objects that git shows as others (`git replace`, grafts): checkpoints among them are a break.
+//!
+//! piton reads what is stored. Where git shows something else in its place, a reader of `git log` is told another story
+//! than the one that was verified.
+
+use std::collections::BTreeSet;
+
+use super::{Code, Finding, Scope, Verifier};
+use crate::audit::error::AuditError;
+use crate::audit::history::StepRecord;
+use crate::checkpoint::object::ObjectId;
+use crate::journal::event::Decision;
+
+impl Verifier<'_> {
+    /// Says which objects git shows as others.
+    pub(super) fn substitutes(&mut self, scope: &Scope) -> Result<(), AuditError> {
+        let found = self.repository.substitutions()?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let steps: Vec<&StepRecord> = self
+            .history
+            .runs
+            .iter()
+            .filter(|run| !scope.leaves_out(Some(run.id)))
+            .flat_map(|run| &run.steps)
+            .filter(|step| step.commit().is_some())
+            .collect();
+        let mut others = BTreeSet::new();
+        for substitution in &found {
+            let (object, place) = (substitution.object, substitution.by.place());
+            let Some(step) = steps.iter().find(|step| step.is_made_of(object)) else {
+                others.insert(place);
+                continue;
+            };
+            let short = object.short();
+            let message =
+                format!("git shows another object in the place of {short}, which its checkpoint is made of ({place})");
+            self.found.breaks.push(Finding::new(Code::Replaced, Some(step.id.run), Some(step.id), message));
+        }
+        if !others.is_empty() && !matches!(scope, Scope::Run(_) | Scope::Runs(_)) {
+            let places: Vec<&str> = others.into_iter().collect();
+            self.found.notes.push(format!(
+                "git shows other objects in the place of some that no checkpoint is made of ({})",
+                places.join(", ")
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl StepRecord {
+    /// Whether an object is its commit, the files of that, or a file that it changed.
+    fn is_made_of(&self, object: ObjectId) -> bool {
+        let decided = match &self.decision {
+            Some(Decision::Commit { tree, delta, .. }) => {
+                let mut entries = delta.iter().flat_map(|change| [change.before, change.after]).flatten();
+                *tree == object || entries.any(|entry| entry.id == object)
+            }
+            _ => false,
+        };
+        decided || self.commit() == Some(object) || self.adopted.contains(&object)
+    }
+}
