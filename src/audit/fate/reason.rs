@@ -61,7 +61,8 @@ impl Fates<'_> {
         // A step and its undo cancel each other out, so nothing is missing when both are gone.
         let by = match &step.kind {
             StepKind::Undo { of, .. } | StepKind::Redo { of, .. } => {
-                reasons.undone_by.get(of).filter(|by| **by == step.id && gone.contains(of))
+                let all_gone = step.reverses().iter().all(|id| gone.contains(id));
+                reasons.undone_by.get(of).filter(|by| **by == step.id && all_gone)
             }
             _ => None,
         };
@@ -107,10 +108,10 @@ impl Fates<'_> {
                     let kept = self.repository.kept_commit(&kept_steps(*of))?.filter(|kept| *tip == Some(*kept));
                     reasons.squashed.extend(kept.map(|tip| (step.id, self.unreachable_from(tip))));
                 }
-                StepKind::Undo { of, .. } | StepKind::Redo { of, .. }
-                    if step.took_effect() && !undone.contains(&step.id) =>
+                StepKind::Undo { .. } | StepKind::Redo { .. }
+                    if step.counts_as_reversal() && !undone.contains(&step.id) =>
                 {
-                    reasons.undone_by.insert(*of, step.id);
+                    reasons.undone_by.extend(step.reverses().into_iter().map(|of| (of, step.id)));
                 }
                 _ => {}
             }
