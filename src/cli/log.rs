@@ -82,7 +82,7 @@ struct Filter<'a> {
 }
 
 pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let past = past::load(ctx, ui)?;
+    let past = past::load_with_disk(ctx, ui)?;
     let filter = Filter::of(arguments, ctx, &past)?;
     let root = past.root(ctx);
     let limit = arguments.limit.unwrap_or(usize::MAX);
@@ -90,7 +90,7 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
     for run in past.history.runs.iter().filter(|run| filter.fits(run)).take(limit) {
         shown += 1;
         match ui.format() {
-            Format::Json => ui.json(&LoggedRun::new(run, &past.undone))?,
+            Format::Json => ui.json(&LoggedRun::new(run, &past))?,
             _ => show(ui, &past, run, &root, arguments.run.is_some())?,
         }
     }

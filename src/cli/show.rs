@@ -68,7 +68,7 @@ struct ShownStep<'a> {
 }
 
 pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let past = past::load(ctx, ui)?;
+    let past = past::load_with_disk(ctx, ui)?;
     if let Some(run) = find_run(&past, &arguments.reference) {
         overview::show(ui, &past, run)?;
         return Ok(ExitStatus::Success);
@@ -208,6 +208,16 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     }
     if !step.outside.is_empty() {
         fact("meanwhile", &format!("somebody else changed {}", listed(&step.outside)))?;
+    }
+    if let Some(tree) = step.approved {
+        fact("approved", &format!("tree {tree}, by a person"))?;
+    }
+    if !step.edits.is_empty() {
+        fact("edits", &format!("a person edited {}", listed(&step.edits)))?;
+    }
+    if !step.dropped.is_empty() {
+        let steps: Vec<String> = step.dropped.iter().map(ToString::to_string).collect();
+        fact("dropped", &format!("nothing is left of {}: committed or discarded", steps.join(", ")))?;
     }
     if past.undone.contains(&step.id) {
         fact("undone", "yes")?;

@@ -146,6 +146,8 @@ fn parts(event: &Event) -> &'static [Part] {
         | Event::Recovered { .. }
         | Event::SnapshotsDropped { .. }
         | Event::HandCommitted { .. }
+        | Event::RemainderFound { .. }
+        | Event::Approved { .. }
         | Event::HooksStarted { .. }
         | Event::Rewritten { .. }
         | Event::StepFinished { .. }

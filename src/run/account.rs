@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::past::Past;
 use super::tool::told_parameters;
 use crate::audit::history::{RunRecord, Source};
 use crate::journal::StepId;
@@ -16,6 +17,9 @@ pub struct LoggedRun<'a> {
     run: &'a RunRecord,
     /// The numbers of its steps that were undone.
     undone: Vec<u32>,
+    /// The numbers of its steps that left changes on disk which were committed or discarded since.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    settled: Vec<u32>,
 }
 
 /// A run by itself: the same, and what its directive was given.
@@ -27,19 +31,23 @@ pub struct ShownRun<'a> {
     inputs: Map<String, Value>,
     /// The numbers of its steps that were undone.
     undone: Vec<u32>,
+    /// The numbers of its steps that left changes on disk which were committed or discarded since.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    settled: Vec<u32>,
 }
 
 impl<'a> LoggedRun<'a> {
-    /// Of a run, given every step that was undone.
-    pub fn new(run: &'a RunRecord, undone: &BTreeSet<StepId>) -> Self {
-        Self { run, undone: undone_steps(run, undone) }
+    /// Of a run, given what became of its steps since.
+    pub fn new(run: &'a RunRecord, past: &Past) -> Self {
+        Self { run, undone: among(run, &past.undone), settled: among(run, &past.settled) }
     }
 }
 
 impl<'a> ShownRun<'a> {
-    /// Of a run, given every step that was undone.
-    pub fn new(run: &'a RunRecord, undone: &BTreeSet<StepId>) -> Self {
-        Self { run, inputs: told_inputs(run), undone: undone_steps(run, undone) }
+    /// Of a run, given what became of its steps since.
+    pub fn new(run: &'a RunRecord, past: &Past) -> Self {
+        let (undone, settled) = (among(run, &past.undone), among(run, &past.settled));
+        Self { run, inputs: told_inputs(run), undone, settled }
     }
 }
 
@@ -51,6 +59,7 @@ pub fn told_inputs(run: &RunRecord) -> Map<String, Value> {
     }
 }
 
-fn undone_steps(run: &RunRecord, undone: &BTreeSet<StepId>) -> Vec<u32> {
-    run.steps.iter().filter(|step| undone.contains(&step.id)).map(|step| step.id.step).collect()
+/// The numbers of the steps of a run that are among others.
+fn among(run: &RunRecord, steps: &BTreeSet<StepId>) -> Vec<u32> {
+    run.steps.iter().filter(|step| steps.contains(&step.id)).map(|step| step.id.step).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::item::params::ParamProblem;
 use crate::journal::event::Wait;
@@ -56,6 +57,11 @@ pub(super) fn needs(commands: &[String], variables: &[String]) -> String {
     };
     let parts = [list("command", commands), list("environment variable", variables)];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+/// The short name of a tree.
+pub(super) fn tree_name(tree: Option<ObjectId>) -> String {
+    tree.map_or_else(|| "nothing".to_owned(), |tree| tree.short())
 }
 
 /// The names of files.
