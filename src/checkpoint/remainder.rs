@@ -294,13 +294,12 @@ impl Story<'_> {
     /// Links, other repositories and binary files: they are taken as a whole or not at all.
     fn judge_opaque(&self, head: Entry, is_edited: bool) -> Judgement {
         let found = |version| self.steps.iter().any(|(before, _)| *before == version);
-        match is_edited {
-            false if self.knows(Some(head)) => Judgement::Left(Content::Disk),
-            false => Judgement::Overlap,
-            // The user has committed a version of their own, or that of the step.
-            true if Some(head) != self.head_then && !found(Some(head)) => Judgement::Dropped,
-            true => Judgement::Edited,
+        if !is_edited {
+            return if self.knows(Some(head)) { Judgement::Left(Content::Disk) } else { Judgement::Overlap };
         }
+        // The user may have committed a version of their own, or that of the step.
+        let is_committed = Some(head) != self.head_then && !found(Some(head));
+        if is_committed { Judgement::Dropped } else { Judgement::Edited }
     }
 
     /// What would be on disk without the steps; none where that cannot be told.

@@ -205,12 +205,11 @@ fn drive_on(
     if let Some(waiting) = run.waiting() {
         driver.begin(waiting.name);
     }
-    // At a terminal an approval is given when the diff was seen; a run that asks for something else refuses it.
-    let input = match run.waiting() {
-        Some(waiting) if input == Input::Go && !matches!(waiting.wait, Wait::Person { .. } | Wait::Changes) => {
-            Input::Approve { message: None, answer: None, tree: None }
-        }
-        _ => input,
+    // At a terminal an approval is given when the diff was seen; a run that asks for nothing of the kind refuses it.
+    let is_asked = run.waiting().is_some_and(|it| matches!(it.wait, Wait::Person { .. } | Wait::Changes));
+    let input = match input {
+        Input::Go if !is_asked => Input::Approve { message: None, answer: None, tree: None },
+        input => input,
     };
     drive::to_the_end(driver, run, input)
 }
@@ -224,9 +223,9 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
         }
         return Ok(ExitStatus::Success);
     }
-    let (id, _) = find(arguments.run.as_deref(), ctx, ui)?;
+    let (id, there) = find(arguments.run.as_deref(), ctx, ui)?;
     let past = past::load_with_disk(ctx, ui)?;
-    let (report, review) = (past.report(id)?, past.review(ctx, id));
+    let (report, review) = (past.report(id)?, past.review(&there, id));
     let report = report.with_review(review.clone());
     if ui.format() == Format::Json {
         ui.json(&report)?;

@@ -209,7 +209,10 @@ fn renames_and_modes_are_judged_like_any_change() {
     keep(&project, "mv old new; chmod +x run.sh");
     checkpoint(&project);
     assert_eq!(project.git(["ls-files", "--stage", "run.sh"]).split(' ').next(), Some("100755"));
-    assert_eq!(project.git(["show", "--name-status", "--no-renames", "--format=", "HEAD"]), "A\tnew\nD\told\nM\trun.sh\n");
+    assert_eq!(
+        project.git(["show", "--name-status", "--no-renames", "--format=", "HEAD"]),
+        "A\tnew\nD\told\nM\trun.sh\n"
+    );
     project.assert_clean();
     keep(&project, "chmod -x run.sh; mv new newer");
     project.bash("chmod +x run.sh; mv newer new");
@@ -273,7 +276,8 @@ fn line_ends_that_git_converts_are_no_edits() {
 fn the_end_of_a_run_names_only_what_is_left() {
     let back = "<step name=\"back\"><execute item_type=\"tool\" item_id=\"back\"/></step>";
     let all = format!("{}{back}", crate::run::call("a", "add", "", "a"));
-    let project = crate::run::directive("both", "", &all)(crate::run::project().tool("back", "", "git checkout -q out.txt"));
+    let project =
+        crate::run::directive("both", "", &all)(crate::run::project().tool("back", "", "git checkout -q out.txt"));
     let project = project.committed();
     let ran = project.piton(["run", "both", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{ran}");

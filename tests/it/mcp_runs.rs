@@ -483,7 +483,10 @@ fn what_a_person_approves_over_mcp_is_what_is_committed() {
         let (result, asked) = decide(&mut client, era, next, &[chosen("approve")]);
         let done = content(&result);
         assert_eq!(done["status"], "success", "{done}");
-        assert!(asked[0].contains("+wanted") && asked[0].contains("edited while the run waited: `junk.txt`"), "{asked:?}");
+        assert!(
+            asked[0].contains("+wanted") && asked[0].contains("edited while the run waited: `junk.txt`"),
+            "{asked:?}"
+        );
         assert_eq!(project.git(["show", "HEAD:junk.txt"]), "wanted\n");
         assert!(client.end().0.success());
         project.assert_clean();

@@ -9,6 +9,7 @@ use super::Run;
 use super::act::HUMAN_ACTION;
 use super::answer::REJECTED;
 use crate::audit::history::{History, StepRecord};
+use crate::checkpoint::attribution::Attributed;
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::snapshot::Snapshot;
@@ -49,7 +50,7 @@ impl Run<'_, '_> {
     /// Writes an approval down, if it is for what is on disk.
     pub(super) fn approve(&mut self, open: &StepRecord, shown: Option<&str>) -> Result<Option<Reviewed>, RunError> {
         let reviewed = match self.reviewed() {
-            // Whatever is wrong, the checkpoint says it; nobody can have been shown anything.
+            // The checkpoint fails for the same reason, and says it.
             Err(RunError::Checkpoint(_)) if shown.is_none() => return Ok(None),
             reviewed => reviewed?,
         };
@@ -187,12 +188,7 @@ impl Session<'_, '_> {
         })
     }
 
-    fn record_found(
-        &mut self,
-        checkpointer: &Checkpointer,
-        step: u32,
-        found: &crate::checkpoint::attribution::Attributed,
-    ) -> Result<(), RunError> {
+    fn record_found(&mut self, checkpointer: &Checkpointer, step: u32, found: &Attributed) -> Result<(), RunError> {
         checkpointer.pin(&ref_of(self.run, step, "after"), &found.after)?;
         failpoint("after-pinned");
         let (after, delta, outside) = (found.after.clone(), found.delta.clone(), Vec::new());

@@ -38,7 +38,9 @@ fn r3_what_a_person_corrects_before_they_approve_is_what_is_committed() {
     assert_eq!(project.git(["status", "--porcelain", "--", "out.txt"]), "");
     let runs = project.piton(["log"]);
     assert!(runs.stdout().contains("look") && runs.stdout().contains("(with edits of a person)"), "{runs}");
-    let run: Value = serde_json::from_str(project.piton(["log", "--format", "json"]).stdout().lines().next().expect("a run")).expect("JSON");
+    let run: Value =
+        serde_json::from_str(project.piton(["log", "--format", "json"]).stdout().lines().next().expect("a run"))
+            .expect("JSON");
     let look = run["steps"].as_array().expect("steps").iter().find(|step| step["name"] == "look").expect("the gate");
     assert_eq!(look["edits"], json!(["out.txt"]));
     assert!(look["approved"].is_string(), "{look}");
@@ -85,7 +87,8 @@ fn an_approval_names_the_tree_that_is_committed() {
     let tree = shown["tree"].as_str().expect("a tree").to_owned();
     let ran = project.piton(["approve", "--tree", &tree[..10], "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
-    let approved = ran.stdout().lines().find(|line| line.contains("\"approved\"") && line.contains("\"tree\"")).map(str::to_owned);
+    let approved =
+        ran.stdout().lines().find(|line| line.contains("\"approved\"") && line.contains("\"tree\"")).map(str::to_owned);
     let approved: Value = serde_json::from_str(&approved.expect("the event")).expect("JSON");
     assert_eq!((&approved["tree"], &approved["edits"]), (&json!(tree), &json!(["out.txt"])));
     assert_eq!(project.git(["rev-parse", "HEAD^{tree}"]).trim(), tree);
@@ -96,10 +99,8 @@ fn an_approval_names_the_tree_that_is_committed() {
 
 #[test]
 fn changes_that_wait_for_a_decision_are_committed_as_they_are_on_disk() {
-    for (mode, all) in [
-        (AUTO, call("a", "add", "", "wrong")),
-        ("", format!("{}{KEEP}", call("a", "add", "", "wrong"))),
-    ] {
+    for (mode, all) in [(AUTO, call("a", "add", "", "wrong")), ("", format!("{}{KEEP}", call("a", "add", "", "wrong")))]
+    {
         let project = directive("asks", mode, &all)(project()).committed();
         dirty(&project);
         let ran = project.piton(["run", "asks", "--ask"]);
