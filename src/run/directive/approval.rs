@@ -63,7 +63,6 @@ impl Run<'_, '_> {
         if let Some(Reviewed { review, .. }) = &reviewed {
             let (step, tree, edits) = (open.id.step, review.tree, review.edits.clone());
             self.session.record(&Event::Approved { step, tree, edits })?;
-            failpoint("approved");
         }
         Ok(reviewed)
     }
