@@ -281,7 +281,7 @@ impl Driver<'_> {
         // Should the files change while the person reads, they are asked again.
         *self.approval.borrow_mut() = approval;
         let diff = run.diff_of(&review)?;
-        let is_approved = self.ui.borrow_mut().confirm(&waiting.name, &diff)?;
+        let is_approved = self.ui.borrow_mut().approve(&waiting.name, &diff)?;
         let tree = Some(review.tree.to_string());
         Ok(is_approved.then_some(Input::Approve { message, answer, tree }))
     }

@@ -270,7 +270,7 @@ impl Ui {
     }
 
     /// Shows what would be committed and asks whether that is approved.
-    pub(super) fn confirm(&mut self, step: &str, diff: &[u8]) -> Result<bool, Error> {
+    pub(super) fn approve(&mut self, step: &str, diff: &[u8]) -> Result<bool, Error> {
         self.end_live();
         self.say_raw(&clean(&String::from_utf8_lossy(diff)));
         self.say_raw(&format!("step `{}`: [a]pprove this, or [w]ait? ", clean(step)));
