@@ -6,6 +6,7 @@
 //! [`Checkpointer::remainder`] does that for every file of a row of recorded changes and changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::attributes;
 use super::checkpointer::Checkpointer;
@@ -117,12 +118,12 @@ impl Checkpointer {
             };
             let head_then = tree::find(&objects, tree_then, path)?;
             let story = Story { head_then, steps: &steps, head, disk };
-            let (judgement, count) = judge(&story, &|entry| objects.read(entry.id))?;
+            let (judgement, counted) = judge(&story, &|entry| objects.read(entry.id))?;
             if judgement == Judgement::Dropped {
                 continue;
             }
-            remainder.left.extend(positions.iter().take(count));
-            let is_edited = steps.get(count.wrapping_sub(1)).is_none_or(|(_, after)| *after != disk);
+            remainder.left.extend(positions.get(counted.clone()).unwrap_or_default());
+            let is_edited = steps.get(counted).unwrap_or_default().last().is_none_or(|(_, after)| *after != disk);
             let after = match judgement {
                 Judgement::Edited | Judgement::Left(_) if edits == EditsSince::Include && is_edited => {
                     remainder.included.push(path.clone());
@@ -193,12 +194,15 @@ enum Content {
 /// Reads what a file holds.
 type Read<'r> = dyn Fn(Entry) -> Result<Vec<u8>, CheckpointError> + 'r;
 
-/// Decides what becomes of one file; the number is how many of its steps are not discarded as a whole.
-fn judge(story: &Story<'_>, read: &Read<'_>) -> Result<(Judgement, usize), CheckpointError> {
+/// Decides what becomes of one file; the range is that of its steps which HEAD does not have and which are not
+/// discarded as a whole.
+fn judge(story: &Story<'_>, read: &Read<'_>) -> Result<(Judgement, Range<usize>), CheckpointError> {
     let Story { head_then, steps, head, disk } = *story;
-    let steps = steps.get(..still_there(steps, disk)).unwrap_or_default();
+    let end = still_there(steps, disk);
+    let start = in_head(steps.get(..end).unwrap_or_default(), head);
+    let steps = steps.get(start..end).unwrap_or_default();
     let Some((_, last)) = steps.last().copied().filter(|_| disk != head) else {
-        return Ok((Judgement::Dropped, 0));
+        return Ok((Judgement::Dropped, 0..0));
     };
     let story = Story { head_then, steps, head, disk };
     let judgement = match (head, disk) {
@@ -214,7 +218,7 @@ fn judge(story: &Story<'_>, read: &Read<'_>) -> Result<(Judgement, usize), Check
         (None, Some(disk)) => story.judge_uncommitted(disk, read)?,
         (Some(head), Some(disk)) => story.judge_committed(head, disk, read)?,
     };
-    Ok((judgement, steps.len()))
+    Ok((judgement, start..end))
 }
 
 /// How many steps are left when those at the end are taken away whose result was put back.
@@ -229,6 +233,15 @@ fn still_there(steps: &[(Option<Entry>, Option<Entry>)], disk: Option<Entry>) ->
         count = if steps.get(at).is_some_and(|(_, after)| *after == disk) { at + 1 } else { at };
     }
     count
+}
+
+/// How many steps at the beginning led to what HEAD has, or were put back before the next one.
+fn in_head(steps: &[(Option<Entry>, Option<Entry>)], head: Option<Entry>) -> usize {
+    match steps.iter().rposition(|(before, after)| *before == head || *after == head) {
+        Some(at) if steps.get(at).is_some_and(|(_, after)| *after == head) => at + 1,
+        Some(at) => at,
+        None => 0,
+    }
 }
 
 impl Story<'_> {

@@ -1,6 +1,6 @@
 //! Driving a run from the terminal until it is done or somebody else is needed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -27,6 +27,8 @@ pub(super) struct Driver<'u> {
     attempt: RefCell<Attempt>,
     /// What is said with an approval that the person at the terminal is about to give.
     approval: RefCell<Option<Approval>>,
+    /// The step that it is about.
+    approved_step: Cell<Option<u32>>,
     started: Instant,
 }
 
@@ -67,6 +69,7 @@ impl<'u> Driver<'u> {
             line: RefCell::default(),
             attempt: RefCell::default(),
             approval: RefCell::default(),
+            approved_step: Cell::default(),
             started: Instant::now(),
         }
     }
@@ -260,7 +263,10 @@ pub(super) fn to_the_end(driver: &Driver<'_>, run: Run<'_, '_>, first: Input) ->
 impl Driver<'_> {
     /// Asks the person at the terminal, if there is one, with what is on disk now.
     fn ask(&self, run: &mut Run<'_, '_>, waiting: &Waiting) -> Result<Option<Input>, Error> {
-        let approval = self.approval.borrow_mut().take();
+        let about = self.approved_step.get().unwrap_or(waiting.step);
+        self.approved_step.set(Some(about));
+        // A later question of the same run is another one.
+        let approval = self.approval.borrow_mut().take().filter(|_| about == waiting.step);
         if !self.ui.borrow().can_ask() || !matches!(waiting.wait, Wait::Changes | Wait::Person { .. }) {
             return Ok(None);
         }

@@ -27,7 +27,7 @@ impl Contents {
         head_then: Option<Entry>,
         head: Option<Entry>,
         disk: Option<Entry>,
-    ) -> (Judgement, usize) {
+    ) -> (Judgement, Range<usize>) {
         let read = |entry: Entry| Ok(self.0.borrow().get(&entry.id).cloned().unwrap());
         judge(&Story { head_then, steps, head, disk }, &read).unwrap()
     }
@@ -128,12 +128,12 @@ fn of_two_steps_the_one_that_was_discarded_is_dropped() {
     let files = Contents::default();
     let [zero, one, two] = ["0\n", "1\n", "2\n"].map(|text| files.file(text));
     // The first was put back before the second ran.
-    assert_eq!(files.judge(&[(zero, one), (zero, two)], zero, zero, two), (DISK, 2));
+    assert_eq!(files.judge(&[(zero, one), (zero, two)], zero, zero, two), (DISK, 1..2));
     // The second was put back.
-    assert_eq!(files.judge(&[(zero, one), (one, two)], zero, zero, one), (DISK, 1));
-    assert_eq!(files.judge(&[(zero, one), (zero, two)], zero, zero, zero), (Judgement::Dropped, 0));
+    assert_eq!(files.judge(&[(zero, one), (one, two)], zero, zero, one), (DISK, 0..1));
+    assert_eq!(files.judge(&[(zero, one), (zero, two)], zero, zero, zero), (Judgement::Dropped, 0..0));
     // A step that puts back what the user had committed in between.
-    assert_eq!(files.judge(&[(zero, one), (one, zero)], zero, one, zero), (DISK, 2));
+    assert_eq!(files.judge(&[(zero, one), (one, zero)], zero, one, zero), (DISK, 1..2));
 }
 
 #[test]
