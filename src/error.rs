@@ -291,6 +291,7 @@ impl Error {
             // Whoever read the output has seen enough of it.
             Self::Output(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitStatus::Success,
             Self::Run(err) if err.is_interrupted() => ExitStatus::Interrupted,
+            Self::Run(err) if err.is_asked_again() => ExitStatus::Waiting,
             Self::Run(err) if err.is_denied() => ExitStatus::Denied,
             Self::Run(err) if err.is_unsafe() => ExitStatus::Unsafe,
             Self::Run(err) if err.is_usage() => ExitStatus::Invalid,

@@ -5,6 +5,7 @@
 
 mod call;
 mod undoing;
+mod pending;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -179,6 +180,15 @@ pub struct StepRecord {
     /// made with git itself. One that piton decided on names a later line.
     #[serde(skip)]
     pub(crate) heads: Vec<Digest>,
+    /// Earlier steps of which it found nothing left: HEAD has it, or it was discarded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<StepId>,
+    /// The tree that a person approved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approved: Option<ObjectId>,
+    /// Files that hold edits of a person which are part of its changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<RepoPath>,
     /// Whether its changes were looked at and nobody goes on working.
     #[serde(skip)]
     pub(crate) is_settling: bool,
@@ -298,35 +308,6 @@ impl History {
         let replaced = links.find(|link| link.new == commit).map(|link| link.step);
         let is_behind = |step: &&StepRecord| step.hand_made.iter().any(|made| made.commit == commit);
         replaced.or_else(|| self.runs.iter().flat_map(|run| &run.steps).find(is_behind).map(|step| step.id))
-    }
-
-    /// The steps of a work tree whose changes are on disk and in no commit, oldest first.
-    pub fn pending<'a>(&'a self, root: &'a str) -> Vec<&'a StepRecord> {
-        let undone = self.undone();
-        let mut covered = BTreeSet::new();
-        let mut pending = Vec::new();
-        for step in self.steps_in(root) {
-            match &step.kind {
-                StepKind::Checkpoint { covers } if step.commit().is_some() && !undone.contains(&step.id) => {
-                    covered.extend(covers.iter().copied());
-                }
-                // Whatever was on disk is not there any more.
-                StepKind::RollBack { .. } if step.took_effect() && !undone.contains(&step.id) => break,
-                StepKind::Checkpoint { .. } | StepKind::RollBack { .. } => {}
-                // An undo of a commit that could not be committed is as good as any step.
-                StepKind::Undo { commit, .. } | StepKind::Redo { commit, .. }
-                    if commit.is_none() || !matches!(step.outcome, Outcome::Failed { .. }) => {}
-                _ if undone.contains(&step.id) || covered.contains(&step.id) => {}
-                _ if step.delta.as_ref().is_some_and(|delta| !delta.changes.is_empty())
-                    && matches!(step.outcome, Outcome::Kept { .. } | Outcome::Failed { .. }) =>
-                {
-                    pending.push(step);
-                }
-                _ => {}
-            }
-        }
-        pending.reverse();
-        pending
     }
 }
 
@@ -495,6 +476,9 @@ impl StepRecord {
             calls: Vec::new(),
             beside: Vec::new(),
             hand_made: Vec::new(),
+            dropped: Vec::new(),
+            approved: None,
+            edits: Vec::new(),
             heads: Vec::new(),
             is_settling: false,
         }
@@ -518,6 +502,14 @@ impl StepRecord {
                 self.delta = Some(delta.clone());
                 self.outside.extend(outside.iter().cloned());
                 self.is_settling = true;
+            }
+            Event::RemainderFound { dropped, edits, .. } => {
+                self.dropped.clone_from(dropped);
+                self.edits.clone_from(edits);
+            }
+            Event::Approved { tree, edits, .. } => {
+                self.approved = Some(*tree);
+                self.edits.clone_from(edits);
             }
             Event::HandCommitted { commits, .. } => {
                 let new = commits.iter().filter(|made| !self.hand_made.contains(made)).copied().collect::<Vec<_>>();

@@ -96,6 +96,9 @@ pub enum CheckpointError {
     /// The step changed lines that the user had changed as well, or files that are the user's alone.
     #[error("the step changed what you had not committed yourself: {}", listed(.0))]
     DirtyOverlap(Vec<RepoPath>),
+    /// Files were edited after a step, in the lines that the step changed.
+    #[error("edited since a step changed them, in the same lines: {}", listed(.0))]
+    EditedSince(Vec<RepoPath>),
     /// The delta holds what looks like a secret.
     #[error("{} in the changes", secrets(.0))]
     SecretFound(Vec<SecretHit>),
@@ -282,6 +285,7 @@ impl CheckpointError {
             Self::OverBudget { .. } => "OVER_BUDGET",
             Self::DiskFull { .. } => "DISK_FULL",
             Self::DirtyOverlap(_) => "DIRTY_OVERLAP",
+            Self::EditedSince(_) => "EDITED_SINCE",
             Self::SecretFound(_) => "SECRET_FOUND",
             Self::HeadMoved { .. } => "HEAD_MOVED",
             Self::BranchSwitched { .. } => "BRANCH_SWITCHED",
@@ -339,6 +343,10 @@ impl CheckpointError {
             Self::DiskFull { .. } => "make room; `piton gc` drops old snapshots".to_owned(),
             Self::DirtyOverlap(_) => {
                 "`piton undo` takes the step back: commit or stash your own part and run it again; or commit both together with `piton checkpoint PATH`"
+                    .to_owned()
+            }
+            Self::EditedSince(_) => {
+                "`piton checkpoint --include-edits` commits these files as they are on disk; `piton diff` shows them"
                     .to_owned()
             }
             Self::SecretFound(_) => {

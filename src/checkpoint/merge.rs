@@ -88,7 +88,7 @@ fn merge_modes(base: FileMode, ours: FileMode, theirs: FileMode) -> FileMode {
     if ours == base { theirs } else { ours }
 }
 
-fn merge_text(contents: &[Vec<u8>; 3]) -> Result<Option<Vec<u8>>, CheckpointError> {
+pub(super) fn merge_text(contents: &[Vec<u8>; 3]) -> Result<Option<Vec<u8>>, CheckpointError> {
     // As git does: a NUL in the beginning makes a file binary.
     if contents.iter().any(|content| content.iter().take(8000).any(|byte| *byte == 0)) {
         return Ok(None);

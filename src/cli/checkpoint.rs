@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::exec::words;
 use super::render;
 use super::ui::Ui;
+use crate::checkpoint::remainder::EditsSince;
 use crate::checkpoint::secret::redacted;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
@@ -16,12 +17,15 @@ use crate::run::session::RunRequest;
 
 /// Commits what steps of piton left on disk, or files that are named
 ///
-/// Without arguments only what steps changed since the last checkpoint is committed. Your own
-/// changes are committed when you name them, or with `--all`.
+/// Without arguments only what steps changed since the last checkpoint is committed, as far as it is
+/// still on disk and HEAD does not have it. Lines that you edited since stay out; where they cannot be
+/// told from the step's lines, nothing is committed and the files are named. Your own changes are
+/// committed when you name them, with `--all`, or with `--include-edits` in files that steps changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton checkpoint                      What steps in explicit mode left on disk
+  piton checkpoint --include-edits      The same, with what you edited in those files since
   piton checkpoint src -m 'feat: new'   Everything that differs below `src`
   piton checkpoint --all                Everything that differs from HEAD")]
 pub(super) struct CheckpointArguments {
@@ -31,6 +35,9 @@ pub(super) struct CheckpointArguments {
     /// Commits everything that differs from HEAD, whoever changed it.
     #[arg(long, conflicts_with = "paths")]
     all: bool,
+    /// Commit files that were edited after a step as they are on disk, edits included.
+    #[arg(long, conflicts_with_all = ["paths", "all"])]
+    include_edits: bool,
     /// The message of the commit, instead of a generated one.
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
@@ -51,6 +58,7 @@ pub(super) fn run(arguments: &CheckpointArguments, ctx: &Context, ui: &mut Ui) -
         operation: redacted(&arguments.operation),
         message: arguments.message.as_deref().map(redacted),
         directive: None,
+        edits: if arguments.include_edits { EditsSince::Include } else { EditsSince::LeaveOut },
     };
     let run = RunRequest {
         name: "checkpoint".to_owned(),

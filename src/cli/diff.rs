@@ -12,14 +12,13 @@ use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::error::RunError;
-use crate::run::past::repo_paths;
+use crate::run::past::{repo_paths, run_here};
 use crate::run::session::open_checkpointer;
-use crate::run::undo::combine;
 
 /// Shows the difference of two moments
 ///
-/// Without arguments: what steps left on disk and no commit has; if there is nothing of that kind,
-/// what changed since the newest step. With one moment: what changed from it until now. A moment is
+/// Without arguments: what `piton approve` would commit, if a run waits for that; otherwise what is left
+/// on disk of what steps changed and HEAD does not have; otherwise what changed since the newest step. With one moment: what changed from it until now. A moment is
 /// a step (the files after it), `STEP:before`, or a commit. `git apply` understands the result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -54,9 +53,9 @@ struct Difference {
 }
 
 pub(super) fn run(arguments: &DiffArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let past = past::load(ctx, ui)?;
+    let mut past = past::load(ctx, ui)?;
     let mut found = match &arguments.from {
-        None => unasked(ctx, &past)?,
+        None => unasked(ctx, &mut past)?,
         Some(from) => between(ctx, &past, from, arguments.to.as_deref())?,
     };
     let paths = repo_paths(ctx, &arguments.paths)?;
@@ -94,23 +93,33 @@ fn between(ctx: &Context, past: &Past, from: &str, to: Option<&str>) -> Result<D
     Ok(Difference { from: from.name, to: name, changes, diff: None })
 }
 
-/// What is on disk and in no commit, or what changed since the newest step.
-fn unasked(ctx: &Context, past: &Past) -> Result<Difference, Error> {
+/// What an approval would commit; else what is left of steps and in no commit; else what changed since the newest step.
+fn unasked(ctx: &Context, past: &mut Past) -> Result<Difference, Error> {
     let root = past.root(ctx);
-    let pending = past.history.pending(&root);
-    if let (Some(first), Some(last)) = (pending.first(), pending.last()) {
-        let mut changes = combine(pending.iter().filter_map(|step| step.delta.as_ref())).changes;
-        let git = past.git(ctx)?;
-        for change in &mut changes {
-            (change.insertions, change.deletions) =
-                git.count_lines(change.before, change.after).map_err(RunError::from)?;
+    if let Ok((run, there)) = run_here(ctx)
+        && let Some(review) = past.review(&there, run).filter(|review| !review.changes.is_empty())
+    {
+        let to = format!("tree {}", review.tree);
+        return Ok(Difference { from: "HEAD".to_owned(), to, changes: review.changes, diff: None });
+    }
+    let left = past.look_at_disk(ctx)?;
+    if let (Some(first), Some(last)) = (left.steps.first(), left.steps.last()) {
+        let mut changes = left.files.changes.clone();
+        // Where a step's lines cannot be told from others, the whole file is shown.
+        let unclear: Vec<&RepoPath> = left.files.edited.iter().chain(&left.files.overlaps).collect();
+        if !unclear.is_empty() {
+            let mut checkpointer = open_checkpointer(ctx).map_err(RunError::from)?;
+            let now = checkpointer.before().map_err(RunError::from)?;
+            let whole = checkpointer.delta_to_head(&now).map_err(RunError::from)?.changes;
+            changes.extend(whole.into_iter().filter(|change| unclear.contains(&&change.path)));
+            changes.sort_by(|one, other| one.path.cmp(&other.path));
         }
-        return Ok(Difference {
-            from: format!("before {}", first.id),
-            to: format!("after {}", last.id),
-            changes,
-            diff: None,
-        });
+        let to = if first == last {
+            format!("what is left of {first}")
+        } else {
+            format!("what is left of {first} to {last}")
+        };
+        return Ok(Difference { from: "HEAD".to_owned(), to, changes, diff: None });
     }
     if let Some(step) = past.history.steps_in(&root).find(|step| step.after.is_some()) {
         return between(ctx, past, &step.id.to_string(), None);

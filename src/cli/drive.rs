@@ -1,7 +1,9 @@
 //! Driving a run from the terminal until it is done or somebody else is needed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use super::render;
 use super::show::dedented;
@@ -23,7 +25,20 @@ pub(super) struct Driver<'u> {
     ui: RefCell<&'u mut Ui>,
     line: RefCell<StepLine>,
     attempt: RefCell<Attempt>,
+    /// What is said with an approval that the person at the terminal is about to give.
+    approval: RefCell<Option<Approval>>,
+    /// The step that it is about.
+    approved_step: Cell<Option<u32>>,
     started: Instant,
+}
+
+/// What a person says with an approval.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Approval {
+    /// The message of the commit.
+    pub(super) message: Option<String>,
+    /// For the steps that follow.
+    pub(super) answer: Option<String>,
 }
 
 /// What is known about the step that runs, for its line.
@@ -49,7 +64,24 @@ struct Attempt {
 
 impl<'u> Driver<'u> {
     pub(super) fn new(ui: &'u mut Ui) -> Self {
-        Self { ui: RefCell::new(ui), line: RefCell::default(), attempt: RefCell::default(), started: Instant::now() }
+        Self {
+            ui: RefCell::new(ui),
+            line: RefCell::default(),
+            attempt: RefCell::default(),
+            approval: RefCell::default(),
+            approved_step: Cell::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Shows what an approval would commit and asks, before it is given.
+    pub(super) fn confirm_with(&self, approval: Approval) {
+        *self.approval.borrow_mut() = Some(approval);
+    }
+
+    /// Whether there is a person to ask.
+    pub(super) fn can_ask(&self) -> bool {
+        self.ui.borrow().can_ask()
     }
 
     pub(super) fn warn(&self, text: &str) {
@@ -93,6 +125,10 @@ impl<'u> Driver<'u> {
                 let count = delta.changes.len() as u64;
                 line.found = (count > 0).then(|| render::stat(count, delta.insertions(), delta.deletions()));
                 line.notes.extend(render::found_notes(delta, outside));
+            }
+            Event::Approved { edits, .. } if !edits.is_empty() => {
+                let paths = crate::checkpoint::path::listed(edits);
+                line.notes.push(format!("with what you edited while the run waited: {paths}"));
             }
             Event::NoChanges { .. } if line.is_checkpoint => line.outcome = Some("nothing to commit".to_owned()),
             Event::CheckpointFailed { .. } => line.outcome = Some("no checkpoint; the changes stay".to_owned()),
@@ -204,7 +240,7 @@ fn told_time(ui: &Ui, took: Duration) -> String {
 /// Lets a run go on until it is done, or waits for what this terminal cannot give.
 pub(super) fn to_the_end(driver: &Driver<'_>, run: Run<'_, '_>, first: Input) -> Result<ExitStatus, Error> {
     let id = run.id();
-    let ask = |run: &Run<'_, '_>, waiting: &Waiting| driver.ask(run, waiting);
+    let ask = |run: &mut Run<'_, '_>, waiting: &Waiting| driver.ask(run, waiting);
     match run.drive(first, &mut |progress| driver.listen(progress), ask)? {
         Halt::Done(summary) => driver.done(&summary),
         Halt::Waits(waiting, summary) => Ok(driver.waits(&waiting, &summary)),
@@ -215,8 +251,8 @@ pub(super) fn to_the_end(driver: &Driver<'_>, run: Run<'_, '_>, first: Input) ->
         // Its last line has said it.
         Halt::Stuck(err, _) if driver.ui.borrow().format() == Format::Json => Ok(Error::from(err).exit_status()),
         Halt::Stuck(err, _) => {
-            // Whoever typed something wrong has changed nothing.
-            if !err.is_usage() {
+            // A mistyped command has changed nothing, and a question that is open again says so itself.
+            if !err.is_usage() && !err.is_asked_again() {
                 driver.hint(&format!("the run can be taken up again: `piton resume {id}`"));
             }
             Err(err.into())
@@ -225,13 +261,35 @@ pub(super) fn to_the_end(driver: &Driver<'_>, run: Run<'_, '_>, first: Input) ->
 }
 
 impl Driver<'_> {
-    /// Asks whoever sits at the terminal, if it is a question and somebody does.
-    fn ask(&self, run: &Run<'_, '_>, waiting: &Waiting) -> Result<Option<Input>, Error> {
-        if waiting.wait != Wait::Changes {
+    /// Asks the person at the terminal, if there is one, with what is on disk now.
+    fn ask(&self, run: &mut Run<'_, '_>, waiting: &Waiting) -> Result<Option<Input>, Error> {
+        let about = self.approved_step.get().unwrap_or(waiting.step);
+        self.approved_step.set(Some(about));
+        // A later question of the same run is another one.
+        let approval = self.approval.borrow_mut().take().filter(|_| about == waiting.step);
+        if !self.ui.borrow().can_ask() || !matches!(waiting.wait, Wait::Changes | Wait::Person { .. }) {
             return Ok(None);
         }
-        let Some(diff) = run.open_diff()? else { return Ok(None) };
-        self.ui.borrow_mut().decide(&waiting.name, &diff)
+        let is_decision = waiting.wait == Wait::Changes;
+        if approval.is_none() && !is_decision {
+            return Ok(None);
+        }
+        // Where the files cannot be read, the checkpoint says why.
+        let review = run.review().ok().flatten();
+        let Some(Approval { message, answer }) = approval.clone() else {
+            let Some(review) = review else { return Ok(None) };
+            let diff = run.diff_of(&review)?;
+            return self.ui.borrow_mut().decide(&waiting.name, &diff, &review.tree.to_string());
+        };
+        let Some(review) = review.filter(|review| !review.changes.is_empty()) else {
+            return Ok(Some(Input::Approve { message, answer, tree: None }));
+        };
+        // Should the files change while the person reads, they are asked again.
+        *self.approval.borrow_mut() = approval;
+        let diff = run.diff_of(&review)?;
+        let is_approved = self.ui.borrow_mut().approve(&waiting.name, &diff)?;
+        let tree = Some(review.tree.to_string());
+        Ok(is_approved.then_some(Input::Approve { message, answer, tree }))
     }
 
     fn waits(&self, waiting: &Waiting, summary: &RunSummary) -> ExitStatus {
@@ -248,8 +306,12 @@ impl Driver<'_> {
             return Ok(render::end(&mut ui, summary));
         }
         for (name, value) in &summary.outputs {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            ui.line(&format!("{name}: {text}"))?;
+            let text = match value {
+                Value::Null => String::new(),
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            ui.line(format!("{name}: {text}").trim_end())?;
         }
         if !summary.uncommitted.is_empty() {
             let paths = crate::checkpoint::path::listed(&summary.uncommitted);

@@ -83,7 +83,7 @@ struct Filter<'a> {
 }
 
 pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let past = past::load(ctx, ui)?;
+    let past = past::load_with_disk(ctx, ui)?;
     let filter = Filter::of(arguments, ctx, &past)?;
     let root = past.root(ctx);
     let fates = past.fates()?;
@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
         shown += 1;
         match ui.format() {
             Format::Json => {
-                let logged = LoggedRun::new(run, &past.undone);
+                let logged = LoggedRun::new(run, &past);
                 match &fates {
                     Some(fates) => ui.json(&logged.with_fates(fates))?,
                     None => ui.json(&logged)?,

@@ -12,7 +12,7 @@ use crate::run::account::{ShownRun, told_inputs};
 /// Shows a run.
 pub(super) fn show(ui: &mut Ui, past: &Past, run: &RunRecord) -> Result<(), Error> {
     if ui.format() == Format::Json {
-        ui.json(&ShownRun::new(run, &past.undone))?;
+        ui.json(&ShownRun::new(run, past))?;
         return Ok(());
     }
     fact(ui, "run", &run.id.to_string())?;

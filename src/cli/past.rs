@@ -22,6 +22,14 @@ pub(super) fn load(ctx: &Context, ui: &mut Ui) -> Result<Past, Error> {
     Ok(past)
 }
 
+/// As [`load`], with what is left on disk of what steps changed.
+pub(super) fn load_with_disk(ctx: &Context, ui: &mut Ui) -> Result<Past, Error> {
+    let mut past = load(ctx, ui)?;
+    // What was recorded can be shown where the files cannot be read.
+    let _ = past.look_at_disk(ctx);
+    Ok(past)
+}
+
 /// A time on the clock of whoever reads it.
 pub(super) fn time(at: Timestamp) -> String {
     at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
@@ -103,10 +111,18 @@ pub(super) fn outcome(step: &StepRecord) -> String {
 }
 
 impl Past {
-    /// What became of the changes of a step, by itself or by a later checkpoint.
+    /// What became of the changes of a step, by itself or by a later checkpoint, and that a person edited them.
     pub(super) fn outcome(&self, step: &StepRecord) -> String {
+        let outcome = self.outcome_alone(step);
+        if step.edits.is_empty() { outcome } else { format!("{outcome}  (with edits of a person)") }
+    }
+
+    fn outcome_alone(&self, step: &StepRecord) -> String {
         match (&step.outcome, self.commit_covering(step.id)) {
             (Outcome::Kept { .. }, Some(commit)) => outcome(step).replacen("on disk", &commit.short(), 1),
+            (Outcome::Kept { .. } | Outcome::Failed { .. }, None) if self.settled.contains(&step.id) => {
+                outcome(step).replacen("on disk", "committed or discarded since", 1)
+            }
             _ => outcome(step),
         }
     }

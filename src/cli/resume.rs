@@ -5,18 +5,21 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::drive::{self, Driver};
+use super::drive::{self, Approval, Driver};
 use super::overview;
 use super::ui::{Format, Ui};
 use super::{past, render};
+use crate::checkpoint::delta::Change;
+use crate::checkpoint::path::listed;
 use crate::config::AgentCommand;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::journal::RunId;
-use crate::journal::event::Event;
+use crate::journal::event::{Event, Wait};
 use crate::journal::summary::RunStatus;
 use crate::run::directive::{self, Input, Run, Worker};
 use crate::run::past::{repo_paths, run_here, waiting_in};
+use crate::run::review::Review;
 
 /// Goes on with a run that waits, or that was cut off
 ///
@@ -55,10 +58,15 @@ pub(super) struct ResumeArguments {
 }
 
 /// Says yes to what a run asks: a question, or the changes of a step
+///
+/// An approval is for what is on disk at that moment, your own edits in the files of the run included. At a
+/// terminal the diff is shown and you are asked; a script names what `piton status` showed with `--tree`. If
+/// the files have changed since, nothing is approved and the run waits on (exit code 4).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton approve                             The run that waits here
+  piton approve 01k9x2bf --tree 1a2b3c4     Only what `piton status` showed
   piton approve 01k9x2bf -m 'docs: notes'   Keep the changes under this message
   piton approve --answer 'use the new API'")]
 pub(super) struct ApproveArguments {
@@ -71,6 +79,20 @@ pub(super) struct ApproveArguments {
     /// What you have to say, for the steps that follow.
     #[arg(long, value_name = "TEXT")]
     answer: Option<String>,
+    /// The tree that was shown, as `piton status` names it, or its first seven digits.
+    #[arg(long, value_name = "ID", value_parser = tree_name)]
+    tree: Option<String>,
+    /// Approve what is on disk without being asked.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+fn tree_name(text: &str) -> Result<String, String> {
+    let text = text.to_lowercase();
+    if (7..=40).contains(&text.len()) && text.chars().all(|it| it.is_ascii_hexdigit()) {
+        return Ok(text);
+    }
+    Err("a tree is named by 7 to 40 hexadecimal digits".to_owned())
 }
 
 /// Says no to what a run asks: a question, or the changes of a step, which are put back
@@ -129,8 +151,15 @@ pub(super) fn resume(arguments: &ResumeArguments, ctx: &Context, ui: &mut Ui) ->
 
 pub(super) fn approve(arguments: &ApproveArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let (run, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
-    let input = Input::Approve { message: arguments.message.clone(), answer: arguments.answer.clone() };
-    go_on(*run, input, None, Duration::ZERO, ctx, ui)
+    let ApproveArguments { message, answer, tree, .. } = arguments;
+    let driver = Driver::new(ui);
+    let input = if arguments.yes || tree.is_some() || !driver.can_ask() {
+        Input::Approve { message: message.clone(), answer: answer.clone(), tree: tree.clone() }
+    } else {
+        driver.confirm_with(Approval { message: message.clone(), answer: answer.clone() });
+        Input::Go
+    };
+    drive_on(&driver, *run, input, None, Duration::ZERO, ctx)
 }
 
 pub(super) fn reject(arguments: &RejectArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
@@ -160,13 +189,29 @@ fn go_on(
     ctx: &Context,
     ui: &mut Ui,
 ) -> Result<ExitStatus, Error> {
-    let driver = Driver::new(ui);
+    drive_on(&Driver::new(ui), run, input, agent, wait, ctx)
+}
+
+fn drive_on(
+    driver: &Driver<'_>,
+    run: RunId,
+    input: Input,
+    agent: Option<&str>,
+    wait: Duration,
+    ctx: &Context,
+) -> Result<ExitStatus, Error> {
     let mut show = |event: &_| driver.event(event);
     let run = Run::resume(ctx, run, Worker::Program, agent, wait, &mut show)?;
     if let Some(waiting) = run.waiting() {
         driver.begin(waiting.name);
     }
-    drive::to_the_end(&driver, run, input)
+    // At a terminal an approval is given when the diff was seen; a run that asks for nothing of the kind refuses it.
+    let is_asked = run.waiting().is_some_and(|it| matches!(it.wait, Wait::Person { .. } | Wait::Changes));
+    let input = match input {
+        Input::Go if !is_asked => Input::Approve { message: None, answer: None, tree: None },
+        input => input,
+    };
+    drive::to_the_end(driver, run, input)
 }
 
 pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
@@ -178,9 +223,10 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
         }
         return Ok(ExitStatus::Success);
     }
-    let (id, _) = find(arguments.run.as_deref(), ctx, ui)?;
-    let past = past::load(ctx, ui)?;
-    let report = past.report(id)?;
+    let (id, there) = find(arguments.run.as_deref(), ctx, ui)?;
+    let past = past::load_with_disk(ctx, ui)?;
+    let (report, review) = (past.report(id)?, past.review(&there, id));
+    let report = report.with_review(review.clone());
     if ui.format() == Format::Json {
         ui.json(&report)?;
         return Ok(ExitStatus::Success);
@@ -191,13 +237,34 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
     ui.line(&format!("{label}  run {id}  {}", past::run_status(record)))?;
     overview::steps(ui, &past, record)?;
     match (&waiting, record.status()) {
-        (Some(waiting), _) => drive::show_waiting(ui, waiting),
+        (Some(waiting), _) => {
+            drive::show_waiting(ui, waiting);
+            if let Some(review) = review.filter(|review| !review.changes.is_empty()) {
+                show_review(ui, id, &review);
+            }
+        }
         (None, None | Some(RunStatus::Waiting)) => {
             ui.hint(&format!("`piton resume {id}` goes on, `piton cancel {id}` ends it"));
         }
         _ => {}
     }
     Ok(ExitStatus::Success)
+}
+
+/// Says what an approval would commit, and how a script approves exactly that.
+fn show_review(ui: &mut Ui, run: RunId, review: &Review) {
+    let sum = |count: fn(&Change) -> u64| review.changes.iter().map(count).sum::<u64>();
+    let (insertions, deletions) = (sum(|change| change.insertions), sum(|change| change.deletions));
+    let stat = render::stat(review.changes.len() as u64, insertions, deletions);
+    ui.note(&format!("what you approve: tree {}, {stat}", review.tree.short()));
+    for change in &review.changes {
+        let by_you = if review.edits.contains(&change.path) { "  (with your edits)" } else { "" };
+        ui.note(&format!("  {}  +{} −{}{by_you}", change.path, change.insertions, change.deletions));
+    }
+    if !review.unclear.is_empty() {
+        ui.warning(&format!("steps and others changed the same lines: {}", listed(&review.unclear)));
+    }
+    ui.hint(&format!("`piton diff` shows it, `piton approve {run} --tree {}` approves just this", review.tree.short()));
 }
 
 /// The run that is named, or the one that is not finished here, and the project that it runs in.

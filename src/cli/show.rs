@@ -74,7 +74,7 @@ struct ShownStep<'a> {
 }
 
 pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let past = past::load(ctx, ui)?;
+    let past = past::load_with_disk(ctx, ui)?;
     if let Some((path, moment)) = arguments.reference.rsplit_once('@').filter(|(_, after)| !after.starts_with('{')) {
         return file::show(ctx, ui, &past, path, moment);
     }
@@ -217,6 +217,16 @@ fn facts(
     }
     if !step.outside.is_empty() {
         fact("meanwhile", &format!("somebody else changed {}", listed(&step.outside)))?;
+    }
+    if let Some(tree) = step.approved {
+        fact("approved", &format!("tree {tree}, by a person"))?;
+    }
+    if !step.edits.is_empty() {
+        fact("edits", &format!("a person edited {}", listed(&step.edits)))?;
+    }
+    if !step.dropped.is_empty() {
+        let steps: Vec<String> = step.dropped.iter().map(ToString::to_string).collect();
+        fact("dropped", &format!("nothing is left of {}: committed or discarded", steps.join(", ")))?;
     }
     if past.undone.contains(&step.id) {
         fact("undone", "yes")?;

@@ -264,11 +264,27 @@ impl Ui {
         self.talk_to == Stream::Stderr && io::stderr().is_terminal()
     }
 
-    /// Shows the changes of a step and asks what becomes of them; none when there is nobody to ask.
-    pub(super) fn decide(&mut self, step: &str, diff: &[u8]) -> Result<Option<Input>, Error> {
-        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    /// Whether there is a person to ask.
+    pub(super) fn can_ask(&self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Shows what would be committed and asks whether that is approved.
+    pub(super) fn approve(&mut self, step: &str, diff: &[u8]) -> Result<bool, Error> {
+        self.end_live();
+        self.say_raw(&clean(&String::from_utf8_lossy(diff)));
+        self.say_raw(&format!("step `{}`: [a]pprove this, or [w]ait? ", clean(step)));
+        let mut line = String::new();
+        io::stdin().read_line(&mut line)?;
+        Ok(matches!(line.trim().to_lowercase().as_str(), "a" | "approve" | "y" | "yes"))
+    }
+
+    /// Shows the changes of a step and asks what becomes of them; none when there is no person to ask.
+    pub(super) fn decide(&mut self, step: &str, diff: &[u8], tree: &str) -> Result<Option<Input>, Error> {
+        if !self.can_ask() {
             return Ok(None);
         }
+        let approve = |message| Input::Approve { message, answer: None, tree: Some(tree.to_owned()) };
         self.end_live();
         self.say_raw(&clean(&String::from_utf8_lossy(diff)));
         loop {
@@ -278,7 +294,7 @@ impl Ui {
                 return Ok(None);
             }
             match line.trim().to_lowercase().as_str() {
-                "k" | "keep" => return Ok(Some(Input::Approve { message: None, answer: None })),
+                "k" | "keep" => return Ok(Some(approve(None))),
                 "u" | "undo" => return Ok(Some(Input::Reject(None))),
                 "w" | "wait" => return Ok(None),
                 "e" | "edit" => {
@@ -286,7 +302,7 @@ impl Ui {
                     let mut message = String::new();
                     io::stdin().read_line(&mut message)?;
                     let message = Some(message.trim().to_owned()).filter(|text| !text.is_empty());
-                    return Ok(Some(Input::Approve { message, answer: None }));
+                    return Ok(Some(approve(message)));
                 }
                 _ => {}
             }

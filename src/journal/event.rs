@@ -23,7 +23,7 @@ use crate::item::directive::CheckpointMode;
 use crate::policy::Denial;
 
 pub use call::{SignedBy, ToolCall};
-pub use commits::{Acceptance, AcceptedCommit, HandCommit, Maker, RewrittenCommit};
+pub use commits::{Acceptance, AcceptedCommit, FinishHow, HandCommit, Maker, RewrittenCommit};
 pub use course::{HookPhase, Resolution, Wait};
 
 /// Something that is about to happen or has happened.
@@ -243,6 +243,27 @@ pub enum Event {
         /// Files that somebody else changed meanwhile; they are not in the difference.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outside: Vec<RepoPath>,
+    },
+    /// A checkpoint compared what earlier steps had recorded with the disk and with HEAD.
+    RemainderFound {
+        /// The step.
+        step: u32,
+        /// Steps of which nothing is left: HEAD has it, or it was discarded. They are settled by this.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        dropped: Vec<StepId>,
+        /// Files that are committed with the edits that a person made after the steps.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        edits: Vec<RepoPath>,
+    },
+    /// A person has approved what a waiting step is about; nothing has come of it yet.
+    Approved {
+        /// The step.
+        step: u32,
+        /// The files that were shown: the tree that a commit of them has.
+        tree: ObjectId,
+        /// Files that a person edited while the run waited; their edits are in the tree.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        edits: Vec<RepoPath>,
     },
     /// Commits were made with git itself while the step was open.
     HandCommitted {
@@ -480,29 +501,6 @@ pub enum StepKind {
     Unknown,
 }
 
-/// What becomes of the commits of a run that is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FinishHow {
-    /// They become part of the current branch.
-    Keep,
-    /// The current branch gets one commit with all of their changes; a ref keeps them.
-    Squash,
-    /// They stay on a branch of their own.
-    Branch,
-}
-
-impl FinishHow {
-    /// In one word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Keep => "keep",
-            Self::Squash => "squash",
-            Self::Branch => "branch",
-        }
-    }
-}
-
 impl StepKind {
     /// The tool that it calls, as `id@version`.
     pub fn tool(&self) -> Option<&str> {
@@ -575,6 +573,8 @@ impl Event {
             | Self::CallStarted { step, .. }
             | Self::CallFinished { step, .. }
             | Self::ChangesFound { step, .. }
+            | Self::RemainderFound { step, .. }
+            | Self::Approved { step, .. }
             | Self::HandCommitted { step, .. }
             | Self::HooksStarted { step, .. }
             | Self::Decided { step, .. }

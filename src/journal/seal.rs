@@ -147,6 +147,8 @@ fn parts(event: &Event) -> &'static [Part] {
         | Event::SnapshotsDropped { .. }
         | Event::SnapshotsMoved { .. }
         | Event::HandCommitted { .. }
+        | Event::RemainderFound { .. }
+        | Event::Approved { .. }
         | Event::HooksStarted { .. }
         | Event::Rewritten { .. }
         | Event::Accepted(_)

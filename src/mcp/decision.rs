@@ -21,6 +21,7 @@ use super::answer::Answer;
 use super::call::{Caller, Era};
 use super::desk::Desk;
 use super::failure::Failure;
+use crate::checkpoint::object::ObjectId;
 use crate::item::signature::hex;
 use crate::journal::RunId;
 use crate::run::directive::Input;
@@ -45,6 +46,8 @@ pub(crate) struct Question {
     pub(crate) text: String,
     /// What they may choose from.
     pub(crate) choice: Choice,
+    /// The tree that an approval is for.
+    pub(crate) tree: Option<ObjectId>,
     /// What the agent is told when nobody decides.
     pub(crate) waiting: Answer,
 }
@@ -112,7 +115,7 @@ pub(crate) async fn ask(desk: &Desk, caller: &Caller, question: &Question) -> Re
                 () = caller.request.ct.cancelled() => return Ok(Decided::Open("the call was cancelled; nothing was decided")),
             };
             Ok(match answer {
-                Ok(answer) => question.choice.read(&answer),
+                Ok(answer) => question.read(&answer),
                 Err(_) => Decided::Open("the client did not ask the person; nothing was decided"),
             })
         }
@@ -135,7 +138,7 @@ pub(crate) async fn ask(desk: &Desk, caller: &Caller, question: &Question) -> Re
 pub(crate) fn answer_of(caller: &Caller, question: &Question) -> Decided {
     let answer = caller.answered.as_ref().and_then(|answers| answers.get(NAME)).cloned();
     match answer.map(serde_json::from_value::<ElicitResult>) {
-        Some(Ok(answer)) => question.choice.read(&answer),
+        Some(Ok(answer)) => question.read(&answer),
         _ => Decided::Open("the answer of the person is missing; nothing was decided, and `continue` asks again"),
     }
 }
@@ -182,6 +185,18 @@ pub(crate) fn refused(why: &str) -> Failure {
         .with_suggestion("nothing was changed; call `execute` with `action: \"continue\"`, which asks again")
 }
 
+impl Question {
+    /// What a person chose, for what was shown to them.
+    fn read(&self, answer: &ElicitResult) -> Decided {
+        match (self.choice.read(answer), self.tree) {
+            (Decided::Input(Input::Approve { message, answer, .. }), Some(tree)) => {
+                Decided::Input(Input::Approve { message, answer, tree: Some(tree.to_string()) })
+            }
+            (decided, _) => decided,
+        }
+    }
+}
+
 impl Choice {
     fn words(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -220,8 +235,8 @@ impl Choice {
         };
         let (word, comment) = (text("decision"), text("comment"));
         Decided::Input(match (self, word.as_deref()) {
-            (Self::Gate, Some("approve")) => Input::Approve { message: None, answer: comment },
-            (Self::Changes, Some("keep")) => Input::Approve { message: text("message"), answer: comment },
+            (Self::Gate, Some("approve")) => Input::Approve { message: None, answer: comment, tree: None },
+            (Self::Changes, Some("keep")) => Input::Approve { message: text("message"), answer: comment, tree: None },
             (Self::Gate, Some("reject")) | (Self::Changes, Some("undo")) => Input::Reject(comment),
             (Self::Unknown, Some("retry")) => Input::Retry,
             (Self::Unknown, Some("done")) => Input::Done { result: Some(Value::Null), paths: Vec::new() },

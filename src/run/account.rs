@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::past::Past;
 use super::tool::told_parameters;
 use crate::audit::fate::{CommitFate, Fates};
 use crate::audit::history::{RunRecord, Source, StepRecord};
@@ -20,6 +21,9 @@ pub struct LoggedRun<'a> {
     /// The numbers of its steps whose commits are in no branch, and what became of those.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     fates: BTreeMap<u32, CommitFate>,
+    /// The numbers of its steps that left changes on disk which were committed or discarded since.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    settled: Vec<u32>,
 }
 
 /// A run by itself: the same, and what its directive was given.
@@ -31,12 +35,16 @@ pub struct ShownRun<'a> {
     inputs: Map<String, Value>,
     /// The numbers of its steps that were undone.
     undone: Vec<u32>,
+    /// The numbers of its steps that left changes on disk which were committed or discarded since.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    settled: Vec<u32>,
 }
 
 impl<'a> LoggedRun<'a> {
-    /// Of a run, given every step that was undone.
-    pub fn new(run: &'a RunRecord, undone: &BTreeSet<StepId>) -> Self {
-        Self { run, undone: undone_steps(run, undone), fates: BTreeMap::new() }
+    /// Of a run, given what became of its steps since.
+    pub fn new(run: &'a RunRecord, past: &Past) -> Self {
+        let (undone, settled) = (among(run, &past.undone), among(run, &past.settled));
+        Self { run, undone, fates: BTreeMap::new(), settled }
     }
 
     /// With what became of the commits of its steps.
@@ -49,9 +57,10 @@ impl<'a> LoggedRun<'a> {
 }
 
 impl<'a> ShownRun<'a> {
-    /// Of a run, given every step that was undone.
-    pub fn new(run: &'a RunRecord, undone: &BTreeSet<StepId>) -> Self {
-        Self { run, inputs: told_inputs(run), undone: undone_steps(run, undone) }
+    /// Of a run, given what became of its steps since.
+    pub fn new(run: &'a RunRecord, past: &Past) -> Self {
+        let (undone, settled) = (among(run, &past.undone), among(run, &past.settled));
+        Self { run, inputs: told_inputs(run), undone, settled }
     }
 }
 
@@ -63,6 +72,7 @@ pub fn told_inputs(run: &RunRecord) -> Map<String, Value> {
     }
 }
 
-fn undone_steps(run: &RunRecord, undone: &BTreeSet<StepId>) -> Vec<u32> {
-    run.steps.iter().filter(|step| undone.contains(&step.id)).map(|step| step.id.step).collect()
+/// The numbers of the steps of a run that are among others.
+fn among(run: &RunRecord, steps: &BTreeSet<StepId>) -> Vec<u32> {
+    run.steps.iter().filter(|step| steps.contains(&step.id)).map(|step| step.id.step).collect()
 }

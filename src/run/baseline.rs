@@ -9,12 +9,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::checkpoint::{CheckpointRequest, GitCheckpoint, Selection, git_checkpoint};
 use super::error::RunError;
+use super::remainder::{KeptStep, kept_here, left_of};
 use super::session::{Observer, RunRequest, open_checkpointer, open_repository};
 use super::undo::combine;
 use crate::audit::history::{History, StepRecord};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::remainder::{EditsSince, Recorded, Remainder};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::{Head, Snapshot};
 use crate::context::Context;
@@ -101,12 +103,13 @@ impl Baseline {
         let now = checkpointer.before()?;
         let (history, _) = History::load(&checkpointer.repository().runs_folder())?;
         let root = checkpointer.repository().top().to_string_lossy().into_owned();
-        let left = history.pending(&root);
-        let delta = match &selection {
-            Selection::Since(baseline) => baseline.changes(&checkpointer, &now, &history, &left)?,
-            _ => combine(left.iter().filter_map(|step| step.delta.as_ref())),
+        let kept = kept_here(&history, &root);
+        let left = match &selection {
+            Selection::Since(baseline) => baseline.remainder(&checkpointer, &now, &history, &kept)?,
+            _ => left_of(&checkpointer, &now, &kept, None, EditsSince::LeaveOut)?.files,
         };
-        let plan = checkpointer.plan_commit(&now.head, &delta)?;
+        left.require_clear()?;
+        let plan = checkpointer.plan_commit(&now.head, &Delta { changes: left.changes, ..Delta::default() })?;
         Ok((plan.changes, note))
     }
 
@@ -143,14 +146,14 @@ impl Baseline {
         Ok(())
     }
 
-    /// What has changed since, and what steps had left on disk before.
-    pub(super) fn changes(
+    /// What is left of changes since, and of those that steps had left on disk before.
+    pub(super) fn remainder(
         &self,
         checkpointer: &Checkpointer,
         now: &Snapshot,
         history: &History,
-        left: &[&StepRecord],
-    ) -> Result<Delta, CheckpointError> {
+        kept: &[KeptStep],
+    ) -> Result<Remainder, CheckpointError> {
         let base = self.moved_over_commits(checkpointer, history)?;
         let mut delta = checkpointer.delta(&base, now)?;
         // A file that was as committed then and was committed since: whatever it differs in from HEAD is new.
@@ -168,8 +171,9 @@ impl Baseline {
             delta.changes.extend(ahead.into_iter().filter(is_settled));
             delta.changes.sort_by(|one, other| one.path.cmp(&other.path));
         }
-        let earlier = left.iter().filter(|step| self.known.contains(&step.id)).filter_map(|step| step.delta.as_ref());
-        Ok(combine(earlier.chain(std::iter::once(&delta))))
+        let earlier: Vec<KeptStep> = kept.iter().filter(|step| self.known.contains(&step.id)).cloned().collect();
+        let since = Recorded { head: base.head.commit, delta: &delta };
+        Ok(left_of(checkpointer, now, &earlier, Some(since), EditsSince::LeaveOut)?.files)
     }
 
     /// The files as they would have been if what steps committed since had been there: in files that had been changed

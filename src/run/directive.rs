@@ -6,6 +6,7 @@
 
 mod act;
 mod answer;
+mod approval;
 mod company;
 mod course;
 pub mod drive;
@@ -36,6 +37,7 @@ use crate::item::store::ItemStore;
 use crate::journal::RunId;
 use crate::journal::event::{Event, Wait};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus, StepSummary};
+pub(in crate::run) use act::HUMAN_ACTION;
 use pin::{Pinned, RunOptions};
 use state::RunState;
 
@@ -95,6 +97,8 @@ pub enum Input {
         message: Option<String>,
         /// What the person has to say.
         answer: Option<String>,
+        /// The tree that was shown to them, or the beginning of its name; what is on disk, where none was shown.
+        tree: Option<String>,
     },
     /// No.
     Reject(Option<String>),
@@ -289,16 +293,6 @@ impl<'a, 'o> Run<'a, 'o> {
         let open = self.state()?.open.as_ref()?;
         let wait = open.wait.clone()?;
         Some(Waiting { run: self.id(), step: open.id.step, name: open.name.clone(), wait })
-    }
-
-    /// What the step that waits has changed, as a diff; none without a repository.
-    pub fn open_diff(&self) -> Result<Option<Vec<u8>>, RunError> {
-        let open = self.state().and_then(|state| state.open.as_ref());
-        let (Some(delta), Ok(repository)) = (open.and_then(|open| open.delta.as_ref()), self.session.repository())
-        else {
-            return Ok(None);
-        };
-        Ok(Some(repository.diff(&delta.changes, None)?.bytes))
     }
 
     /// Does the next step, or says what is needed first.

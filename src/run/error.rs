@@ -12,6 +12,8 @@ use super::worktree::WorktreeError;
 use crate::audit::error::AuditError;
 use crate::audit::reference::{MomentError, ReferenceError};
 use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::path::RepoPath;
 use crate::exec::LowerError;
 use crate::exec::call::CallError;
 use crate::exec::subprocess::SubprocessError;
@@ -30,7 +32,7 @@ use super::marker::WaitingRun;
 use super::undo::error::UndoError;
 use super::values::ValueError;
 
-use words::{needs, problems_in_words, waiting_in};
+use words::{needs, problems_in_words, shown, tree_name, waiting_in};
 pub use words::{way_on, with_causes};
 
 /// Everything that can stop a run before or between its steps.
@@ -159,6 +161,16 @@ pub enum RunError {
     /// No run waits in this worktree.
     #[error("no run waits here")]
     NothingWaits,
+    /// A person approved something else than what is on disk.
+    #[error("the files have changed since they were shown: tree {shown} was approved, {} is on disk", tree_name(*.found))]
+    ShownChanged {
+        /// The run.
+        run: RunId,
+        /// What was approved.
+        shown: String,
+        /// What is there; none where there is nothing to approve.
+        found: Option<ObjectId>,
+    },
     /// A run was given an answer and waits for none.
     #[error("run `{0}` waits for no answer")]
     NothingAsked(RunId),
@@ -282,6 +294,7 @@ impl RunError {
             Self::NotResumable { .. } => "NOT_RESUMABLE",
             Self::NothingWaits => "NOTHING_WAITS",
             Self::WrongAnswer(_) | Self::NothingAsked(_) => "WRONG_ANSWER",
+            Self::ShownChanged { .. } => "CHANGED_SINCE_SHOWN",
             Self::Inputs { .. } => "INVALID_INPUTS",
             Self::Value(err) => err.code(),
             Self::Item(err) => err.code(),
@@ -356,6 +369,9 @@ impl RunError {
             )),
             Self::NotResumable { .. } | Self::NothingWaits => Some("list runs with `piton log`".to_owned()),
             Self::WrongAnswer(waiting) => Some(way_on(waiting)),
+            Self::ShownChanged { run, .. } => Some(format!(
+                "look again with `piton status {run}` and `piton diff`; nothing was approved and the run still waits"
+            )),
             Self::NothingAsked(run) => Some(format!("`piton resume {run}` goes on")),
             Self::Inputs { directive, problems } => {
                 let suggested = problems.iter().find_map(|problem| problem.suggestion.clone());
@@ -434,6 +450,11 @@ impl RunError {
             Self::InStep { source, .. } => source.is_unsafe(),
             _ => false,
         }
+    }
+
+    /// Whether the run waits for the same answer again.
+    pub fn is_asked_again(&self) -> bool {
+        matches!(self, Self::ShownChanged { .. })
     }
 
     /// Whether a run was told something that it did not ask for.

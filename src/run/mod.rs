@@ -25,6 +25,8 @@ pub mod outputs;
 pub mod past;
 pub mod presence;
 pub mod recovery;
+pub mod remainder;
+pub mod review;
 pub mod rewrite;
 pub mod session;
 mod settle;

@@ -11,6 +11,8 @@ use serde::Serialize;
 
 use super::directive::{self, Waiting};
 use super::error::{RunError, way_on};
+use super::remainder::{Left, left_here};
+use super::review::{Review, review};
 use super::session::{Session, open_repository};
 use super::worktree::WorktreeError;
 use crate::audit::fate::{Fates, Reading};
@@ -36,6 +38,8 @@ pub struct Past {
     pub repository: Option<Repository>,
     /// Why a journal could not be read.
     pub unreadable: Vec<JournalError>,
+    /// Steps whose changes were left on disk and are not there any more, or are in HEAD.
+    pub settled: BTreeSet<StepId>,
     /// The commits of checkpoints that hold the changes of earlier steps.
     covered: BTreeMap<StepId, ObjectId>,
 }
@@ -66,6 +70,9 @@ pub struct ReportedWait {
     pub wait: Wait,
     /// What to type to go on.
     pub next: String,
+    /// What an approval would commit, from the disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub review: Option<Review>,
 }
 
 /// A step of a run, in few words.
@@ -99,7 +106,22 @@ impl Past {
                 _ => None,
             });
         let covered = covered.flatten().collect();
-        Ok(Self { history, undone, repository, unreadable, covered })
+        let is_done = |step: &&StepRecord| step.status == Some(StepStatus::Succeeded);
+        let steps = history.runs.iter().flat_map(|run| &run.steps);
+        let settled = steps.filter(is_done).flat_map(|step| step.dropped.iter().copied()).collect();
+        Ok(Self { history, undone, repository, unreadable, covered, settled })
+    }
+
+    /// What an approval of the step that a run waits in would commit; none where the files cannot be read.
+    pub fn review(&self, ctx: &Context, run: RunId) -> Option<Review> {
+        review(ctx, &self.history, self.history.run(run)?).ok().flatten()
+    }
+
+    /// Finds out which steps left nothing behind that is still to be committed.
+    pub fn look_at_disk(&mut self, ctx: &Context) -> Result<Left, RunError> {
+        let left = left_here(ctx, &self.history)?;
+        self.settled.extend(left.dropped.iter().copied());
+        Ok(left)
     }
 
     /// The repository, for what makes no sense without.
@@ -142,6 +164,7 @@ impl Past {
     pub fn report(&self, run: RunId) -> Result<Report, RunError> {
         let record = self.history.run(run).ok_or(JournalError::NoRun(run))?;
         let waiting = waiting_in(record).map(|waiting| ReportedWait {
+            review: None,
             next: way_on(&waiting),
             step: waiting.step,
             name: waiting.name,
@@ -156,6 +179,17 @@ impl Past {
             waiting,
             steps: record.steps.iter().map(told).collect(),
         })
+    }
+}
+
+impl Report {
+    /// With what an approval would commit.
+    #[must_use]
+    pub fn with_review(mut self, review: Option<Review>) -> Self {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.review = review;
+        }
+        self
     }
 }
 

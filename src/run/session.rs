@@ -469,6 +469,7 @@ impl<'a, 'o> Session<'a, 'o> {
     pub(super) fn close(&mut self, status: RunStatus, error: Option<ErrorSummary>) -> Result<RunSummary, RunError> {
         // They could still change files, and the next run takes those for what it finds.
         self.servers.end();
+        let uncommitted = self.uncommitted();
         let (steps, steps_omitted, step_totals) = std::mem::take(&mut self.steps).into_parts();
         let summary = RunSummary {
             run_id: self.run,
@@ -478,7 +479,7 @@ impl<'a, 'o> Session<'a, 'o> {
             steps_omitted,
             step_totals,
             outputs: std::mem::take(&mut self.outputs),
-            uncommitted: self.state.as_ref().map(|state| state.uncommitted()).unwrap_or_default(),
+            uncommitted,
             error,
         };
         self.record(&Event::RunFinished(summary.clone()))?;

@@ -270,7 +270,7 @@ impl Session<'_, '_> {
         Ok(Settlement::of(summary(CheckpointStatus::NoChanges)))
     }
 
-    fn keep(&mut self, step: u32, reason: &str, delta: &Delta) -> Result<Settlement, RunError> {
+    pub(super) fn keep(&mut self, step: u32, reason: &str, delta: &Delta) -> Result<Settlement, RunError> {
         self.record(&Event::Decided { step, decision: Decision::Keep { reason: reason.to_owned() } })?;
         self.record(&Event::CheckpointSkipped { step, reason: reason.to_owned() })?;
         Ok(Settlement { kept: true, ..Settlement::of(counted(CheckpointStatus::Skipped, None, delta)) })

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use piton::checkpoint::remainder::EditsSince;
 use piton::context::{Context, Environment};
 use piton::item::directive::CheckpointMode;
 use piton::run::checkpoint::{CheckpointRequest, FailedState, GitCheckpoint, Selection, git_checkpoint};
@@ -26,6 +27,7 @@ fn call(project: &TestProject, directive: Option<&str>) -> GitCheckpoint {
         operation: "write notes".to_owned(),
         message: None,
         directive: directive.map(str::to_owned),
+        edits: EditsSince::LeaveOut,
     };
     let run = RunRequest {
         name: "git_checkpoint".to_owned(),

@@ -37,6 +37,7 @@ mod hooks_rewrite;
 mod hooks_within;
 mod init;
 mod item_steps;
+mod kept;
 mod load;
 mod mcp_baseline;
 mod mcp_calls;

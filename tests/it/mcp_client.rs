@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -44,6 +45,8 @@ pub(crate) struct McpClient {
     pub(crate) heard: Vec<Value>,
     /// Questions of the server to the person, as they came.
     pub(crate) asked: Vec<Value>,
+    /// What the person writes into files before each of the next answers.
+    pub(crate) edits: VecDeque<(PathBuf, String)>,
     /// What the person answers to the next questions: results of `elicitation/create`.
     pub(crate) answers: VecDeque<Value>,
     /// What the model was asked to write, as it came.
@@ -104,6 +107,7 @@ impl McpClient {
             early: Vec::new(),
             heard: Vec::new(),
             asked: Vec::new(),
+            edits: VecDeque::new(),
             answers: VecDeque::new(),
             sampled: Vec::new(),
             written: VecDeque::new(),
@@ -272,6 +276,9 @@ impl McpClient {
         };
         match (message.get("id"), message.get("method").and_then(Value::as_str)) {
             (Some(id), Some("elicitation/create")) => {
+                if let Some((path, text)) = self.edits.pop_front() {
+                    std::fs::write(path, text).expect("the person can write");
+                }
                 let answer = self.answers.pop_front().unwrap_or_else(|| json!({"action": "cancel"}));
                 let reply = json!({"jsonrpc": "2.0", "id": id, "result": answer});
                 self.asked.push(message["params"].clone());

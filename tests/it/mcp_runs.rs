@@ -522,3 +522,67 @@ fn an_undo_takes_back_the_checkpoint_that_was_made_last() {
     project.assert_clean();
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
 }
+
+const GATED: &str = r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>
+<step name="look"><checkpoint type="human-verify" gate="blocking">Is it fine?</checkpoint></step>
+<step name="keep"><checkpoint operation="keep"/></step>"#;
+
+#[test]
+fn what_a_person_approves_over_mcp_is_what_is_committed() {
+    for era in ERAS {
+        let project = project(GATED).file(".ai/directives/notes.md", directive("notes", "explicit", GATED)).committed();
+        let mut client = client(&project, era);
+        let declined = json!({"action": "decline"});
+        let (result, asked) = decide(&mut client, era, run("notes", json!({})), &[declined]);
+        let waiting = content(&result);
+        assert!(asked[0].contains("+unwanted") && asked[0].contains("+more"), "{asked:?}");
+        assert!(waiting["tree"].is_string(), "{waiting}");
+        // The person corrects what the tool wrote, and sees that in the next question.
+        project.bash("echo wanted > junk.txt");
+        let next = waiting["next"]["arguments"].clone();
+        let (result, asked) = decide(&mut client, era, next, &[chosen("approve")]);
+        let done = content(&result);
+        assert_eq!(done["status"], "success", "{done}");
+        assert!(
+            asked[0].contains("+wanted") && asked[0].contains("edited while the run waited: `junk.txt`"),
+            "{asked:?}"
+        );
+        assert_eq!(project.git(["show", "HEAD:junk.txt"]), "wanted\n");
+        assert!(client.end().0.success());
+        project.assert_clean();
+        assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
+    }
+}
+
+#[test]
+fn a_person_is_asked_again_when_the_files_change_after_they_were_shown() {
+    let project = project(GATED).file(".ai/directives/notes.md", directive("notes", "explicit", GATED)).committed();
+    let mut client = client(&project, Era::Sessions);
+    client.edits.push_back((project.root().join("junk.txt"), "wanted\n".to_owned()));
+    let answers = [chosen("approve"), chosen("approve")];
+    let (result, asked) = decide(&mut client, Era::Sessions, run("notes", json!({})), &answers);
+    assert_eq!(content(&result)["status"], "success", "{result}");
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked[0].contains("+unwanted") && asked[1].contains("+wanted"), "{asked:?}");
+    assert_eq!(project.git(["show", "HEAD:junk.txt"]), "wanted\n");
+    project.assert_clean();
+}
+
+#[test]
+fn in_the_stateless_era_an_answer_to_what_is_no_longer_there_asks_again() {
+    let project = project(GATED).file(".ai/directives/notes.md", directive("notes", "explicit", GATED)).committed();
+    let mut client = client(&project, Era::Stateless);
+    let mut params = json!({"name": "execute", "arguments": run("notes", json!({}))});
+    let first = client.request("tools/call", params.clone());
+    project.bash("echo wanted > junk.txt");
+    params["requestState"] = first["requestState"].clone();
+    params["inputResponses"] = json!({"decision": chosen("approve")});
+    let second = client.request("tools/call", params.clone());
+    assert_eq!(second["resultType"], "input_required", "{second}");
+    let text = second["inputRequests"]["decision"]["params"]["message"].as_str().expect("a message");
+    assert!(text.contains("+wanted"), "{text}");
+    params["requestState"] = second["requestState"].clone();
+    let done = client.request("tools/call", params);
+    assert_eq!(content(&done)["status"], "success", "{done}");
+    assert_eq!(project.git(["show", "HEAD:junk.txt"]), "wanted\n");
+}

@@ -1,4 +1,4 @@
-//! Commits that piton did not make: by hand while a step was open, and in the place of its own.
+//! Commits that piton did not make, by hand or in the place of its own, and what becomes of those that it made.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -76,4 +76,27 @@ pub struct AcceptedCommit {
     /// What it changes against its parent.
     #[serde(default)]
     pub delta: Vec<Change>,
+}
+
+/// What becomes of the commits of a run that is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishHow {
+    /// They become part of the current branch.
+    Keep,
+    /// The current branch gets one commit with all of their changes; a ref keeps them.
+    Squash,
+    /// They stay on a branch of their own.
+    Branch,
+}
+
+impl FinishHow {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Squash => "squash",
+            Self::Branch => "branch",
+        }
+    }
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::directive::refuse_cancelled;
 use super::tool::PATIENCE;
 use crate::checkpoint::delta::Change;
+use crate::checkpoint::remainder::EditsSince;
 use crate::checkpoint::secret::redacted;
 use crate::context::Context;
 use crate::item::directive::CheckpointMode;
@@ -72,6 +73,7 @@ fn request(arguments: &Arguments) -> Result<CheckpointRequest, Failure> {
         operation: redacted(inputs.text("operation")?.unwrap_or("checkpoint")),
         message: inputs.text("message")?.map(redacted),
         directive: inputs.text("caller_directive")?.map(redacted),
+        edits: EditsSince::LeaveOut,
     })
 }
 

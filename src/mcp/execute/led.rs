@@ -9,8 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::tool::PATIENCE;
-use crate::audit::history::StepRecord;
-use crate::checkpoint::delta::stat;
+use crate::checkpoint::delta::{Change, stat};
 use crate::context::Context;
 use crate::exec::call::Progress;
 use crate::item::store::ItemKind;
@@ -27,6 +26,7 @@ use crate::run::directive::drive::Halt;
 use crate::run::directive::{DirectiveRequest, Input, Prepared, Run, Waiting, Worker};
 use crate::run::error::{RunError, way_on};
 use crate::run::past::{Past, Report, is_running, waiting_in};
+use crate::run::review::Review;
 
 /// How many lines of a diff a question shows.
 const SHOWN_LINES: usize = 120;
@@ -81,6 +81,8 @@ fn lead(ctx: &Context, run: Run<'_, '_>, input: Input, work: &Work) -> Result<St
     match run.drive::<RunError>(input, &mut listen, |_, _| Ok(None))? {
         Halt::Done(summary) => finished("run", &summary).map(Stage::Told),
         Halt::Waits(waiting, summary) => waits(ctx, &waiting, Some(&summary)),
+        // The files changed after they were shown: the person is asked about what is there now.
+        Halt::Stuck(err, summary) if err.is_asked_again() => stage_of(ctx, summary.run_id),
         Halt::Stuck(err, summary) => {
             let status = if err.is_interrupted() { "cancelled" } else { "error" };
             let failure = Failure::from(err);
@@ -172,37 +174,37 @@ fn waits(ctx: &Context, waiting: &Waiting, summary: Option<&RunSummary>) -> Resu
     put("wait", serde_json::to_value(&waiting.wait).unwrap_or_default());
     put("terminal", way_on(waiting).into());
     let past = Past::load(ctx)?;
-    let record = past.history.run(waiting.run);
-    let open = record.and_then(|record| record.steps.last()).filter(|step| step.status.is_none());
-    let (text, choice) = question(waiting, open, &past)?;
+    let review = past.review(ctx, waiting.run);
+    let (text, choice) = question(waiting, review.as_ref(), &past)?;
     value.insert("question".to_owned(), text.clone().into());
+    if let Some(review) = &review {
+        value.insert("tree".to_owned(), review.tree.to_string().into());
+    }
     Ok(Stage::Question(Box::new(Question {
         root: ctx.root.clone(),
         run: waiting.run,
         step: waiting.step,
         text,
         choice,
+        tree: review.map(|review| review.tree),
         waiting: Answer { value: Value::Object(value), kind: AnswerKind::Result },
     })))
 }
 
-/// The question of a run, in words, with what it is about.
-fn question(waiting: &Waiting, open: Option<&StepRecord>, past: &Past) -> Result<(String, Choice), Failure> {
+/// The question of a run, with what it is about as it is on disk.
+fn question(waiting: &Waiting, review: Option<&Review>, past: &Past) -> Result<(String, Choice), Failure> {
     let name = &waiting.name;
+    let shown = match review.filter(|review| !review.changes.is_empty()) {
+        Some(review) => shown_changes(review, past)?,
+        None => String::new(),
+    };
     Ok(match &waiting.wait {
         Wait::Person { gate, question } => {
-            (format!("Step `{name}` asks ({gate}):\n\n{}", clean(question.trim())), Choice::Gate)
+            let about = if shown.is_empty() { "" } else { "\n\nWhat you approve:" };
+            (format!("Step `{name}` asks ({gate}):\n\n{}{about}{shown}", clean(question.trim())), Choice::Gate)
         }
         Wait::Changes => {
-            let mut text = format!("Step `{name}` has changed files. Keep the changes, or undo them?");
-            if let (Some(delta), Some(repository)) = (open.and_then(|it| it.delta.as_ref()), &past.repository) {
-                let (count, lines) = (delta.changes.len() as u64, (delta.insertions(), delta.deletions()));
-                let diff = repository.diff(&delta.changes, Some(SHOWN_LINES)).map_err(RunError::from)?;
-                let shown = String::from_utf8_lossy(diff.bytes.get(..SHOWN_BYTES).unwrap_or(&diff.bytes)).into_owned();
-                let is_cut = diff.left_out > 0 || diff.bytes.len() > SHOWN_BYTES;
-                let rest = if is_cut { "\n… `piton diff` shows the rest" } else { "" };
-                text = format!("{text}\n\n{}\n\n{}{rest}", stat(count, lines.0, lines.1), clean(&shown));
-            }
+            let text = format!("Step `{name}` has changed files. Keep the changes, or undo them?{shown}");
             (text, Choice::Changes)
         }
         Wait::Indeterminate { reason } => {
@@ -213,6 +215,23 @@ fn question(waiting: &Waiting, open: Option<&StepRecord>, past: &Past) -> Result
             (format!("Step `{name}` waits for something that a newer piton knows."), Choice::Gate)
         }
     })
+}
+
+/// The changes that an approval is for, in numbers and as a diff.
+fn shown_changes(review: &Review, past: &Past) -> Result<String, Failure> {
+    let Some(repository) = &past.repository else { return Ok(String::new()) };
+    let sum = |count: fn(&Change) -> u64| review.changes.iter().map(count).sum::<u64>();
+    let (insertions, deletions) = (sum(|change| change.insertions), sum(|change| change.deletions));
+    let diff = repository.diff(&review.changes, Some(SHOWN_LINES)).map_err(RunError::from)?;
+    let shown = String::from_utf8_lossy(diff.bytes.get(..SHOWN_BYTES).unwrap_or(&diff.bytes)).into_owned();
+    let is_cut = diff.left_out > 0 || diff.bytes.len() > SHOWN_BYTES;
+    let rest = if is_cut { "\n… `piton diff` shows the rest" } else { "" };
+    let edits = match review.edits.as_slice() {
+        [] => String::new(),
+        edits => format!("\nedited while the run waited: {}", crate::checkpoint::path::listed(edits)),
+    };
+    let count = stat(review.changes.len() as u64, insertions, deletions);
+    Ok(format!("\n\n{count}{edits}\n\n{}{rest}", clean(&shown)))
 }
 
 /// The same text without characters that could move a cursor or hide something.

@@ -202,12 +202,8 @@ impl Run<'_, '_> {
             Err(err) => return self.fail_unbegun(name, kind, &err.into()),
         };
         let number = self.session.next_step();
-        // Only where the person is to do something are their changes the step's.
-        if gate == HUMAN_ACTION {
-            self.session.start_step(number, name, kind, &[])?;
-        } else {
-            self.session.open(number, name, kind, None, &[])?;
-        }
+        // What the person edits from here on belongs to the run.
+        self.session.start_step(number, name, kind, &[])?;
         let wait = Wait::Person { gate: gate.to_owned(), question };
         self.session.record(&Event::Waiting { step: number, wait })?;
         Ok(())
@@ -227,7 +223,7 @@ impl Run<'_, '_> {
 }
 
 /// The gate at which a person does something.
-pub(super) const HUMAN_ACTION: &str = "human-action";
+pub(in crate::run) const HUMAN_ACTION: &str = "human-action";
 
 /// Parameters that have a type already, and words that get the one that is declared.
 pub(super) fn split(

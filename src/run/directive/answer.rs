@@ -7,14 +7,12 @@ use super::{Input, Progress, Run, Waiting};
 use crate::audit::history::StepRecord;
 use crate::checkpoint::attribution::Attributed;
 use crate::checkpoint::error::CheckpointError;
-use crate::item::directive::StepAction;
 use crate::journal::event::{Event, StepKind, Wait};
 use crate::journal::summary::{CheckpointStatus, ErrorSummary, StepStatus};
 use crate::run::error::RunError;
-use crate::run::settle::{Reversal, Settlement, Wording};
+use crate::run::settle::{Reversal, Settlement};
 use crate::run::step::summary;
 use crate::run::tool::Listener;
-use crate::run::values;
 
 /// The code of a no.
 pub(super) const REJECTED: &str = "REJECTED";
@@ -56,19 +54,27 @@ impl Run<'_, '_> {
                 let (before, error) = (open.before.as_ref(), reported(&why));
                 self.settle_work(waiting.step, &waiting.name, before, &[], Err(error), instruction, checks)?;
             }
-            (Wait::Person { gate, .. }, Input::Approve { answer, .. }) => {
-                self.take_word(&open, gate, answer.as_deref())?;
+            (Wait::Person { gate, .. }, Input::Approve { answer, tree, .. }) => {
+                let reviewed = self.approve(&open, tree.as_deref())?;
+                self.take_yes(&open, gate, json!({"approved": true, "answer": answer}), reviewed)?;
             }
             (Wait::Person { .. }, Input::Reject(why)) => self.take_no(&open, &rejected(why))?,
             (Wait::Person { gate, .. }, Input::Done { result: None, .. })
                 if let Some((result, error)) = &open.answer =>
             {
                 match error {
-                    None => self.take_yes(&open, gate, result.clone())?,
+                    None => {
+                        let shown = open.approved.map(|tree| tree.to_string());
+                        let reviewed = self.approve(&open, shown.as_deref())?;
+                        self.take_yes(&open, gate, result.clone(), reviewed)?;
+                    }
                     Some(error) => self.take_no(&open, error)?,
                 }
             }
-            (Wait::Changes, Input::Approve { message, .. }) => self.keep_changes(&open, message.as_deref())?,
+            (Wait::Changes, Input::Approve { message, tree, .. }) => {
+                let reviewed = self.approve(&open, tree.as_deref())?;
+                self.keep_changes(&open, message.as_deref(), reviewed)?;
+            }
             (Wait::Changes, Input::Reject(why)) => self.drop_changes(&open, why)?,
             (Wait::Indeterminate { .. }, Input::Retry) if is_work => {
                 let StepKind::Prose { instruction } = &open.kind else { return Ok(Progress::Stepped) };
@@ -94,58 +100,15 @@ impl Run<'_, '_> {
         })
     }
 
-    /// A person says yes.
-    fn take_word(&mut self, open: &StepRecord, gate: &str, answer: Option<&str>) -> Result<(), RunError> {
-        self.take_yes(open, gate, json!({"approved": true, "answer": answer}))
-    }
-
-    fn take_yes(&mut self, open: &StepRecord, gate: &str, result: Value) -> Result<(), RunError> {
-        if gate == HUMAN_ACTION {
-            return self.settle_work(open.id.step, &open.name, open.before.as_ref(), &[], Ok(result), "", &[]);
-        }
-        self.session.record(&Event::Answered { step: open.id.step, result, error: None, paths: Vec::new() })?;
-        self.session.finish_step(open.id.step, &open.name, StepStatus::Succeeded, None, None, None)
-    }
-
     /// A person says no.
     fn take_no(&mut self, open: &StepRecord, error: &ErrorSummary) -> Result<(), RunError> {
         let (step, paths) = (open.id.step, Vec::new());
         self.session.record(&Event::Answered { step, result: Value::Null, error: Some(error.clone()), paths })?;
-        if open.before.is_some() {
+        if open.before.is_some() && matches!(&open.kind, StepKind::Human { gate } if gate == HUMAN_ACTION) {
             let reason = "a person said no; what changed meanwhile stays".to_owned();
             self.session.record(&Event::CheckpointSkipped { step, reason })?;
         }
         self.session.finish_step(step, &open.name, StepStatus::Failed, None, None, Some(error))
-    }
-
-    /// The changes of a step are committed after all.
-    fn keep_changes(&mut self, open: &StepRecord, message: Option<&str>) -> Result<(), RunError> {
-        let (operation, worded) = match (&open.kind, self.step().map(|step| step.action)) {
-            (StepKind::Checkpoint { .. }, Some(StepAction::Checkpoint { operation, message })) => {
-                let filled = |text: &str| self.with_scope(None, |scope| values::fill_text(text, scope)).ok();
-                (filled(&operation), message.and_then(|text| filled(&text)))
-            }
-            _ => (None, None),
-        };
-        let given = message.map(str::to_owned).or(worded).or_else(|| self.pinned.options.message.clone());
-        let wording = Wording {
-            name: &open.name,
-            operation: operation.as_deref(),
-            given: given.as_deref(),
-            tool: open.tool.as_deref(),
-            ..Wording::default()
-        };
-        let mut open = open.clone();
-        if open.answer.as_ref().is_some_and(|(_, error)| error.as_ref().is_some_and(|it| it.code == REJECTED)) {
-            // A no that was cut off before it had any effect; the last word counts.
-            let (step, result, paths) = (open.id.step, Value::Null, Vec::new());
-            self.session.record(&Event::Answered { step, result, error: None, paths })?;
-            open.answer = None;
-        }
-        let settlement = self.session.with_found(&open, |session, checkpointer, before, found| {
-            session.commit_or_explain(checkpointer, open.id.step, wording, before, found)
-        })?;
-        self.end_decided(&open, settlement, None)
     }
 
     /// The changes of a step are put back after all; a checkpoint is simply not made.
@@ -167,7 +130,7 @@ impl Run<'_, '_> {
         self.end_decided(open, settlement, Some(error))
     }
 
-    fn end_decided(
+    pub(super) fn end_decided(
         &mut self,
         open: &StepRecord,
         settlement: Settlement,
@@ -183,7 +146,7 @@ impl Run<'_, '_> {
 
 impl crate::run::session::Session<'_, '_> {
     /// Does something with the changes that were found before somebody was asked about them.
-    fn with_found(
+    pub(super) fn with_found(
         &mut self,
         open: &StepRecord,
         act: impl FnOnce(

@@ -59,7 +59,7 @@ impl Run<'_, '_> {
         let (history, _) = History::load(&repository.runs_folder())?;
         let left: Vec<_> = history.pending(&root).into_iter().map(|step| step.id).collect();
         if let Some(state) = &mut self.session.state {
-            state.pending.retain(|(step, _)| left.contains(step));
+            state.pending.retain(|kept| left.contains(&kept.id));
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ impl Run<'_, '_> {
         mut self,
         first: Input,
         listener: &mut Listener<'_>,
-        mut ask: impl FnMut(&Self, &Waiting) -> Result<Option<Input>, E>,
+        mut ask: impl FnMut(&mut Self, &Waiting) -> Result<Option<Input>, E>,
     ) -> Result<Halt, E> {
         let nobody_knows = self.waiting().is_some_and(|it| matches!(it.wait, Wait::Indeterminate { .. }));
         // That a step is done is said with a result where nobody can know it.
@@ -35,11 +35,18 @@ impl Run<'_, '_> {
             match self.advance(input, listener) {
                 Ok(Progress::Stepped) => input = Input::Go,
                 Ok(Progress::Done(summary)) => return Ok(Halt::Done(*summary)),
-                Ok(Progress::Waiting(waiting)) => match ask(&self, &waiting)? {
+                Ok(Progress::Waiting(waiting)) => match ask(&mut self, &waiting)? {
                     Some(answer) => input = answer,
                     None => return Ok(Halt::Waits(*waiting, self.pause()?)),
                 },
                 Err(err) => {
+                    // What was approved is not what is on disk: the question is put again.
+                    if let (RunError::ShownChanged { .. }, Some(waiting)) = (&err, self.waiting())
+                        && let Some(answer) = ask(&mut self, &waiting)?
+                    {
+                        input = answer;
+                        continue;
+                    }
                     return match self.suspend(&err)? {
                         Some(summary) => Ok(Halt::Stuck(err, summary)),
                         None => Err(err.into()),

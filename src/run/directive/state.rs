@@ -10,13 +10,11 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::audit::history::{Outcome, StepRecord};
-use crate::checkpoint::delta::Delta;
-use crate::checkpoint::path::RepoPath;
 use crate::item::directive::{Directive, OnFailure, Step};
 use crate::journal::event::{Event, HookPhase, Resolution, StepKind};
 use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
 use crate::journal::{Digest, RunId, StepId};
-use crate::run::undo::combine;
+use crate::run::remainder::KeptStep;
 
 /// Where a run stands.
 #[derive(Debug)]
@@ -29,7 +27,7 @@ pub(in crate::run) struct RunState {
     /// The step that has begun and not ended.
     pub(in crate::run) open: Option<StepRecord>,
     /// What steps of this run left on disk and no checkpoint holds yet.
-    pub(in crate::run) pending: Vec<(StepId, Delta)>,
+    pub(in crate::run) pending: Vec<KeptStep>,
     /// Why the whole run ends, whatever its directives say.
     pub(in crate::run) aborted: Option<Ended>,
     /// What has been done so far.
@@ -140,11 +138,6 @@ impl RunState {
         Cost { seconds, ..self.cost }
     }
 
-    /// Files that steps changed and no checkpoint holds.
-    pub(in crate::run) fn uncommitted(&self) -> Vec<RepoPath> {
-        combine(self.pending.iter().map(|(_, delta)| delta)).changes.into_iter().map(|change| change.path).collect()
-    }
-
     /// The step whose turn it is, with the frame it belongs to.
     pub(in crate::run) fn turn(&self) -> Option<(&Frame, &Step)> {
         let frame = self.frames.last()?;
@@ -239,15 +232,15 @@ impl RunState {
             self.cost.tool_calls = self.cost.tool_calls.saturating_sub(calls);
             return;
         }
+        if status == StepStatus::Succeeded {
+            self.pending.retain(|kept| !open.dropped.contains(&kept.id));
+        }
         match (&open.kind, &open.outcome) {
             (StepKind::Checkpoint { covers }, Outcome::Committed { .. }) => {
-                self.pending.retain(|(step, _)| !covers.contains(step));
+                self.pending.retain(|kept| !covers.contains(&kept.id));
             }
             (StepKind::Checkpoint { .. }, _) => {}
-            (_, Outcome::Kept { .. } | Outcome::Failed { .. }) => {
-                let delta = open.delta.filter(|delta| !delta.changes.is_empty());
-                self.pending.extend(delta.map(|delta| (open.id, delta)));
-            }
+            (_, Outcome::Kept { .. } | Outcome::Failed { .. }) => self.pending.extend(KeptStep::of(&open)),
             _ => {}
         }
         let (result, error) = match &open.kind {
@@ -400,8 +393,18 @@ fn referred_steps(directive: &Directive) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// What a checkpoint returns.
+/// What a checkpoint returns; the same names where there is no commit, so that a template can use them.
 fn made(outcome: &Outcome) -> Value {
+    let without_commit = |status: &str| {
+        json!({
+            "status": status,
+            "commit_sha": null,
+            "commit_message": null,
+            "files_changed": 0,
+            "insertions": 0,
+            "deletions": 0,
+        })
+    };
     match outcome {
         Outcome::Committed { commit, message, files_changed, insertions, deletions } => json!({
             "commit_sha": commit,
@@ -410,8 +413,8 @@ fn made(outcome: &Outcome) -> Value {
             "insertions": insertions,
             "deletions": deletions,
         }),
-        Outcome::NoChanges => json!({"status": "no_changes"}),
-        _ => Value::Null,
+        Outcome::NoChanges => without_commit("no_changes"),
+        _ => without_commit("skipped"),
     }
 }
 

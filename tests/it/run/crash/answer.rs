@@ -104,6 +104,24 @@ fn the_word_of_a_person_is_taken_once() {
 }
 
 #[test]
+fn what_a_person_corrected_before_they_approved_is_committed_once() {
+    let gate = "<step name=\"look\"><checkpoint type=\"human-verify\" gate=\"blocking\">Fine?</checkpoint></step>\n";
+    let keep = "<step name=\"keep\"><checkpoint operation=\"keep\"/></step>\n";
+    for (mode, commits) in [(AUTO, 2), ("", 1)] {
+        let all = format!("{}{gate}{keep}", call("a", "add", "", "wrong"));
+        let project = directive("asks", mode, &all)(project()).committed();
+        dirty(&project);
+        project.piton(["run", "asks"]);
+        project.bash("sed -i s/wrong/right/ out.txt");
+        survives(&project, &["approve"], &["approve"], 2, |ran, told| {
+            assert!(ran.code() == Some(0) || ran.stderr().contains("no run waits here"), "{told}: {ran}");
+            assert_eq!(project.git(["show", "HEAD:out.txt"]), "first\nright\n", "{told}: {ran}");
+            assert_eq!(subjects(&project).len(), commits, "{told}: {ran}");
+        });
+    }
+}
+
+#[test]
 fn a_write_that_is_denied_stays_denied_after_a_death() {
     let project = project().tool("sneak", "", "mkdir -p secret; echo x > secret/key; echo y >> out.txt");
     let all = format!("{}{}", call("sneak", "sneak", "on_failure=\"continue\"", ""), call("c", "add", "", "c"));

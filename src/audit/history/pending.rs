@@ -1,0 +1,42 @@
+//! Which steps have changes on disk that no checkpoint of piton holds.
+
+use std::collections::BTreeSet;
+
+use super::{History, Outcome, StepRecord};
+use crate::journal::event::StepKind;
+use crate::journal::summary::StepStatus;
+
+impl History {
+    /// The steps of a work tree whose changes were left on disk and are in no commit of piton's, oldest first. What
+    /// the user has done with them since is for the disk and HEAD to say.
+    pub fn pending<'a>(&'a self, root: &'a str) -> Vec<&'a StepRecord> {
+        let undone = self.undone();
+        let mut covered = BTreeSet::new();
+        let mut pending = Vec::new();
+        for step in self.steps_in(root) {
+            if step.status == Some(StepStatus::Succeeded) {
+                covered.extend(step.dropped.iter().copied());
+            }
+            match &step.kind {
+                StepKind::Checkpoint { covers } if step.commit().is_some() && !undone.contains(&step.id) => {
+                    covered.extend(covers.iter().copied());
+                }
+                // Whatever was on disk is not there any more.
+                StepKind::RollBack { .. } if step.took_effect() && !undone.contains(&step.id) => break,
+                StepKind::Checkpoint { .. } | StepKind::RollBack { .. } => {}
+                // An undo of a commit that could not be committed is as good as any step.
+                StepKind::Undo { commit, .. } | StepKind::Redo { commit, .. }
+                    if commit.is_none() || !matches!(step.outcome, Outcome::Failed { .. }) => {}
+                _ if undone.contains(&step.id) || covered.contains(&step.id) => {}
+                _ if step.delta.as_ref().is_some_and(|delta| !delta.changes.is_empty())
+                    && matches!(step.outcome, Outcome::Kept { .. } | Outcome::Failed { .. }) =>
+                {
+                    pending.push(step);
+                }
+                _ => {}
+            }
+        }
+        pending.reverse();
+        pending
+    }
+}

@@ -1,0 +1,151 @@
+//! What a person is asked to approve: the files as a commit would have them, taken from the disk.
+//!
+//! [`Review::tree`] names exactly that. An approval carries the name of what was shown; where the disk has
+//! changed in between, nothing is approved and the question is put again.
+
+use serde::Serialize;
+
+use super::error::RunError;
+use super::remainder::{KeptStep, Left, left_of};
+use super::session::open_checkpointer;
+use super::settle::stages;
+use crate::audit::history::{History, RunRecord, StepRecord};
+use crate::checkpoint::attribution::{Attributed, Ownership};
+use crate::checkpoint::checkpointer::Checkpointer;
+use crate::checkpoint::delta::{Change, Delta};
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::path::RepoPath;
+use crate::checkpoint::remainder::{EditsSince, Recorded};
+use crate::checkpoint::snapshot::Snapshot;
+use crate::context::Context;
+use crate::journal::event::{StepKind, Wait};
+
+/// What a person is asked to approve.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Review {
+    /// The tree that a commit of it would have.
+    pub tree: ObjectId,
+    /// What that changes against HEAD.
+    pub changes: Vec<Change>,
+    /// Files that were edited while the run waited; the edits are in the tree.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<RepoPath>,
+    /// Files that no commit would have, since steps and others changed the same lines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unclear: Vec<RepoPath>,
+}
+
+/// A review with everything that it was made from.
+#[derive(Debug)]
+pub(super) struct Reviewed {
+    pub(super) review: Review,
+    /// What is on disk.
+    pub(super) now: Snapshot,
+    /// What has changed since the step began, without what is not the run's.
+    pub(super) found: Attributed,
+    /// What is left of earlier steps, with what has changed since.
+    pub(super) left: Option<Left>,
+}
+
+/// What the waiting step of a run is about; none where nothing would be committed by an approval, or it is
+/// without checkpoints.
+pub fn review(ctx: &Context, history: &History, run: &RunRecord) -> Result<Option<Review>, RunError> {
+    let open = run.steps.last().filter(|step| step.status.is_none());
+    let Some(open) = open.filter(|open| is_asked(open)) else { return Ok(None) };
+    let mut checkpointer = match open_checkpointer(ctx) {
+        Ok(checkpointer) => checkpointer,
+        Err(CheckpointError::NoRepository(_)) => return Ok(None),
+        Err(err) => return Err(err.into()),
+    };
+    let found = look(&mut checkpointer, history, run, open)?;
+    Ok(found.map(|found| found.review))
+}
+
+/// Whether a step waits for a person's approval.
+fn is_asked(open: &StepRecord) -> bool {
+    open.before.is_some() && matches!(open.wait, Some(Wait::Person { .. } | Wait::Changes))
+}
+
+/// As [`review`], for the run itself.
+pub(super) fn look(
+    checkpointer: &mut Checkpointer,
+    history: &History,
+    run: &RunRecord,
+    open: &StepRecord,
+) -> Result<Option<Reviewed>, CheckpointError> {
+    let Some(before) = open.before.as_ref().filter(|_| is_asked(open)) else { return Ok(None) };
+    checkpointer.remember_rules(before)?;
+    let now = checkpointer.after(before)?;
+    let delta = checkpointer.delta(before, &now)?;
+    // What a person changes is the run's in files that the run has changed; other files are their own.
+    let is_action = matches!(&open.kind, StepKind::Human { gate } if gate == super::directive::HUMAN_ACTION);
+    let deltas = run.steps.iter().chain([open]).filter_map(|step| step.delta.as_ref());
+    let paths: Vec<&RepoPath> = deltas.flat_map(|delta| &delta.changes).map(|change| &change.path).collect();
+    let has = |path: &RepoPath| is_action || paths.contains(&path);
+    let index = open.after.as_ref().is_some_and(|after| stages(before, after));
+    let found = checkpointer.attribute(before, now.clone(), delta, Ownership { has: &has, index })?;
+    let is_own_work = open.wait == Some(Wait::Changes) && !matches!(open.kind, StepKind::Checkpoint { .. });
+    let reviewed = if is_own_work {
+        of_changes(checkpointer, open, before, now, found)?
+    } else {
+        of_earlier_steps(checkpointer, history, run, before, now, found)?
+    };
+    Ok(Some(reviewed))
+}
+
+/// A step whose own changes wait for a decision.
+fn of_changes(
+    checkpointer: &Checkpointer,
+    open: &StepRecord,
+    before: &Snapshot,
+    now: Snapshot,
+    found: Attributed,
+) -> Result<Reviewed, CheckpointError> {
+    let recorded = open.delta.clone().unwrap_or_default();
+    let edits = edited(&recorded.changes, &found.delta.changes);
+    let found = match &open.after {
+        // As the step left it, with everything that was recorded about that.
+        Some(after) if edits.is_empty() => {
+            Attributed { after: after.clone(), delta: recorded, outside: open.outside.clone() }
+        }
+        _ => Attributed { outside: open.outside.clone(), ..found },
+    };
+    let plan = checkpointer.plan_commit(&before.head, &found.delta)?;
+    let review = Review { tree: plan.tree, changes: plan.changes, edits, unclear: Vec::new() };
+    Ok(Reviewed { review, now, found, left: None })
+}
+
+/// A step that is about what earlier steps left, and what a person changed in it since.
+fn of_earlier_steps(
+    checkpointer: &Checkpointer,
+    history: &History,
+    run: &RunRecord,
+    before: &Snapshot,
+    now: Snapshot,
+    found: Attributed,
+) -> Result<Reviewed, CheckpointError> {
+    let pending = history.pending(&run.root);
+    let kept: Vec<KeptStep> =
+        pending.into_iter().filter(|step| step.id.run == run.id).filter_map(KeptStep::of).collect();
+    let since = Recorded { head: before.head.commit, delta: &found.delta };
+    let left = left_of(checkpointer, &now, &kept, Some(since), EditsSince::LeaveOut)?;
+    let delta = Delta { changes: left.files.changes.clone(), ..Delta::default() };
+    let plan = checkpointer.plan_commit(&now.head, &delta)?;
+    let edits = found.delta.changes.iter().map(|change| change.path.clone()).collect();
+    let unclear = left.files.edited.iter().chain(&left.files.overlaps).cloned().collect();
+    let review = Review { tree: plan.tree, changes: plan.changes, edits, unclear };
+    Ok(Reviewed { review, now, found, left: Some(left) })
+}
+
+/// The files that are not as they were recorded.
+fn edited(recorded: &[Change], now: &[Change]) -> Vec<RepoPath> {
+    let after = |changes: &[Change], path: &RepoPath| {
+        changes.iter().find(|change| change.path == *path).map(|change| (change.before, change.after))
+    };
+    let mut paths: Vec<RepoPath> = recorded.iter().chain(now).map(|change| change.path.clone()).collect();
+    paths.sort();
+    paths.dedup();
+    paths.retain(|path| after(recorded, path) != after(now, path));
+    paths
+}
