@@ -153,7 +153,7 @@ fn every_commit_anew_moves_every_checkpoint() {
     assert_eq!(fates(&project), ["moved", "moved"]);
     let project = self::project();
     project.bash(
-        "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --env-filter 'export GIT_AUTHOR_NAME=X' -- --all >&2; \
+        "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --env-filter 'export GIT_AUTHOR_NAME=X' -- --branches >&2; \
          git for-each-ref --format='%(refname)' refs/original | while read name; do git update-ref -d $name; done",
     );
     let found = fates(&project);

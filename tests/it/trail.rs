@@ -141,7 +141,10 @@ fn a_run_that_was_pushed_verifies_in_a_clone() {
     ");
     cloned(&project);
     let ran = project.piton(["-C", "../clone", "verify", "--all", "--format", "json"]);
-    assert!(ran.json()["notes"][0].as_str().expect("a note").contains("`piton fetch REMOTE`"), "{ran}");
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    let found = &ran.json()["breaks"][0];
+    assert_eq!(found["code"], "LOG_MISSING", "{ran}");
+    assert!(found["suggestion"].as_str().expect("a way out").contains("`piton fetch REMOTE`"), "{ran}");
     cmd_snapshot!(project.piton(["-C", "../clone", "fetch", "origin"]), @"
     success: true
     exit_code: 0
@@ -378,7 +381,7 @@ fn a_log_whose_decisions_were_dropped_does_not_fit_the_commits() {
     for (how, code, step) in [
         ("", "JOURNAL_INCONSISTENT", Some(1)),
         ("adopt", "JOURNAL_INCONSISTENT", Some(1)),
-        ("committed", "NOT_RECORDED", None),
+        ("committed", "NOT_RECORDED", Some(1)),
     ] {
         fs::write(&file, whole.join("\n")).expect("written");
         project.bash(&format!("python3 '{}' '{}' '{how}'", program.display(), file.display()));
