@@ -314,8 +314,8 @@ fn shortened(text: &str) -> String {
 
 fn what(step: &StepRecord) -> String {
     match &step.kind {
-        StepKind::Command { argv } if argv.is_empty() => "a command line".to_owned(),
-        StepKind::Command { argv } => past::shell_words(argv),
+        StepKind::Command { argv, .. } if argv.is_empty() => "a command line".to_owned(),
+        StepKind::Command { argv, .. } => past::shell_words(argv),
         StepKind::Tool(call) => {
             let ids: Vec<&str> = call.chain.iter().map(|link| link.split('@').next().unwrap_or_default()).collect();
             let command = call.command.as_ref().map(|command| format!(" {command}")).unwrap_or_default();

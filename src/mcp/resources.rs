@@ -124,7 +124,7 @@ pub(super) fn read(desk: &Desk, project: Option<&str>, uri: &str) -> Result<Read
         ["runs", id] => {
             let past = Past::load(&ctx).map_err(failed)?;
             let run = find_run(&past.history, id).ok_or_else(unknown)?;
-            (json!(ShownRun::new(run, &past.undone)), "application/json")
+            (json!(ShownRun::new(run, &past)), "application/json")
         }
         ["checkpoints", sha, "diff"] => {
             let past = Past::load(&ctx).map_err(failed)?;
@@ -153,7 +153,7 @@ pub(super) fn read(desk: &Desk, project: Option<&str>, uri: &str) -> Result<Read
 
 fn runs(past: &Past) -> Value {
     let runs = &past.history.runs;
-    let listed = runs.iter().take(MOST_RUNS).map(|run| LoggedRun::new(run, &past.undone));
+    let listed = runs.iter().take(MOST_RUNS).map(|run| LoggedRun::new(run, &past));
     json!({"runs": listed.collect::<Vec<_>>(), "total": runs.len()})
 }
 

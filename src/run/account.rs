@@ -2,18 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::past::Past;
+use super::situation::Situation;
 use super::tool::told_parameters;
 use crate::audit::history::{RunRecord, Source};
-use crate::journal::StepId;
+use crate::journal::{RunId, StepId};
 
 /// A run among others: as it was recorded, and what became of it since.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoggedRun<'a> {
     #[serde(flatten)]
     run: &'a RunRecord,
+    #[serde(flatten)]
+    situation: Situation,
     /// The numbers of its steps that were undone.
     undone: Vec<u32>,
 }
@@ -23,6 +28,8 @@ pub struct LoggedRun<'a> {
 pub struct ShownRun<'a> {
     #[serde(flatten)]
     run: &'a RunRecord,
+    #[serde(flatten)]
+    situation: Situation,
     /// Without secrets.
     inputs: Map<String, Value>,
     /// The numbers of its steps that were undone.
@@ -30,16 +37,40 @@ pub struct ShownRun<'a> {
 }
 
 impl<'a> LoggedRun<'a> {
-    /// Of a run, given every step that was undone.
-    pub fn new(run: &'a RunRecord, undone: &BTreeSet<StepId>) -> Self {
-        Self { run, undone: undone_steps(run, undone) }
+    /// Of a run of what was recorded.
+    pub fn new(run: &'a RunRecord, past: &Past) -> Self {
+        Self { run, situation: past.situation(run), undone: undone_steps(run, &past.undone) }
     }
 }
 
 impl<'a> ShownRun<'a> {
-    /// Of a run, given every step that was undone.
-    pub fn new(run: &'a RunRecord, undone: &BTreeSet<StepId>) -> Self {
-        Self { run, inputs: told_inputs(run), undone: undone_steps(run, undone) }
+    /// Of a run of what was recorded.
+    pub fn new(run: &'a RunRecord, past: &Past) -> Self {
+        let situation = past.situation(run);
+        Self { run, situation, inputs: told_inputs(run), undone: undone_steps(run, &past.undone) }
+    }
+}
+
+/// A run that is not over, in few words.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunLine<'a> {
+    /// The run.
+    run_id: RunId,
+    /// What it was called.
+    name: &'a str,
+    /// The directive, as `id@version`.
+    directive: Option<&'a str>,
+    /// When it began.
+    started: Timestamp,
+    #[serde(flatten)]
+    situation: &'a Situation,
+}
+
+impl<'a> RunLine<'a> {
+    /// Of a run and how it stands.
+    pub fn new(run: &'a RunRecord, situation: &'a Situation) -> Self {
+        let directive = run.directive.as_deref();
+        Self { run_id: run.id, name: &run.name, directive, started: run.started, situation }
     }
 }
 

@@ -55,6 +55,7 @@ pub fn record(
             root: repository.top().to_string_lossy().into_owned(),
             pinned: None,
             beside: None,
+            steps: Vec::new(),
         },
         Event::Rewritten { cause: cause.to_owned(), commits },
         Event::RunFinished(RunSummary {

@@ -270,7 +270,8 @@ impl Session<'_, '_> {
         step: u32,
         delta: &Delta,
     ) -> Result<Settlement, RunError> {
-        self.record(&Event::NoChanges { step, not_captured: delta.not_captured.clone() })?;
+        let (not_captured, too_large) = (delta.not_captured.clone(), delta.too_large.clone());
+        self.record(&Event::NoChanges { step, not_captured, too_large })?;
         for what in ["before", "after"] {
             checkpointer.unpin(&ref_of(self.run, step, what))?;
         }

@@ -6,7 +6,7 @@ use crate::harness::{TestProject, cmd_snapshot};
 fn project() -> TestProject {
     let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
     run(&project, &["exec", "--", "sh", "-c", "echo two >> a.txt; echo x > new.txt"]);
-    assert_eq!(project.piton(["exec", "--", "sh", "-c", "rm new.txt; exit 3"]).code(), Some(1));
+    assert_eq!(project.piton(["exec", "--", "sh", "-c", "rm new.txt; exit 3"]).code(), Some(3));
     run(&project, &["exec", "--checkpoint", "explicit", "--name", "third", "--", "sh", "-c", "echo three >> a.txt"]);
     project
 }

@@ -17,6 +17,7 @@ mod crash;
 mod directive;
 mod doctor;
 mod exec;
+mod exec_status;
 mod faults;
 mod finish;
 mod forest;

@@ -227,7 +227,7 @@ impl Run<'_, '_> {
 }
 
 /// The gate at which a person does something.
-pub(super) const HUMAN_ACTION: &str = "human-action";
+pub(in crate::run) const HUMAN_ACTION: &str = "human-action";
 
 /// Parameters that have a type already, and words that get the one that is declared.
 pub(super) fn split(
