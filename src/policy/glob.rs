@@ -95,7 +95,7 @@ pub fn glob_in_project(text: &str, folder: &Path, project: &Path) -> Result<Stri
     for part in text.split('/').filter(|part| !matches!(*part, "" | ".")) {
         match (part, parts.last()) {
             ("..", None) => return Err(leaves()),
-            ("..", Some(last)) if !is_pattern(last) => drop(parts.pop()),
+            ("..", Some(last)) if last != ".." && !is_pattern(last) => drop(parts.pop()),
             _ => parts.push(part.to_owned()),
         }
     }

@@ -84,7 +84,15 @@ fn a_checkpoint_that_fails_exits_with_1_though_the_command_succeeded() {
 fn on_failure_keep_leaves_what_a_failed_command_wrote() {
     let project = project();
     let script = "echo 2 >> notes.txt; exit 9";
-    cmd_snapshot!(project.piton(["exec", "--on-failure", "keep", "--", "sh", "-c", script]), @"");
+    cmd_snapshot!(project.piton(["exec", "--on-failure", "keep", "--", "sh", "-c", script]), @"
+    success: false
+    exit_code: 9
+    ----- stdout -----
+    ----- stderr -----
+    no checkpoint: the command failed; its changes stay: `piton undo` takes them back
+    error: `sh` exited with status 9 [COMMAND_FAILED]
+    hint: see what it did with `piton show 01kdyabkw0000e485875xhvkdf`
+    ");
     assert_eq!(project.read("notes.txt"), "one\n2\n");
     let undone = project.piton(["undo"]);
     assert_eq!(undone.code(), Some(0), "{undone}");
@@ -119,7 +127,15 @@ fn on_failure_takes_two_words_and_rollback_needs_snapshots() {
     assert_eq!(typo.code(), Some(2), "{typo}");
     assert!(typo.stderr().contains("choose `rollback` or `keep`"), "{typo}");
     let flags = ["exec", "--checkpoint", "disabled", "--on-failure", "rollback", "--", "touch", "ran"];
-    cmd_snapshot!(project.piton(flags), @"");
+    cmd_snapshot!(project.piton(flags), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `--on-failure rollback` needs snapshots, and `--checkpoint disabled` takes none
+
+    hint: choose `--checkpoint auto` or `explicit`, or `--on-failure keep`
+    ");
     assert!(!project.root().join("ran").exists());
     let bare = TestProject::without_git();
     let flags = ["exec", "--checkpoint", "explicit", "--on-failure", "rollback", "--", "touch", "ran"];
@@ -210,7 +226,14 @@ fn files_left_out_for_their_size_are_named_with_size_and_limit_also_when_quiet()
     let project =
         TestProject::new().home_file(".ai/config.yaml", settings).file("a.txt", "one\n").committed().ticking();
     let script = "head -c 5000 /dev/zero > big.bin; head -c 3072 /dev/zero > more.bin; echo 2 >> a.txt";
-    cmd_snapshot!(project.piton(["-q", "exec", "--", "sh", "-c", script]), @"");
+    cmd_snapshot!(project.piton(["-q", "exec", "--", "sh", "-c", script]), @"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    ----- stderr -----
+    warning: left out of the checkpoint: `big.bin` (4.8 KiB) is over `checkpoint.max_file_size` (2 KiB)
+    warning: left out of the checkpoint: `more.bin` (3 KiB) is over `checkpoint.max_file_size` (2 KiB)
+    ");
     let ran = exec(&project, &[], "head -c 2049 /dev/zero > big.bin; rm more.bin");
     let found: Vec<Value> = ran.stdout().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let event = found.iter().find(|event| event["type"] == "no_changes").expect("an event");

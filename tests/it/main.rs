@@ -18,6 +18,7 @@ mod directive;
 mod doctor;
 mod exec;
 mod exec_status;
+mod forecast;
 mod faults;
 mod finish;
 mod forest;
