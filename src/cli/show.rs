@@ -212,10 +212,13 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     if past.undone.contains(&step.id) {
         fact("undone", "yes")?;
     }
-    if let Some(Delta { not_captured, .. }) = &step.delta
+    if let Some(Delta { not_captured, too_large, .. }) = &step.delta
         && !not_captured.is_empty()
     {
         fact("not captured", &listed(not_captured))?;
+        for file in too_large {
+            fact("left out", &file.in_words())?;
+        }
     }
     if !step.git_changed.is_empty() {
         fact("git's own", &step.git_changed.join("\n"))?;

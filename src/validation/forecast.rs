@@ -209,7 +209,7 @@ impl Use {
     fn in_words(&self) -> String {
         match &self.within {
             None => self.whose.in_words(),
-            Some(meta) => format!("{}, in the tool `{meta}`", self.whose.in_words()),
+            Some(meta) => format!("the tool `{meta}` in {}", self.whose.in_words()),
         }
     }
 }

@@ -239,8 +239,16 @@ fn files_left_out_for_their_size_are_named_with_size_and_limit_also_when_quiet()
     let event = found.iter().find(|event| event["type"] == "no_changes").expect("an event");
     assert_eq!(event["not_captured"], json!(["big.bin", "more.bin"]));
     assert_eq!(event["too_large"], json!([{"path": "big.bin", "size": 2049, "limit": 2048}]));
-    cmd_snapshot!(project.piton(["exec", "--", "sh", "-c", "echo 3 >> a.txt; head -c 9000000 /dev/zero > big.bin; exit 6"]), @"");
-    cmd_snapshot!(project.piton(["show", "HEAD", "--stat"]), @"");
+    let script = "echo 3 >> a.txt; head -c 9000000 /dev/zero > big.bin; exit 6";
+    let ran = project.piton(["exec", "--", "sh", "-c", script]);
+    let told = "warning: left out of the checkpoint: `big.bin` (8.5 MiB) is over `checkpoint.max_file_size` (2 KiB)\n";
+    assert_eq!(ran.code(), Some(6), "{ran}");
+    assert!(ran.stderr().starts_with(told), "{ran}");
+    let shown = project.piton(["show", "HEAD"]).stdout();
+    assert!(
+        shown.contains("left out      `big.bin` (4.8 KiB) is over `checkpoint.max_file_size` (2 KiB)\n"),
+        "{shown}"
+    );
 }
 
 #[test]

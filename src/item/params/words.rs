@@ -87,7 +87,7 @@ impl<'d> Declared<'d> {
             // An item that declares nothing at all has just not said what it takes.
             None => self.names.is_empty() || OPEN.iter().any(|key| self.schema.get(key).is_some()),
         };
-        if takes_any || self.names.iter().any(|(known, _)| *known == name) {
+        if takes_any || self.names.iter().chain(self.common).any(|(known, _)| *known == name) {
             return None;
         }
         let known = self.names.iter().map(|(name, _)| *name);

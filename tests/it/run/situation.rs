@@ -29,19 +29,35 @@ fn pausing_run() -> TestProject {
 #[test]
 fn a_run_at_work_is_told_from_one_whose_process_died() {
     let project = pausing_run();
-    let mut piton = project.command(["run", "long"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton");
+    let mut piton =
+        project.command(["run", "long"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton");
     paused(&project);
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     let live = logged(&project);
     assert_eq!(
-        json!([live["life"], live["branch"], live["is_here"], live["position"], live["process"]["pid"], live["process"]["host"]]),
+        json!([
+            live["life"],
+            live["branch"],
+            live["is_here"],
+            live["position"],
+            live["process"]["pid"],
+            live["process"]["host"]
+        ]),
         json!(["running", "main", true, {"step": "slow", "number": 2, "of": 3}, piton.id(), host.trim()]),
     );
     assert!(live["process"]["since"].is_string(), "{live}");
     let status = project.piton(["status", "--format", "json"]).json();
-    assert_eq!(json!([status["run_id"], status["life"], status["position"]["number"]]), json!([live["id"], "running", 2]));
+    assert_eq!(
+        json!([status["run_id"], status["life"], status["position"]["number"]]),
+        json!([live["id"], "running", 2])
+    );
     let shown = project.piton(["status"]).stdout();
-    for words in ["running", "step 2 of 3 (`slow`)", &format!("process {} on `{}` since ", piton.id(), host.trim()), "branch `main`"] {
+    for words in [
+        "running",
+        "step 2 of 3 (`slow`)",
+        &format!("process {} on `{}` since ", piton.id(), host.trim()),
+        "branch `main`",
+    ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     let shown = project.piton(["log", "--status", "running"]).stdout();
@@ -55,7 +71,11 @@ fn a_run_at_work_is_told_from_one_whose_process_died() {
     assert!(shown.stderr().contains(&format!("piton resume {}", dead["id"].as_str().expect("a run"))), "{shown}");
     assert_eq!(project.piton(["log", "--status", "running"]).stdout(), "");
     for status in ["interrupted", "unfinished"] {
-        assert_eq!(project.piton(["log", "--status", status, "--format", "json"]).stdout().lines().count(), 1, "{status}");
+        assert_eq!(
+            project.piton(["log", "--status", status, "--format", "json"]).stdout().lines().count(),
+            1,
+            "{status}"
+        );
     }
 }
 
@@ -68,7 +88,10 @@ fn a_command_at_work_is_shown_and_nothing_is_left_when_it_has_ended() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let status = project.piton(["status", "--format", "json"]).json();
-    assert_eq!(json!([status["life"], status["process"]["pid"], status["directive"]]), json!(["running", piton.id(), null]));
+    assert_eq!(
+        json!([status["life"], status["process"]["pid"], status["directive"]]),
+        json!(["running", piton.id(), null])
+    );
     project.bash(&format!("kill -INT {}", piton.id()));
     assert_eq!(piton.wait().expect("piton ends").code(), Some(130));
     assert_eq!(project.piton(["status", "--format", "json"]).stdout(), "null\n");
@@ -104,7 +127,10 @@ fn a_run_in_a_worktree_does_not_take_edits_from_elsewhere() {
     let project = directive("words", AUTO, PROSE)(project()).committed();
     let ran = project.piton(["run", "words", "--worktree"]);
     assert_eq!(ran.code(), Some(4), "{ran}");
-    let (run, folder) = (logged(&project)["id"].as_str().expect("a run").to_owned(), logged(&project)["worktree"].as_str().expect("a folder").to_owned());
+    let (run, folder) = (
+        logged(&project)["id"].as_str().expect("a run").to_owned(),
+        logged(&project)["worktree"].as_str().expect("a folder").to_owned(),
+    );
     let command = format!("piton -C '{folder}' resume {run}");
     assert!(ran.stderr().contains(&command), "{ran}");
     project.bash("echo mine > words.txt");
