@@ -150,23 +150,25 @@ pub enum Error {
     Output(#[from] io::Error),
 }
 
-/// The exit codes.
+/// How a process ends; [`Self::number`] is its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// Done.
-    Success = 0,
+    Success,
     /// It was tried and failed.
-    Failure = 1,
+    Failure,
     /// Wrong usage, an invalid file, or something that was not found.
-    Invalid = 2,
+    Invalid,
     /// Denied by a permission.
-    Denied = 3,
+    Denied,
     /// An agent, a person or a decision is needed.
-    Waiting = 4,
+    Waiting,
     /// The repository or machine cannot be served safely.
-    Unsafe = 5,
+    Unsafe,
     /// Interrupted from the keyboard.
-    Interrupted = 130,
+    Interrupted,
+    /// `piton exec` passes on the exit status of its command.
+    Command(u8),
 }
 
 impl Error {
@@ -323,7 +325,21 @@ impl Error {
 }
 
 impl ExitStatus {
-    /// Every exit code, the smallest first.
+    /// The exit code.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Invalid => 2,
+            Self::Denied => 3,
+            Self::Waiting => 4,
+            Self::Unsafe => 5,
+            Self::Interrupted => 130,
+            Self::Command(number) => number,
+        }
+    }
+
+    /// Every exit code of piton's own, the smallest first.
     pub const ALL: [Self; 7] =
         [Self::Success, Self::Failure, Self::Invalid, Self::Denied, Self::Waiting, Self::Unsafe, Self::Interrupted];
 
@@ -337,6 +353,7 @@ impl ExitStatus {
             Self::Waiting => "waiting for an agent, a person or a decision",
             Self::Unsafe => "the repository or machine cannot be served safely",
             Self::Interrupted => "interrupted",
+            Self::Command(_) => "the exit status of the command of `piton exec`",
         }
     }
 }
@@ -349,7 +366,7 @@ impl From<RunError> for Error {
 
 impl From<ExitStatus> for ExitCode {
     fn from(status: ExitStatus) -> Self {
-        Self::from(status as u8)
+        Self::from(status.number())
     }
 }
 

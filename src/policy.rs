@@ -6,6 +6,7 @@
 
 pub mod author;
 mod denial;
+pub mod foresight;
 mod glob;
 mod line;
 mod matching;
@@ -23,7 +24,7 @@ use crate::item::directive::{Access, Grant};
 use crate::item::endpoint::{Fit, Reading};
 
 pub use denial::{Denial, message, way_out};
-pub use glob::{InvalidGlob, PathGlobs};
+pub use glob::{InvalidGlob, PathGlobs, glob_in_project};
 pub use writes::WriteRules;
 
 use need::Need;
@@ -179,6 +180,16 @@ pub fn may_see_variable(authority: &Authority<'_>, name: &str) -> bool {
             !callers.is_empty() && callers.iter().all(|caller| caller.judge(&Need::Variable(name)).is_ok())
         }
     }
+}
+
+/// That a directive does not let its texts name a variable of the environment.
+pub fn denied_variable(directive: &str, name: &str) -> Denial {
+    Need::Variable(name).denial(directive, None)
+}
+
+/// A grant as the XML line that could stand in its directive.
+pub fn line_of(grant: &Grant) -> String {
+    line::of(grant)
 }
 
 /// Whether a call of an MCP server may reach addresses of this machine and its network, where its manifest says so.

@@ -1,10 +1,12 @@
 //! Validating a project, or some of its files, in one pass.
 //!
 //! Joins what the layers below know: the findings of reading ([`ItemStore`]), the rules of each kind
-//! ([`validate`]), executor chains ([`chain`]) and the interpreters' own opinion of scripts
-//! ([`syntax`]). Every front door calls [`validate_items`] and renders the same [`Report`].
+//! ([`validate`]), executor chains ([`chain`]), what runs will be denied ([`forecast`]) and the interpreters' own
+//! opinion of scripts ([`syntax`]). Every front door calls [`validate_items`] and renders the same [`Report`].
 
-use std::collections::HashSet;
+pub mod forecast;
+
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -211,6 +213,7 @@ fn judge(item: &Item, text: Option<&str>, store: &ItemStore, options: &Options) 
             Err(err) => broken_chain(tool, &err, &mut findings),
         }
     }
+    findings.extend(forecast::of_directive(store, item, options.strength, &BTreeSet::new()));
     (findings.into_vec(), found)
 }
 

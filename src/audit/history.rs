@@ -54,6 +54,9 @@ pub struct RunRecord {
     pub directive: Option<String>,
     /// The work tree it ran in.
     pub root: String,
+    /// The names of the steps of its directive, in order.
+    #[serde(skip)]
+    pub plan: Vec<String>,
     /// The step of a waiting run that it was started beside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<StepId>,
@@ -147,6 +150,9 @@ pub struct StepRecord {
     pub stderr: Option<Written>,
     /// The exit code of its command.
     pub exit_code: Option<i32>,
+    /// The signal that ended its command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
     /// How it ended; none while it runs, or when it was cut off.
     pub status: Option<StepStatus>,
     /// Why it did not succeed.
@@ -384,7 +390,9 @@ impl Folding {
 
 impl RunRecord {
     fn begun(first: &Record) -> Option<Self> {
-        let Event::RunStarted { name, command, mode, directive, root, beside, .. } = &first.event else { return None };
+        let Event::RunStarted { name, command, mode, directive, root, beside, steps, .. } = &first.event else {
+            return None;
+        };
         Some(Self {
             id: first.run,
             source: Source::Journal,
@@ -393,6 +401,7 @@ impl RunRecord {
             mode: *mode,
             directive: directive.clone(),
             root: root.clone(),
+            plan: steps.clone(),
             beside: *beside,
             started: first.at,
             last: first.at,
@@ -466,6 +475,7 @@ impl StepRecord {
             stdout: None,
             stderr: None,
             exit_code: None,
+            signal: None,
             status: None,
             error: None,
             git_changed: Vec::new(),
@@ -492,8 +502,8 @@ impl StepRecord {
         }
         match event {
             event if call::take(&mut self.calls, event) => {}
-            Event::ToolFinished { exit_code, stdout, stderr, .. } => {
-                self.exit_code = *exit_code;
+            Event::ToolFinished { exit_code, signal, stdout, stderr, .. } => {
+                (self.exit_code, self.signal) = (*exit_code, *signal);
                 self.stdout.clone_from(stdout);
                 self.stderr.clone_from(stderr);
             }

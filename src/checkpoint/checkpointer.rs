@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::attributes::Conversion;
 use super::commit::{self, CommitPlan, PreparedCommit};
-use super::delta::{self, Delta};
+use super::delta::{self, Delta, Oversized};
 use super::error::CheckpointError;
 use super::identity::Identity;
 use super::ignore::IgnoreRules;
@@ -25,7 +25,7 @@ use super::path::RepoPath;
 use super::repository::Repository;
 use super::restore::{Plan, Report};
 use super::scan::StatCache;
-use super::snapshot::{Head, PermissionKind, Snapshot};
+use super::snapshot::{Head, LeftOut, LeftOutReason, PermissionKind, Snapshot};
 use super::staging::{self, OnOverlap};
 use super::stat::Stat;
 use super::worktree::WorkTree;
@@ -122,6 +122,14 @@ impl Checkpointer {
         delta.changes.retain(|change| !forced.contains(&change.path));
         delta.not_captured.extend(forced);
         delta.not_captured.sort();
+        let limit = self.options.max_file_size;
+        let oversized = |left: &LeftOut| match left.reason {
+            LeftOutReason::TooLarge { size, .. } if delta.not_captured.binary_search(&left.path).is_ok() => {
+                Some(Oversized { path: left.path.clone(), size, limit })
+            }
+            _ => None,
+        };
+        delta.too_large = after.left_out.iter().filter_map(oversized).collect();
         // Both sides, so that the delta can be led back whatever git prunes.
         self.repository.keep_difference(&objects, before, after)?;
         objects.sync()?;

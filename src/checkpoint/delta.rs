@@ -38,6 +38,28 @@ pub struct Delta {
     /// Files that changed and are outside of checkpoints (too large, nested repositories, …).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_captured: Vec<RepoPath>,
+    /// Which of these files were left out for their size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub too_large: Vec<Oversized>,
+}
+
+/// A file that is larger than checkpoints take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Oversized {
+    /// The file.
+    pub path: RepoPath,
+    /// Its size in bytes.
+    pub size: u64,
+    /// `checkpoint.max_file_size` when it was left out.
+    pub limit: u64,
+}
+
+impl Oversized {
+    /// The file with its size and the limit, in words.
+    pub fn in_words(&self) -> String {
+        let (size, limit) = (size_in_words(self.size), size_in_words(self.limit));
+        format!("`{}` ({size}) is over `checkpoint.max_file_size` ({limit})", self.path)
+    }
 }
 
 /// What happened to one file. Contents are raw: the bytes on disk.
@@ -144,6 +166,16 @@ impl Change {
     }
 }
 
+/// A number of bytes for people: exact below a KiB, rounded down to a tenth above.
+pub fn size_in_words(bytes: u64) -> String {
+    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        None => format!("{bytes} bytes"),
+        Some((unit, name)) if bytes.is_multiple_of(*unit) => format!("{} {name}", bytes / unit),
+        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+    }
+}
+
 /// "3 files, +5 −1".
 pub fn stat(count: u64, insertions: u64, deletions: u64) -> String {
     format!("{}, +{insertions} −{deletions}", files(count))
@@ -177,6 +209,7 @@ pub(crate) fn between(objects: &Objects<'_>, before: &Snapshot, after: &Snapshot
         permissions,
         index,
         not_captured: outside.changed,
+        too_large: Vec::new(),
         changes,
     })
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::render;
 use super::show::dedented;
 use super::ui::{Format, Ui, elapsed};
+use crate::checkpoint::delta::Oversized;
 use crate::error::{Error, ExitStatus};
 use crate::exec::call::Progress as CallProgress;
 use crate::exec::supervisor::Stream;
@@ -53,6 +54,8 @@ struct StepLine {
     /// Why that was left as it is.
     kept: Option<String>,
     notes: Vec<String>,
+    /// Files that were left out for their size.
+    too_large: Vec<Oversized>,
 }
 
 /// Which attempt a step that failed before is at.
@@ -125,11 +128,13 @@ impl<'u> Driver<'u> {
                 let count = delta.changes.len() as u64;
                 line.found = (count > 0).then(|| render::stat(count, delta.insertions(), delta.deletions()));
                 line.notes.extend(render::found_notes(delta, outside));
+                line.too_large.clone_from(&delta.too_large);
             }
             Event::Approved { edits, .. } if !edits.is_empty() => {
                 let paths = crate::checkpoint::path::listed(edits);
                 line.notes.push(format!("with what you edited while the run waited: {paths}"));
             }
+            Event::NoChanges { too_large, .. } if !too_large.is_empty() => line.too_large.clone_from(too_large),
             Event::NoChanges { .. } if line.is_checkpoint => line.outcome = Some("nothing to commit".to_owned()),
             Event::CheckpointFailed { .. } => line.outcome = Some("no checkpoint; the changes stay".to_owned()),
             Event::CheckpointSkipped { reason, .. } => line.kept = Some(reason.clone()),
@@ -207,7 +212,7 @@ impl Attempt {
 impl StepLine {
     fn end(&mut self, ui: &mut Ui, status: StepStatus) {
         ui.end_live();
-        let Self { name, started, outcome, found, kept, notes, .. } = std::mem::take(self);
+        let Self { name, started, outcome, found, kept, notes, too_large, .. } = std::mem::take(self);
         let is_done = status == StepStatus::Succeeded;
         let (left, why) = match (found, kept) {
             (Some(stat), Some(_)) if is_done => (Some(format!("changed {stat}, not committed yet")), None),
@@ -226,6 +231,7 @@ impl StepLine {
         for note in notes {
             ui.note(&format!("  {note}"));
         }
+        render::left_out(ui, &too_large);
         if let Some(why) = why {
             ui.detail(&format!("  {why}"));
         }

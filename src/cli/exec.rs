@@ -11,20 +11,26 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::exec::subprocess::Streams;
 use crate::item::directive::CheckpointMode;
+use crate::journal::event::AfterFailure;
 use crate::run::session::{RunRequest, Session};
 use crate::run::step::CommandStep;
 
-/// Runs a command line as one step: what it changes is committed, or put back if it fails
+/// Run a command as one step: commit what it changes, or put it back if the command fails
 ///
 /// The work tree is recorded before and after. What the command changed, and nothing else, becomes
 /// one commit on the current branch; your own uncommitted work stays as it is, staged or not. If the
 /// command fails, exactly its changes are put back and the undone work stays reachable.
+///
+/// The exit status is that of the command, 128 + n where signal n ended it. Where piton itself refuses, or cannot make
+/// the checkpoint, it is one of piton's own codes (1, 2, 3, 5 or 130), and the last line of `--format json` has another
+/// error code than `COMMAND_FAILED`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton exec -- cargo fmt
   piton exec --name upgrade -m 'chore: upgrade' -- npm update
   piton exec --writes 'docs/**' -- ./generate-docs
+  piton exec --on-failure keep -- make test            Keep what it wrote, to look at it
   piton exec --checkpoint explicit -- ./experiment     Commit later with `piton checkpoint`")]
 pub(super) struct ExecArguments {
     /// When changes are checkpointed: `auto` at once, `explicit` with `piton checkpoint`, `disabled` never.
@@ -33,9 +39,13 @@ pub(super) struct ExecArguments {
     /// What the step is called in the log and the commit; the program by default.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Files that the command may change, as a pattern; if it changes others, everything is put back.
+    /// Files that the command may change, as a pattern relative to the current folder; if it changes others, everything
+    /// is put back and the exit status is 3.
     #[arg(long, value_name = "GLOB")]
     writes: Vec<String>,
+    /// What becomes of its changes if the command fails: `rollback` (as in mode `auto`) or `keep` (as in the others).
+    #[arg(long, value_name = "WHAT", value_parser = parse_after_failure)]
+    on_failure: Option<AfterFailure>,
     /// The message of the commit, instead of a generated one.
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
@@ -49,6 +59,10 @@ pub(super) struct ExecArguments {
 
 pub(super) fn parse_mode(text: &str) -> Result<CheckpointMode, String> {
     CheckpointMode::parse(text).ok_or_else(|| "choose `auto`, `explicit` or `disabled`".to_owned())
+}
+
+fn parse_after_failure(text: &str) -> Result<AfterFailure, String> {
+    AfterFailure::parse(text).ok_or_else(|| "choose `rollback` or `keep`".to_owned())
 }
 
 pub(super) fn run(arguments: &ExecArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
@@ -68,10 +82,11 @@ pub(super) fn run(arguments: &ExecArguments, ctx: &Context, ui: &mut Ui) -> Resu
         argv: arguments.command.clone(),
         folder: ctx.cwd.clone(),
         writes: arguments.writes.clone(),
+        on_failure: arguments.on_failure,
         message: arguments.message.as_deref().map(redacted),
         streams: if ui.format() == Format::Json { Streams::OutputToStderr } else { Streams::Inherit },
     };
-    step.check(ctx)?;
+    step.check(ctx, mode)?;
     let shared = RefCell::new(&mut *ui);
     let mut show = |event: &_| render::event(&mut shared.borrow_mut(), event);
     let mut session = Session::begin(ctx, &request, &mut show)?;
@@ -86,8 +101,10 @@ pub(super) fn run(arguments: &ExecArguments, ctx: &Context, ui: &mut Ui) -> Resu
             return Ok(Error::from(err).exit_status());
         }
     };
+    let command_status = end.command_status;
     let summary = session.finish(end.run_status(), end.error)?;
-    Ok(render::end(ui, &summary))
+    let status = render::end(ui, &summary);
+    Ok(command_status.map_or(status, ExitStatus::Command))
 }
 
 /// How a run was started, for the journal.

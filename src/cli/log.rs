@@ -18,11 +18,13 @@ use crate::journal::RunId;
 use crate::run::account::LoggedRun;
 use crate::run::error::RunError;
 use crate::run::past::repo_paths;
+use crate::run::situation::{Life, Situation};
 
 /// Lists runs, newest first
 ///
 /// One line per run: the beginning of its name, when it began, what was run, how it ended, and what
-/// became of its changes. Steps are listed when a run has several, or when it is named. Runs that
+/// became of its changes. A run that is not over is `running` while its process is alive, `interrupted` when
+/// that is gone, or `waiting`, with its step, branch and process. Steps are listed when a run has several, or when it is named. Runs that
 /// `piton fetch` brought are marked as `elsewhere`; of their command lines only the name is known.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -65,6 +67,11 @@ enum StatusFilter {
     Denied,
     Waiting,
     Cancelled,
+    /// Its process is alive.
+    Running,
+    /// Its process is gone.
+    Interrupted,
+    /// Running or interrupted.
     Unfinished,
 }
 
@@ -89,7 +96,7 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
     let fates = past.fates()?;
     let limit = arguments.limit.unwrap_or(usize::MAX);
     let mut shown = 0;
-    for run in past.history.runs.iter().filter(|run| filter.fits(run)).take(limit) {
+    for run in past.history.runs.iter().filter(|run| filter.fits(run, &past)).take(limit) {
         shown += 1;
         match ui.format() {
             Format::Json => {
@@ -122,10 +129,11 @@ fn show(
         let fate = fate.map(|label| format!("  ({label})")).unwrap_or_default();
         format!("{fate}{}", if past.undone.contains(&step.id) { "  (undone)" } else { "" })
     };
+    let situation = past.situation(run);
     let is_long = run.steps.len() > MOST_STEPS;
     let with_steps = is_named || (run.steps.len() > 1 && !is_long);
     let mut parts =
-        vec![run.short_id(&past.history), past::time(run.started), past::words(run), past::run_status(run).to_owned()];
+        vec![run.short_id(&past.history), past::time(run.started), past::words(run), situation.word(run).to_owned()];
     if let ([step], false) = (run.steps.as_slice(), with_steps) {
         parts.push(format!("{}{}", past.outcome(step), mark(step)));
     }
@@ -134,6 +142,12 @@ fn show(
     }
     if !run.dropped.is_empty() {
         parts.push(format!("contents of {} runs dropped", run.dropped.len()));
+    }
+    if situation.life != Life::Ended {
+        // The folder is told below, also of runs that are over.
+        parts.extend(Situation { is_here: true, ..situation }.details(past::time));
+    } else if let Some(branch) = situation.branch.filter(|_| is_named) {
+        parts.push(format!("branch `{branch}`"));
     }
     if run.source == Source::Log {
         parts.push("elsewhere".to_owned());
@@ -182,7 +196,7 @@ impl<'a> Filter<'a> {
         })
     }
 
-    fn fits(&self, run: &RunRecord) -> bool {
+    fn fits(&self, run: &RunRecord, past: &Past) -> bool {
         let is_version_of = |wanted: &str, found: &str| found.split('@').next() == Some(wanted) || found == wanted;
         let changed = |path: &RepoPath| {
             let inside = |other: &RepoPath| other == path || other.is_inside(path);
@@ -200,7 +214,7 @@ impl<'a> Filter<'a> {
             && self.path.as_ref().is_none_or(changed)
             && self.since.is_none_or(|since| run.started >= since)
             && self.until.is_none_or(|until| run.started <= until)
-            && self.status.is_none_or(|status| status.name() == past::run_status(run))
+            && self.status.is_none_or(|status| status.fits(past.situation(run).word(run)))
     }
 }
 
@@ -212,7 +226,16 @@ impl StatusFilter {
             Self::Denied => "denied",
             Self::Waiting => "waiting",
             Self::Cancelled => "cancelled",
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
             Self::Unfinished => "unfinished",
+        }
+    }
+
+    fn fits(self, word: &str) -> bool {
+        match self {
+            Self::Unfinished => matches!(word, "running" | "interrupted"),
+            status => status.name() == word,
         }
     }
 }

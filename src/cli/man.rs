@@ -90,7 +90,7 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     }
     extra.push_str(".SH \"EXIT STATUS\"\n");
     for status in ExitStatus::ALL {
-        extra.push_str(&entry(&(status as u8).to_string(), status.meaning()));
+        extra.push_str(&entry(&status.number().to_string(), status.meaning()));
     }
     if !examples.is_empty() {
         extra.push_str(".SH EXAMPLES\n");

@@ -26,7 +26,11 @@ pub(super) fn show(ui: &mut Ui, past: &Past, run: &RunRecord) -> Result<(), Erro
         fact(ui, if at == 0 { "inputs" } else { "" }, &told_value(run.source, name, value))?;
     }
     fact(ui, "mode", run.mode.as_str())?;
-    fact(ui, "status", past::run_status(run))?;
+    let situation = past.situation(run);
+    fact(ui, "status", situation.word(run))?;
+    for (at, detail) in situation.details(past::time).iter().enumerate() {
+        fact(ui, if at == 0 { "where" } else { "" }, detail)?;
+    }
     if let Some(summary) = &run.summary {
         for (at, (name, value)) in summary.outputs.iter().enumerate() {
             fact(ui, if at == 0 { "outputs" } else { "" }, &told_value(run.source, name, value))?;

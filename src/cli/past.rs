@@ -10,7 +10,7 @@ use crate::checkpoint::delta::{Change, ChangeKind};
 use crate::context::Context;
 use crate::error::Error;
 use crate::journal::event::StepKind;
-use crate::journal::summary::{RunStatus, StepStatus};
+use crate::journal::summary::StepStatus;
 pub(super) use crate::run::past::Past;
 
 /// Reads every journal of the project; those that cannot be read are named.
@@ -54,18 +54,6 @@ pub(super) fn shell_words(words: &[String]) -> String {
         }
     };
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
-/// How a run ended, in one word.
-pub(super) fn run_status(run: &RunRecord) -> &'static str {
-    match run.status() {
-        Some(RunStatus::Succeeded) => "succeeded",
-        Some(RunStatus::Failed) => "failed",
-        Some(RunStatus::Denied) => "denied",
-        Some(RunStatus::Waiting) => "waiting",
-        Some(RunStatus::Cancelled) => "cancelled",
-        None => "unfinished",
-    }
 }
 
 pub(super) fn step_status(step: &StepRecord) -> &'static str {

@@ -42,6 +42,7 @@ pub(super) fn show(preview: &Preview, ui: &mut Ui) -> Result<ExitStatus, Error> 
         Worst::Failure => page.ui.failure("nothing was done; a step would fail"),
         Worst::Denial => page.ui.failure("nothing was done; a step would be denied"),
     }
+    preview.findings.iter().for_each(|finding| page.ui.finding(finding));
     Ok(status(preview.worst))
 }
 
@@ -117,7 +118,11 @@ impl Page<'_> {
             self.row(space, "for each of", &format!("{}{}", list.trim(), elements.unwrap_or_default()))?;
         }
         if let Some(when) = &step.when {
-            self.row(space, "only when", when.trim())?;
+            let skipped = if step.skipped { "  # does not hold: the step is skipped" } else { "" };
+            self.row(space, "only when", &format!("{}{skipped}", when.trim()))?;
+        }
+        if step.decided_at_run_time {
+            self.row(space, "which one", "decided at run time")?;
         }
         if let Some(retry) = step.retry {
             let pause = format!("{} s pause, doubled each time", retry.backoff);

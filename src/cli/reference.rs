@@ -167,8 +167,14 @@ fn settings() -> String {
 fn exit_codes() -> String {
     let mut page = format!("# Exit codes\n\n{NOTE}\n\n| code | meaning |\n|---|---|\n");
     for status in ExitStatus::ALL {
-        let _ = writeln!(page, "| {} | {} |", status as u8, status.meaning());
+        let _ = writeln!(page, "| {} | {} |", status.number(), status.meaning());
     }
+    page.push_str(
+        "\n`piton exec` passes on the exit status of its command, 128 + n where signal n ended it. Where piton itself refuses \
+         or cannot make the checkpoint, the codes above apply. `--format json` tells the two apart: the last line has the \
+         error code `COMMAND_FAILED` exactly where the exit status is the command's, and `exit_code` or `signal` of the \
+         step is how the command ended.\n",
+    );
     page.push_str(
         "\nBeside its exit code every error has a stable code in capitals. With `--format json` an error is the last \
          line of stdout: `{\"error\": {\"code\", \"message\", \"suggestion\", …}}`. The codes of findings, which \

@@ -1,7 +1,7 @@
 //! Events of a run as lines for people; the same events are the lines of `--format json`.
 
 use super::ui::{Format, Ui};
-use crate::checkpoint::delta::Delta;
+use crate::checkpoint::delta::{Delta, Oversized};
 pub(super) use crate::checkpoint::delta::{files, stat};
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::error::ExitStatus;
@@ -33,19 +33,15 @@ pub(super) fn event(ui: &mut Ui, event: &Event) {
             }
         }
         Event::ChangesFound { delta, outside, .. } => {
-            if !delta.not_captured.is_empty() {
-                not_captured(ui, &delta.not_captured);
-            }
+            not_captured(ui, &delta.not_captured, &delta.too_large);
             if !outside.is_empty() {
-                ui.note(&format!("changed by somebody else meanwhile and left alone: {}", listed(outside)));
+                ui.note(&format!("changed by another process meanwhile and left alone: {}", listed(outside)));
             }
         }
         Event::HandCommitted { commits, .. } => commits.iter().for_each(|made| ui.note(&hand_made(made))),
-        Event::NoChanges { not_captured: paths, .. } => {
+        Event::NoChanges { not_captured: paths, too_large, .. } => {
             ui.note("no changes");
-            if !paths.is_empty() {
-                not_captured(ui, paths);
-            }
+            not_captured(ui, paths, too_large);
         }
         Event::CallStarted { number, call, .. } => ui.detail(&format!("call {number}: {}", call.tool())),
         Event::CallFinished { number, error: Some(error), .. } => {
@@ -88,18 +84,32 @@ pub(super) fn roll_back_notes(event: &Event) -> Vec<String> {
 
 /// What changed and is not the step's, or in no checkpoint.
 pub(super) fn found_notes(delta: &Delta, outside: &[RepoPath]) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !delta.not_captured.is_empty() {
-        notes.push(format!("changed outside of checkpoints and left alone: {}", listed(&delta.not_captured)));
-    }
+    let mut notes: Vec<String> = outside_checkpoints(&delta.not_captured, &delta.too_large).into_iter().collect();
     if !outside.is_empty() {
-        notes.push(format!("changed by somebody else meanwhile and left alone: {}", listed(outside)));
+        notes.push(format!("changed by another process meanwhile and left alone: {}", listed(outside)));
     }
     notes
 }
 
-fn not_captured(ui: &mut Ui, paths: &[RepoPath]) {
-    ui.warning(&format!("changed outside of checkpoints and left alone: {}", listed(paths)));
+fn not_captured(ui: &mut Ui, paths: &[RepoPath], too_large: &[Oversized]) {
+    left_out(ui, too_large);
+    if let Some(text) = outside_checkpoints(paths, too_large) {
+        ui.warning(&text);
+    }
+}
+
+/// Names files that were left out for their size, with `-q` too: no commit and no undo has them.
+pub(super) fn left_out(ui: &mut Ui, too_large: &[Oversized]) {
+    for file in too_large {
+        ui.loud_warning(&format!("left out of the checkpoint: {}", file.in_words()));
+    }
+}
+
+/// What changed outside of checkpoints for another reason than its size.
+fn outside_checkpoints(paths: &[RepoPath], too_large: &[Oversized]) -> Option<String> {
+    let is_named = |path: &&RepoPath| too_large.iter().any(|file| file.path == **path);
+    let others: Vec<RepoPath> = paths.iter().filter(|path| !is_named(path)).cloned().collect();
+    (!others.is_empty()).then(|| format!("changed outside of checkpoints and left alone: {}", listed(&others)))
 }
 
 /// Shows how a run ended and makes it an exit code. `events` has said the rest.

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::drive::{self, Approval, Driver};
 use super::overview;
 use super::ui::{Format, Ui};
 use super::{past, render};
+use crate::audit::history::RunRecord;
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::path::listed;
 use crate::config::AgentCommand;
@@ -16,10 +17,11 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::journal::RunId;
 use crate::journal::event::{Event, Wait};
-use crate::journal::summary::RunStatus;
+use crate::run::account::RunLine;
 use crate::run::directive::{self, Input, Run, Worker};
-use crate::run::past::{repo_paths, run_here, waiting_in};
+use crate::run::past::{Past, Report, repo_paths, run_here, waiting_in};
 use crate::run::review::Review;
+use crate::run::situation::Life;
 
 /// Goes on with a run that waits, or that was cut off
 ///
@@ -122,14 +124,17 @@ pub(super) struct CancelArguments {
     run: Option<String>,
 }
 
-/// Shows how far a run is and what it waits for
+/// Show the runs that are not over: at work, waiting or interrupted
+///
+/// Without RUN: the run of this worktree with its steps, then the runs of other worktrees, one line each. A run is
+/// `running` while its process is alive, `interrupted` when the process is gone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton status                              The run that waits here
+  piton status                              Every run that is not over
   piton status 01k9x2bf --format json")]
 pub(super) struct StatusArguments {
-    /// The run, or the beginning of its name; the one that waits here, by default.
+    /// The run, or the beginning of its name; every run that is not over, by default.
     #[arg(value_name = "RUN")]
     run: Option<String>,
 }
@@ -144,7 +149,7 @@ pub(super) fn resume(arguments: &ResumeArguments, ctx: &Context, ui: &mut Ui) ->
         }
     };
     let agent = arguments.agent_cmd.as_deref().map(|text| AgentCommand::from_folder(text, &ctx.cwd));
-    let (run, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
+    let (run, ctx) = &find_here(arguments.run.as_deref(), ctx, ui)?;
     let wait = Duration::from_secs(arguments.lock_timeout);
     go_on(*run, input, agent.as_deref(), wait, ctx, ui)
 }
@@ -215,38 +220,33 @@ fn drive_on(
 }
 
 pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    if arguments.run.is_none() && directive::unfinished(ctx)?.is_none() {
-        if ui.format() == Format::Json {
-            ui.json(&Value::Null)?;
-        } else {
-            ui.line("no run waits here")?;
-        }
-        return Ok(ExitStatus::Success);
-    }
-    let (id, there) = find(arguments.run.as_deref(), ctx, ui)?;
-    let past = past::load_with_disk(ctx, ui)?;
-    let (report, review) = (past.report(id)?, past.review(&there, id));
-    let report = report.with_review(review.clone());
+    let past = past::load(ctx, ui)?;
+    let chosen = match &arguments.run {
+        Some(name) => Some(past.find_run(ctx, name)?.0),
+        None => past.run_here(ctx)?,
+    };
+    let is_other = |run: RunId| arguments.run.is_none() && chosen.as_ref().is_none_or(|(id, _)| *id != run);
+    let others: Vec<_> = past.open_runs().filter(|(run, _)| is_other(run.id)).collect();
     if ui.format() == Format::Json {
-        ui.json(&report)?;
-        return Ok(ExitStatus::Success);
-    }
-    let Some(record) = past.history.run(id) else { return Ok(ExitStatus::Success) };
-    let waiting = waiting_in(record);
-    let label = record.directive.clone().unwrap_or_else(|| record.name.clone());
-    ui.line(&format!("{label}  run {id}  {}", past::run_status(record)))?;
-    overview::steps(ui, &past, record)?;
-    match (&waiting, record.status()) {
-        (Some(waiting), _) => {
-            drive::show_waiting(ui, waiting);
-            if let Some(review) = review.filter(|review| !review.changes.is_empty()) {
-                show_review(ui, id, &review);
+        let others: Vec<RunLine> = others.iter().map(|(run, situation)| RunLine::new(run, situation)).collect();
+        match &chosen {
+            None if others.is_empty() => ui.json(&Value::Null)?,
+            None => ui.json(&json!({"run_id": null, "others": others}))?,
+            Some((id, there)) => {
+                let report = past.report(*id)?.with_review(past.review(there, *id));
+                ui.json(&ReportWithOthers { report, others })?;
             }
         }
-        (None, None | Some(RunStatus::Waiting)) => {
-            ui.hint(&format!("`piton resume {id}` goes on, `piton cancel {id}` ends it"));
-        }
-        _ => {}
+        return Ok(ExitStatus::Success);
+    }
+    match chosen.and_then(|(id, there)| Some((past.history.run(id)?, there))) {
+        Some((record, there)) => show_status(ui, &past, record, &there)?,
+        None => ui.line("no run waits here")?,
+    }
+    for (run, situation) in &others {
+        let label = run.directive.clone().unwrap_or_else(|| past::words(run));
+        let details = situation.details(past::time).join(", ");
+        ui.line(&format!("{label}  run {}  {}: {details}", run.id, situation.word(run)))?;
     }
     Ok(ExitStatus::Success)
 }
@@ -265,6 +265,54 @@ fn show_review(ui: &mut Ui, run: RunId, review: &Review) {
         ui.warning(&format!("steps and others changed the same lines: {}", listed(&review.unclear)));
     }
     ui.hint(&format!("`piton diff` shows it, `piton approve {run} --tree {}` approves just this", review.tree.short()));
+}
+
+/// Shows one run with its steps, who works on it, and how it goes on.
+fn show_status(ui: &mut Ui, past: &Past, record: &RunRecord, there: &Context) -> Result<(), Error> {
+    let (id, situation) = (record.id, past.situation(record));
+    let label = record.directive.clone().unwrap_or_else(|| record.name.clone());
+    ui.line(&format!("{label}  run {id}  {}", situation.word(record)))?;
+    for detail in situation.details(past::time) {
+        ui.line(&format!("  {detail}"))?;
+    }
+    overview::steps(ui, past, record)?;
+    let folder = if situation.is_here { String::new() } else { format!(" -C '{}'", situation.worktree) };
+    match (waiting_in(record), situation.life) {
+        (_, Life::Running | Life::Unknown | Life::Ended) => {}
+        (Some(waiting), _) => {
+            drive::show_waiting(ui, &waiting);
+            if let Some(review) = past.review(there, id).filter(|review| !review.changes.is_empty()) {
+                show_review(ui, id, &review);
+            }
+            if !situation.is_here {
+                ui.hint(&format!("the run waits in `{}`: work there, or use `piton{folder} …`", situation.worktree));
+            }
+        }
+        (None, _) if record.directive.is_some() => {
+            ui.hint(&format!("`piton{folder} resume {id}` goes on, `piton{folder} cancel {id}` ends it"));
+        }
+        (None, _) => {
+            ui.hint(&format!("`piton{folder} recover` puts its worktree in order, as the next run there does"))
+        }
+    }
+    Ok(())
+}
+
+/// The run of this worktree, with one line for each other run that is not over.
+#[derive(serde::Serialize)]
+struct ReportWithOthers<'a> {
+    #[serde(flatten)]
+    report: Report,
+    others: Vec<RunLine<'a>>,
+}
+
+/// As [`find`], for what takes edits of a work tree: those of another one than the caller's are refused.
+fn find_here(name: Option<&str>, ctx: &Context, ui: &mut Ui) -> Result<(RunId, Context), Error> {
+    let Some(name) = name else { return Ok(run_here(ctx)?) };
+    let past = past::load(ctx, ui)?;
+    let (run, there) = past.find_run(ctx, name)?;
+    past.require_here(run)?;
+    Ok((run, there))
 }
 
 /// The run that is named, or the one that is not finished here, and the project that it runs in.

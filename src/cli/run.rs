@@ -79,7 +79,10 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
     if arguments.worktree && !arguments.dry_run {
         return run_apart(request, ctx, ui);
     }
-    let prepared = Prepared::new(ctx, &request)?;
+    let prepared = match Prepared::new(ctx, &request) {
+        Err(err) if arguments.dry_run => return Err(preview::explained(ctx, &request, err).into()),
+        prepared => prepared?,
+    };
     prepared.notes().iter().chain(&prepared.unsigned_note()).for_each(|note| ui.warning(note));
     if arguments.dry_run {
         return plan::show(&preview::preview(ctx, &request, prepared), ui);
@@ -124,7 +127,12 @@ fn run_apart(request: DirectiveRequest, ctx: &Context, ui: &mut Ui) -> Result<Ex
     apart.notes.iter().for_each(|note| driver.note(note));
     driver.note(&format!("works in `{}` on the branch `piton/{id}`", apart.path.display()));
     let status = drive::to_the_end(&driver, run, Input::Go)?;
-    if status != ExitStatus::Waiting {
+    if status == ExitStatus::Waiting {
+        let folder = apart.path.display();
+        driver.hint(&format!(
+            "the run waits in `{folder}`: work there, and go on with `piton -C '{folder}' resume {id}`"
+        ));
+    } else {
         driver.hint(&format!(
             "`piton finish {id} --keep` brings it in, `--squash` as one commit, `--branch` leaves it to you"
         ));

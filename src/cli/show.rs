@@ -231,10 +231,13 @@ fn facts(
     if past.undone.contains(&step.id) {
         fact("undone", "yes")?;
     }
-    if let Some(Delta { not_captured, .. }) = &step.delta
+    if let Some(Delta { not_captured, too_large, .. }) = &step.delta
         && !not_captured.is_empty()
     {
         fact("not captured", &listed(not_captured))?;
+        for file in too_large {
+            fact("left out", &file.in_words())?;
+        }
     }
     if !step.git_changed.is_empty() {
         fact("git's own", &step.git_changed.join("\n"))?;
@@ -348,8 +351,8 @@ fn shortened(text: &str) -> String {
 
 fn what(step: &StepRecord) -> String {
     match &step.kind {
-        StepKind::Command { argv } if argv.is_empty() => "a command line".to_owned(),
-        StepKind::Command { argv } => past::shell_words(argv),
+        StepKind::Command { argv, .. } if argv.is_empty() => "a command line".to_owned(),
+        StepKind::Command { argv, .. } => past::shell_words(argv),
         StepKind::Tool(call) => {
             let ids: Vec<&str> = call.chain.iter().map(|link| link.split('@').next().unwrap_or_default()).collect();
             let command = call.command.as_ref().map(|command| format!(" {command}")).unwrap_or_default();

@@ -324,6 +324,11 @@ impl Ui {
         self.say(Verbosity::Normal, Some((YELLOW, "warning: ")), text);
     }
 
+    /// Warns even with `-q`: about what cannot be undone later.
+    pub fn loud_warning(&mut self, text: &str) {
+        self.say(Verbosity::Quiet, Some((YELLOW, "warning: ")), text);
+    }
+
     /// Says something beside the result.
     pub fn note(&mut self, text: &str) {
         self.say(Verbosity::Normal, None, text);

@@ -27,7 +27,7 @@ mod terminal;
 mod web;
 pub mod worker;
 
-pub use lower::{Call, LowerError, Surroundings, lower};
+pub use lower::{Call, LowerError, Outline, Surroundings, lower, outline};
 pub use web::Reach;
 
 pub(crate) use lower::{check_stamp, is_always_given, is_public};

@@ -15,14 +15,14 @@ use serde_json::{Map, Value};
 use super::chain::Digest;
 use super::id::{RunId, StepId};
 use super::summary::{ErrorSummary, RunSummary, StepStatus};
-use crate::checkpoint::delta::{Change, Delta};
+use crate::checkpoint::delta::{Change, Delta, Oversized};
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
 use crate::policy::Denial;
 
-pub use call::{SignedBy, ToolCall};
+pub use call::{AfterFailure, SignedBy, ToolCall, Written};
 pub use commits::{Acceptance, AcceptedCommit, FinishHow, HandCommit, Maker, RewrittenCommit};
 pub use course::{HookPhase, Resolution, Wait};
 
@@ -50,6 +50,9 @@ pub enum Event {
         /// The step of a waiting run that it was started beside; its changes count only once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beside: Option<StepId>,
+        /// The names of the steps of its directive, in order.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        steps: Vec<String>,
     },
     /// A directive begins: that of the run, one that a step names, or a hook.
     DirectiveStarted {
@@ -329,6 +332,9 @@ pub enum Event {
         /// What changed outside of checkpoints.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         not_captured: Vec<RepoPath>,
+        /// Which of these files were left out for their size.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        too_large: Vec<Oversized>,
     },
     /// The changes should have been a commit and are still on disk.
     CheckpointFailed {
@@ -400,15 +406,6 @@ pub enum Event {
     Unknown,
 }
 
-/// What a process wrote: how much, and a hash of all of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    /// How many bytes.
-    pub bytes: u64,
-    /// Their sha256.
-    pub sha256: String,
-}
-
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -418,6 +415,9 @@ pub enum StepKind {
         /// Its words; bytes that are not UTF-8 are replaced.
         #[serde(default)]
         argv: Vec<String>,
+        /// What becomes of its changes if it fails, where the user said so; otherwise the mode decides.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on_failure: Option<AfterFailure>,
     },
     /// Calls a tool.
     Tool(ToolCall),

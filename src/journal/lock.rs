@@ -117,9 +117,14 @@ impl Holder {
         }
     }
 
-    /// Whether the process may still be there; on another machine nobody can tell.
+    /// Whether the process is, or was, one of this machine.
+    pub fn is_here(&self) -> bool {
+        self.host == process::host_name()
+    }
+
+    /// Whether the process may still be there; of another machine that cannot be told.
     pub fn may_be_alive(&self) -> bool {
-        let here = self.host == process::host_name();
+        let here = self.is_here();
         let rebooted = self.boot.is_some() && self.boot != process::boot_id();
         !here || (!rebooted && process::is_same(self.pid, self.process_started))
     }

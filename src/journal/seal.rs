@@ -70,6 +70,7 @@ const BASE_MOVED: &[Part] = &[
     Absent("/before/announced"),
     Absent("/before/permissions/exceptions"),
     Absent("/delta/not_captured"),
+    Absent("/delta/too_large"),
     Absent("/after/left_out"),
     Absent("/after/empty_folders"),
     Absent("/after/announced"),
@@ -78,12 +79,13 @@ const BASE_MOVED: &[Part] = &[
 const CHANGES_FOUND: &[Part] = &[
     Absent("/outside"),
     Absent("/delta/not_captured"),
+    Absent("/delta/too_large"),
     Absent("/after/left_out"),
     Absent("/after/empty_folders"),
     Absent("/after/announced"),
     Absent("/after/permissions/exceptions"),
 ];
-const NO_CHANGES: &[Part] = &[Absent("/not_captured")];
+const NO_CHANGES: &[Part] = &[Absent("/not_captured"), Absent("/too_large")];
 const WAITING: &[Part] =
     &[Absent("/wait/instruction"), Absent("/wait/checks"), Absent("/wait/question"), Absent("/wait/outside")];
 const DIRECTIVE_STARTED: &[Part] = &[Each("/inputs")];

@@ -70,6 +70,9 @@ pub struct StepSummary {
     /// The status its command ended with, where it ended by itself.
     #[serde(default)]
     pub exit_code: Option<i32>,
+    /// The signal that ended its command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
     /// What became of its changes.
     pub checkpoint: Option<CheckpointSummary>,
 }
@@ -163,7 +166,7 @@ impl RunSummary {
 impl StepSummary {
     /// Of a step about whose changes there is nothing to say.
     pub fn without_changes(name: String, status: StepStatus) -> Self {
-        Self { name, status, tool: None, exit_code: None, checkpoint: None }
+        Self { name, status, tool: None, exit_code: None, signal: None, checkpoint: None }
     }
 }
 

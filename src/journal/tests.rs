@@ -96,7 +96,7 @@ fn what_is_appended_is_read_and_verified() {
 fn a_line_is_what_is_promised() {
     let ground = Ground::new();
     let mut journal = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap();
-    journal.append(at(0), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap();
+    journal.append(at(0), &Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() }).unwrap();
     // printf %s 01kdz3gqc80000000000000001 | sha256sum
     let prev = "sha256:1d46f892ba5b3cc1f5738eb239fcd9b75f12bc1d56a02dd74f355ee10c9fbf26";
     let event = r#"{"type":"no_changes","step":1}"#;
@@ -134,7 +134,9 @@ fn a_tail_torn_at_any_byte_is_cut_off_and_the_chain_goes_on() {
         assert_eq!(contents.torn, (end > last).then_some(torn));
         assert_eq!(contents.records.len(), 2);
         assert_eq!(ground.bytes(), &whole[..last]);
-        let head = journal.append(at(9), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap();
+        let head = journal
+            .append(at(9), &Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() })
+            .unwrap();
         let contents = read(&ground.path()).unwrap();
         assert_eq!(verify(&contents.records, ground.run), Ok(head));
         assert_eq!((contents.records.len(), contents.torn), (3, None));
@@ -227,7 +229,7 @@ fn an_inserted_line_breaks_the_chain() {
     let records = read(&ground.path()).unwrap().records;
     for line in 1..=lines.len() {
         let original = &records[line - 1];
-        let event = Event::NoChanges { step: 77, not_captured: Vec::new() };
+        let event = Event::NoChanges { step: 77, not_captured: Vec::new(), too_large: Vec::new() };
         // As good a forgery as can be made without changing what follows.
         let place = Place { seq: original.seq, at: original.at, run: ground.run, prev: original.prev };
         let forged = NewLine::new(place, &event, Some(&salt())).unwrap();
@@ -290,7 +292,7 @@ fn what_a_newer_piton_wrote_still_verifies() {
     let (mut journal, contents) = reopen(&ground).unwrap();
     assert_eq!(contents.records[1].event, Event::Unknown);
     assert_eq!(contents.records[1].line, new);
-    journal.append(at(3), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap();
+    journal.append(at(3), &Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() }).unwrap();
     assert!(verify(&read(&ground.path()).unwrap().records, ground.run).is_ok());
 }
 
@@ -403,14 +405,18 @@ fn a_full_disk_leaves_a_journal_that_can_be_continued() {
     let (path, length) =
         (std::mem::replace(&mut journal.path, "/dev/full".into()), std::mem::take(&mut journal.length));
     let head = journal.head();
-    let err = journal.append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap_err();
+    let err = journal
+        .append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() })
+        .unwrap_err();
     assert_eq!((err.code(), err.hint().as_deref()), ("JOURNAL_FAILED", Some("make room on the disk")));
     assert_eq!(journal.head(), head);
     // Nobody knows how much was written: from here on only a new start may continue.
     (journal.file, journal.path, journal.length) = (good, path, length);
-    let err = journal.append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap_err();
+    let err = journal
+        .append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() })
+        .unwrap_err();
     assert!(matches!(err, JournalError::Unsure(_)), "{err}");
     let (mut journal, contents) = reopen(&ground).unwrap();
     assert_eq!(contents.torn, None);
-    journal.append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new() }).unwrap();
+    journal.append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() }).unwrap();
 }

@@ -4,8 +4,9 @@
 //! `docs` and `docs/` mean everything below the folder. Nothing matches `.git`, in any disguise, nor a
 //! path that is absolute or holds `..`; only a glob that begins with `.ai/` matches below `.ai/`.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -78,6 +79,58 @@ impl PathGlobs {
     }
 }
 
+/// A glob that was typed in a folder, as one that is relative to the project. Both folders are absolute and free of links.
+///
+/// `.` and `..` at its beginning and after plain names are resolved; a glob that leaves the project is refused.
+pub fn glob_in_project(text: &str, folder: &Path, project: &Path) -> Result<String, InvalidGlob> {
+    if text.is_empty() {
+        return Ok(String::new());
+    }
+    let leaves = || InvalidGlob { glob: text.to_owned(), reason: "it leaves the project".to_owned() };
+    let plain = |path: &Path| -> Vec<String> {
+        path.components().filter(|part| *part != Component::RootDir).map(|part| escaped(part.as_os_str())).collect()
+    };
+    let start = if text.starts_with('/') { Vec::new() } else { plain(folder) };
+    let mut parts = start;
+    for part in text.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        match (part, parts.last()) {
+            ("..", None) => return Err(leaves()),
+            ("..", Some(last)) if last != ".." && !is_pattern(last) => drop(parts.pop()),
+            _ => parts.push(part.to_owned()),
+        }
+    }
+    let top = plain(project);
+    let inside = parts.strip_prefix(top.as_slice()).ok_or_else(leaves)?.join("/");
+    let is_folder = text.ends_with('/') || matches!(text.rsplit('/').next(), Some("." | ".."));
+    Ok(match inside.as_str() {
+        "" => ".".to_owned(),
+        _ if is_folder => format!("{inside}/"),
+        _ => inside,
+    })
+}
+
+/// Whether a part of a glob is more than a name.
+fn is_pattern(part: &str) -> bool {
+    let mut rest = part.chars();
+    while let Some(letter) = rest.next() {
+        match letter {
+            '*' | '?' | '[' | ']' | '{' | '}' => return true,
+            '\\' => drop(rest.next()),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// A name as a glob that matches just it.
+fn escaped(name: &OsStr) -> String {
+    let escape = |letter: char| match letter {
+        '*' | '?' | '[' | ']' | '{' | '}' | '\\' => vec!['\\', letter],
+        _ => vec![letter],
+    };
+    name.to_string_lossy().chars().flat_map(escape).collect()
+}
+
 /// Whether a path lies in `.ai`, also as a file system that ignores case sees it.
 fn is_item(path: &RepoPath) -> bool {
     path.components().next().is_some_and(|first| first.eq_ignore_ascii_case(ITEMS.as_bytes()))
@@ -87,7 +140,7 @@ fn is_item(path: &RepoPath) -> bool {
 fn compile(text: &str) -> Result<Vec<Glob>, InvalidGlob> {
     let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let is_folder = text.ends_with('/') || text.ends_with("/.");
-    let is_glob = text.contains(['*', '?', '[', ']', '{', '}', '\\']);
+    let is_glob = is_pattern(text);
     let glob = parts.join("/");
     let meant = match &*glob {
         _ if text.is_empty() => vec![],

@@ -5,6 +5,7 @@
 
 use super::matching::{self, Form};
 use super::{Denial, Enforcement, Permission, line};
+use crate::exec::Outline;
 use crate::exec::invocation::{Action, Http, Invocation, Link, McpTransport, Network};
 use crate::item::directive::Access;
 use crate::item::endpoint::{Fit, Reading};
@@ -80,6 +81,20 @@ pub(super) fn of(invocation: &Invocation) -> Vec<Need<'_>> {
         _ => None,
     };
     links.chain(commands).chain(variables).chain(servers).chain(place).collect()
+}
+
+/// What a call needs whatever its parameters are.
+pub(super) fn of_outline(outline: &Outline) -> Vec<Need<'_>> {
+    let links = outline.chain.iter().enumerate().map(|(at, link)| Need::Tool {
+        link,
+        server: None,
+        types: matching::types_of(link, &outline.chain),
+        comes_along: if at > 0 && link.layer == Layer::Builtin { Coming::WithTheTool } else { Coming::ByGrant },
+    });
+    let requires = &outline.requires;
+    let commands = once(&requires.commands).map(Need::Command);
+    let variables = once(&requires.environment).map(Need::Variable);
+    links.chain(commands).chain(variables).chain(once(&requires.mcp).map(Need::Server)).collect()
 }
 
 /// The MCP server that a call uses, if it does.

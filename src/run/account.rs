@@ -2,20 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::past::Past;
+use super::situation::Situation;
 use super::tool::told_parameters;
 use crate::audit::fate::{CommitFate, Fates};
 use crate::audit::history::{RunRecord, Source, StepRecord};
-use crate::journal::StepId;
+use crate::journal::{RunId, StepId};
 
 /// A run among others: as it was recorded, and what became of it since.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoggedRun<'a> {
     #[serde(flatten)]
     run: &'a RunRecord,
+    #[serde(flatten)]
+    situation: Situation,
     /// The numbers of its steps that were undone.
     undone: Vec<u32>,
     /// The numbers of its steps whose commits are in no branch, and what became of those.
@@ -31,6 +35,8 @@ pub struct LoggedRun<'a> {
 pub struct ShownRun<'a> {
     #[serde(flatten)]
     run: &'a RunRecord,
+    #[serde(flatten)]
+    situation: Situation,
     /// Without secrets.
     inputs: Map<String, Value>,
     /// The numbers of its steps that were undone.
@@ -44,7 +50,7 @@ impl<'a> LoggedRun<'a> {
     /// Of a run, given what became of its steps since.
     pub fn new(run: &'a RunRecord, past: &Past) -> Self {
         let (undone, settled) = (among(run, &past.undone), among(run, &past.settled));
-        Self { run, undone, fates: BTreeMap::new(), settled }
+        Self { run, situation: past.situation(run), undone, fates: BTreeMap::new(), settled }
     }
 
     /// With what became of the commits of its steps.
@@ -60,7 +66,30 @@ impl<'a> ShownRun<'a> {
     /// Of a run, given what became of its steps since.
     pub fn new(run: &'a RunRecord, past: &Past) -> Self {
         let (undone, settled) = (among(run, &past.undone), among(run, &past.settled));
-        Self { run, inputs: told_inputs(run), undone, settled }
+        Self { run, situation: past.situation(run), inputs: told_inputs(run), undone, settled }
+    }
+}
+
+/// A run that is not over, in few words.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunLine<'a> {
+    /// The run.
+    run_id: RunId,
+    /// What it was called.
+    name: &'a str,
+    /// The directive, as `id@version`.
+    directive: Option<&'a str>,
+    /// When it began.
+    started: Timestamp,
+    #[serde(flatten)]
+    situation: &'a Situation,
+}
+
+impl<'a> RunLine<'a> {
+    /// Of a run and how it stands.
+    pub fn new(run: &'a RunRecord, situation: &'a Situation) -> Self {
+        let directive = run.directive.as_deref();
+        Self { run_id: run.id, name: &run.name, directive, started: run.started, situation }
     }
 }
 

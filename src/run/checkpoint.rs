@@ -258,7 +258,7 @@ impl Session<'_, '_> {
         let settlement = settlement?;
         let status = if settlement.error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
         self.finish_step(step, &request.operation, status, None, settlement.checkpoint, settlement.error.as_ref())?;
-        Ok(StepEnd { status, error: settlement.error, interrupted: false })
+        Ok(StepEnd { status, error: settlement.error, interrupted: false, command_status: None })
     }
 
     /// Commits what a checkpoint is to hold; `now` is what is on disk.
@@ -274,7 +274,7 @@ impl Session<'_, '_> {
         self.record_remainder(step, &chosen)?;
         let Chosen { delta, .. } = chosen;
         if delta.changes.is_empty() {
-            self.record(&Event::NoChanges { step, not_captured: Vec::new() })?;
+            self.record(&Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() })?;
             return Ok(Settlement::of(summary(CheckpointStatus::NoChanges)));
         }
         let (after, outside) = (now.clone(), Vec::new());

@@ -352,7 +352,7 @@ pub fn cancel(ctx: &Context, run: RunId, observer: &mut Observer<'_>) -> Result<
                 Some(Wait::Changes) => {
                     Event::CheckpointSkipped { step, reason: "the run was cancelled; its changes stay".to_owned() }
                 }
-                _ => Event::NoChanges { step, not_captured: Vec::new() },
+                _ => Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() },
             })?;
         }
         session.finish_step(step, &open.name, StepStatus::Cancelled, None, None, Some(&error))?;

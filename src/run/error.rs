@@ -124,6 +124,9 @@ pub enum RunError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A roll back was asked for where no snapshots are taken.
+    #[error("`--on-failure rollback` needs snapshots, and `--checkpoint disabled` takes none")]
+    NothingToRollBack,
     /// What was named does not exist, or may be several things.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
@@ -256,6 +259,22 @@ pub enum RunError {
     /// What became of a checkpoint cannot be accepted.
     #[error(transparent)]
     Acceptance(#[from] AcceptanceError),
+    /// A run waits in another work tree, for edits that are made there.
+    #[error("run `{run}` waits in `{}`, for what is changed there", .root.display())]
+    Elsewhere {
+        /// The run.
+        run: RunId,
+        /// Its work tree.
+        root: PathBuf,
+    },
+    /// A run cannot begin; with everything that is wrong, not only the first of it.
+    #[error("{}", with_causes(.first.as_ref()))]
+    Foreseen {
+        /// The error that a run would meet first.
+        first: Box<RunError>,
+        /// What is missing or wrong in all that it can reach.
+        findings: Vec<Finding>,
+    },
     /// Something that cannot be taken back needs to be confirmed.
     #[error("{0} needs to be confirmed")]
     NotConfirmed(&'static str),
@@ -276,6 +295,8 @@ impl RunError {
             Self::Call(err) => err.code(),
             Self::Supervisor(err) => err.code(),
             Self::Author(err) => err.code(),
+            Self::Elsewhere { .. } => "WAITS_ELSEWHERE",
+            Self::Foreseen { first, .. } => first.code(),
             Self::Requirements { .. } => "REQUIREMENTS_MISSING",
             Self::Sandbox { .. } => "SANDBOX_UNAVAILABLE",
             Self::Unfinished(_) => "UNFINISHED",
@@ -283,6 +304,7 @@ impl RunError {
             Self::Recovery { .. } => "RECOVERY_FAILED",
             Self::InvalidDirective { .. } => "INVALID_ITEM",
             Self::InvalidGlob { .. } => "INVALID_PATTERN",
+            Self::NothingToRollBack => "USAGE",
             Self::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)) => "NOT_FOUND",
             Self::Reference(ReferenceError::NoCommit(_)) => "NO_COMMIT",
             Self::Reference(ReferenceError::NoSnapshot(_) | ReferenceError::SnapshotDropped(_)) => "NO_SNAPSHOT",
@@ -347,7 +369,13 @@ impl RunError {
             Self::Signals(_) => None,
             Self::Recovery { source, .. } | Self::InStep { source, .. } => source.hint(),
             Self::InvalidDirective { .. } => Some("mend the file; `piton validate` checks all of them".to_owned()),
-            Self::InvalidGlob { .. } => Some("write patterns such as `docs/**` or `src/*.rs`".to_owned()),
+            Self::InvalidGlob { .. } => Some(
+                "write patterns such as `docs/**` or `src/*.rs`, relative to the current folder and inside the project"
+                    .to_owned(),
+            ),
+            Self::NothingToRollBack => {
+                Some("choose `--checkpoint auto` or `explicit`, or `--on-failure keep`".to_owned())
+            }
             Self::Reference(ReferenceError::Unknown(_)) => Some("list runs and steps with `piton log`".to_owned()),
             Self::Reference(ReferenceError::NotOurs(_)) => Some("`git show` shows any commit".to_owned()),
             Self::Reference(ReferenceError::NoCommit(_)) => {
@@ -394,6 +422,10 @@ impl RunError {
                     .to_owned(),
             ),
             Self::Required { source, .. } => source.hint(),
+            Self::Elsewhere { run, root } => {
+                Some(format!("go there, or run `piton -C '{}' resume {run}`", root.display()))
+            }
+            Self::Foreseen { first, .. } => first.hint(),
             Self::TooDeep { .. } => Some("look for directives that call each other in a circle".to_owned()),
             Self::ItemChanged(id) => {
                 Some(format!("bring `{id}` back to what it was, or `piton cancel` the run and start a new one"))
@@ -413,6 +445,7 @@ impl RunError {
     pub fn place(&self) -> Option<Origin> {
         match self {
             Self::Lower(err) => err.place(),
+            Self::Foreseen { first, .. } => first.place(),
             Self::InStep { origin, source, .. } => source.place().or_else(|| Some(origin.clone())),
             Self::Lookup(err) | Self::NoDirective(err) => err.finding().map(Origin::of),
             _ => None,
@@ -423,7 +456,7 @@ impl RunError {
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Lookup(err) | Self::NoDirective(err) => err.finding().map(std::slice::from_ref).unwrap_or_default(),
-            Self::InvalidDirective { findings, .. } => findings,
+            Self::InvalidDirective { findings, .. } | Self::Foreseen { findings, .. } => findings,
             Self::InStep { source, .. } => source.findings(),
             _ => &[],
         }
@@ -435,6 +468,7 @@ impl RunError {
             Self::Checkpoint(err) => err.is_unsafe(),
             Self::Worktree(err) => err.is_unsafe(),
             Self::Finish(err) => err.is_unsafe(),
+            Self::Foreseen { first, .. } => first.is_unsafe(),
             Self::Journal(_)
             | Self::Lock(_)
             | Self::InsideRun(_)
@@ -476,6 +510,7 @@ impl RunError {
             Self::Lower(err) => err.is_denied(),
             Self::Author(err) => err.is_denied(),
             Self::Value(err) => err.is_denied(),
+            Self::Foreseen { first, .. } => first.is_denied(),
             Self::InStep { source, .. } => source.is_denied(),
             _ => false,
         }
@@ -492,6 +527,7 @@ impl RunError {
             Self::Worktree(err) => return err.is_usage(),
             Self::Finish(err) => return err.is_usage(),
             Self::Author(err) => return err.is_usage(),
+            Self::Foreseen { first, .. } => return first.is_usage(),
             // It was tried, and a file was found wanting, or could not be written.
             Self::Item(ItemStepError::NotSignable { .. } | ItemStepError::Unwritable { .. }) => return false,
             _ => {}
@@ -499,6 +535,8 @@ impl RunError {
         matches!(
             self,
             Self::InvalidGlob { .. }
+                | Self::NothingToRollBack
+                | Self::Elsewhere { .. }
                 | Self::NoDirective(_)
                 | Self::InvalidDirective { .. }
                 | Self::Reference(_)

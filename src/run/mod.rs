@@ -2,7 +2,7 @@
 //!
 //! [`session::Session`] is a run; [`step`] runs a command line, [`tool`] calls a tool, [`settle`] decides about its changes,
 //! [`undo`] leads back, [`checkpoint`] commits by itself, [`baseline`] tells an agent's own edits, [`worktree`] gives a run files of its own and [`finish`]
-//! brings them home, [`past`] looks back, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
+//! brings them home, [`past`] looks back, [`situation`] tells runs that are alive from dead ones, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
 
 pub mod acceptance;
 pub mod account;
@@ -30,6 +30,7 @@ pub mod review;
 pub mod rewrite;
 pub mod session;
 mod settle;
+pub mod situation;
 mod standing;
 pub mod step;
 mod takeover;

@@ -9,14 +9,15 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::directive::{self, Waiting};
+use super::directive::{self, HUMAN_ACTION, Waiting};
 use super::error::{RunError, way_on};
 use super::remainder::{Left, left_here};
 use super::review::{Review, review};
 use super::session::{Session, open_repository};
+use super::situation::{self, Holders, Life, Situation};
 use super::worktree::WorktreeError;
 use crate::audit::fate::{Fates, Reading};
-use crate::audit::history::{History, RunRecord, StepRecord};
+use crate::audit::history::{History, RunRecord, Source, StepRecord};
 use crate::audit::reference;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
@@ -42,6 +43,10 @@ pub struct Past {
     pub settled: BTreeSet<StepId>,
     /// The commits of checkpoints that hold the changes of earlier steps.
     covered: BTreeMap<StepId, ObjectId>,
+    /// Who is at work in the worktrees.
+    holders: Holders,
+    /// The work tree of the caller, as journals name it.
+    here: String,
 }
 
 /// How far a run is.
@@ -55,6 +60,9 @@ pub struct Report {
     pub status: Option<RunStatus>,
     /// What it waits for.
     pub waiting: Option<ReportedWait>,
+    /// Whether it is at work, where, and at which step.
+    #[serde(flatten)]
+    pub situation: Situation,
     /// Its steps so far.
     pub steps: Vec<ReportedStep>,
 }
@@ -109,7 +117,10 @@ impl Past {
         let is_done = |step: &&StepRecord| step.status == Some(StepStatus::Succeeded);
         let steps = history.runs.iter().flat_map(|run| &run.steps);
         let settled = steps.filter(is_done).flat_map(|step| step.dropped.iter().copied()).collect();
-        Ok(Self { history, undone, repository, unreadable, covered, settled })
+        let holders = Holders::of(ctx, repository.as_ref());
+        let top = repository.as_ref().map_or(ctx.root.as_path(), Repository::top);
+        let here = top.to_string_lossy().into_owned();
+        Ok(Self { history, undone, repository, unreadable, covered, settled, holders, here })
     }
 
     /// What an approval of the step that a run waits in would commit; none where the files cannot be read.
@@ -122,6 +133,29 @@ impl Past {
         let left = left_here(ctx, &self.history)?;
         self.settled.extend(left.dropped.iter().copied());
         Ok(left)
+    }
+
+    /// How a run stands, and where.
+    pub fn situation(&self, run: &RunRecord) -> Situation {
+        Situation::of(run, &self.holders, &self.here)
+    }
+
+    /// Runs that are not over and belong to this repository, newest first.
+    pub fn open_runs(&self) -> impl Iterator<Item = (&RunRecord, Situation)> {
+        let of_repository = self.history.runs.iter().filter(|run| run.source == Source::Journal);
+        let with_situation = of_repository.map(|run| (run, self.situation(run)));
+        with_situation.filter(|(_, situation)| situation.life != Life::Ended)
+    }
+
+    /// Refuses a run whose next step takes edits that were made in another work tree than the caller's.
+    pub fn require_here(&self, run: RunId) -> Result<(), RunError> {
+        let Some(record) = self.history.run(run) else { return Ok(()) };
+        let takes_edits = match waiting_in(record).map(|waiting| waiting.wait) {
+            Some(Wait::Work { .. }) => true,
+            Some(Wait::Person { gate, .. }) => gate == HUMAN_ACTION,
+            _ => false,
+        };
+        if takes_edits { situation::require_here(record, &self.here) } else { Ok(()) }
     }
 
     /// The repository, for what makes no sense without.
@@ -160,12 +194,21 @@ impl Past {
         Ok((id, ctx.moved_to(&folder).map_err(WorktreeError::Context)?))
     }
 
+    /// The run that is at work in this worktree, or the run of a directive that is not finished here.
+    pub fn run_here(&self, ctx: &Context) -> Result<Option<RunId>, RunError> {
+        if let Some(waiting) = directive::unfinished(ctx)? {
+            return Ok(Some(waiting.run));
+        }
+        let mut open = self.open_runs().filter(|(_, situation)| situation.is_here);
+        Ok(open.find(|(_, situation)| situation.life == Life::Running).map(|(run, _)| run.id))
+    }
+
     /// How far a run is.
     pub fn report(&self, run: RunId) -> Result<Report, RunError> {
         let record = self.history.run(run).ok_or(JournalError::NoRun(run))?;
         let waiting = waiting_in(record).map(|waiting| ReportedWait {
             review: None,
-            next: way_on(&waiting),
+            next: there(&way_on(&waiting), run, &self.situation(record)),
             step: waiting.step,
             name: waiting.name,
             wait: waiting.wait,
@@ -177,6 +220,7 @@ impl Past {
             directive: record.directive.clone(),
             status: record.status(),
             waiting,
+            situation: self.situation(record),
             steps: record.steps.iter().map(told).collect(),
         })
     }
@@ -191,6 +235,14 @@ impl Report {
         }
         self
     }
+}
+
+/// A command that goes on with a run, with the folder where that has to happen.
+fn there(way: &str, run: RunId, situation: &Situation) -> String {
+    if situation.is_here || situation.worktree.is_empty() {
+        return way.to_owned();
+    }
+    way.replace(&format!("piton resume {run}"), &format!("piton -C '{}' resume {run}", situation.worktree))
 }
 
 /// What a run waits for.

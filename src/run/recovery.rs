@@ -32,7 +32,7 @@ use crate::exec::call;
 use crate::exec::process;
 use crate::exec::supervisor::MARK;
 use crate::item::directive::CheckpointMode;
-use crate::journal::event::{Decision, Event, StepKind};
+use crate::journal::event::{AfterFailure, Decision, Event, StepKind};
 use crate::journal::lock::{Holder, RunLock, Unfinished};
 use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
 use crate::journal::{Journal, JournalError, RunId};
@@ -285,13 +285,18 @@ impl Session<'_, '_> {
         let Attributed { after, delta, outside } = self.find_own(checkpointer, number, before, own)?;
         let found = told("its step was running");
         if delta.is_empty() && before.head == after.head {
-            self.record(&Event::NoChanges { step: number, not_captured: delta.not_captured.clone() })?;
+            let Delta { not_captured, too_large, .. } = delta;
+            self.record(&Event::NoChanges { step: number, not_captured, too_large })?;
             return Ok((found, told("nothing had changed"), Settlement::of(skipped())));
         }
         // Only a command of the user's may leave its work: half an undo of ours is of use to nobody.
         // A directive runs it again, from where it began.
-        let may_leave = self.mode != CheckpointMode::Auto && self.directive.is_none();
-        if may_leave && matches!(step.kind, StepKind::Command { .. } | StepKind::Tool(_)) {
+        let leaves = match &step.kind {
+            StepKind::Command { on_failure: Some(wanted), .. } => *wanted == AfterFailure::Keep,
+            StepKind::Command { .. } | StepKind::Tool(_) => self.mode != CheckpointMode::Auto,
+            _ => false,
+        };
+        if leaves && self.directive.is_none() {
             let reason = "the run was cut off; `piton undo` takes its changes back".to_owned();
             self.record(&Event::CheckpointSkipped { step: number, reason })?;
             return Ok((found, told("its changes stay: `piton undo` takes them back"), Settlement::of(skipped())));

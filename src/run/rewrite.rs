@@ -87,6 +87,7 @@ pub(super) fn write(
         root: repository.top().to_string_lossy().into_owned(),
         pinned: None,
         beside: None,
+        steps: Vec::new(),
     }];
     all.extend(events);
     all.push(Event::RunFinished(RunSummary {

@@ -58,6 +58,14 @@ pub struct DirectiveStart {
     pub run: Option<RunId>,
 }
 
+impl DirectiveStart {
+    /// The names of its steps, in order.
+    fn step_names(&self) -> Vec<String> {
+        let found = self.pinned.labelled(&self.label);
+        found.iter().flat_map(|found| &found.directive.steps).map(|step| step.name.clone()).collect()
+    }
+}
+
 /// A run that has begun.
 pub struct Session<'a, 'o> {
     pub(super) ctx: &'a Context,
@@ -69,6 +77,8 @@ pub struct Session<'a, 'o> {
     pub(super) open_step: Option<u32>,
     /// The tool that it runs, as `id@version`.
     pub(super) open_tool: Option<String>,
+    /// The signal that ended its command.
+    pub(super) open_signal: Option<i32>,
     /// The work tree as it was found, for the first step.
     pub(super) found: Option<Snapshot>,
     /// Where a directive stands; none for a single command or tool.
@@ -190,6 +200,7 @@ impl<'a, 'o> Session<'a, 'o> {
             root: root.to_string_lossy().into_owned(),
             pinned: pinned_hash,
             beside,
+            steps: request.directive.as_ref().map(DirectiveStart::step_names).unwrap_or_default(),
         };
         let mut session = Self {
             ctx,
@@ -199,6 +210,7 @@ impl<'a, 'o> Session<'a, 'o> {
             steps: StepList::default(),
             open_step: None,
             open_tool: None,
+            open_signal: None,
             found,
             state,
             directive: request.directive.as_ref().map(|start| start.label.clone()),
@@ -356,6 +368,7 @@ impl<'a, 'o> Session<'a, 'o> {
             steps: StepList::default(),
             open_step: None,
             open_tool: None,
+            open_signal: None,
             found: None,
             state: None,
             directive: None,

@@ -266,7 +266,8 @@ impl Session<'_, '_> {
     }
 
     fn nothing_changed(&mut self, step: u32, delta: &Delta) -> Result<Settlement, RunError> {
-        self.record(&Event::NoChanges { step, not_captured: delta.not_captured.clone() })?;
+        let (not_captured, too_large) = (delta.not_captured.clone(), delta.too_large.clone());
+        self.record(&Event::NoChanges { step, not_captured, too_large })?;
         Ok(Settlement::of(summary(CheckpointStatus::NoChanges)))
     }
 

@@ -82,8 +82,8 @@ impl Standing {
 /// What a summary says about a step that has ended.
 fn ended_step(step: &StepRecord) -> Option<StepSummary> {
     let checkpoint = (step.before.is_some() || step.outcome != Outcome::Open).then(|| summary_of(step));
-    let (name, tool, exit_code) = (step.name.clone(), step.tool.clone(), step.exit_code);
-    Some(StepSummary { name, status: step.status?, tool, exit_code, checkpoint })
+    let (name, tool, exit_code, signal) = (step.name.clone(), step.tool.clone(), step.exit_code, step.signal);
+    Some(StepSummary { name, status: step.status?, tool, exit_code, signal, checkpoint })
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::RunError;
-use super::session::Session;
+use super::session::{Session, open_repository};
 use super::settle::{Declared, Rules, Settlement, Verdict, Violation, Wording};
 use crate::checkpoint::attribution::Ownership;
 use crate::checkpoint::message;
+use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::secret::redacted;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
@@ -19,9 +20,9 @@ use crate::exec::supervisor::MARK;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::journal::RunId;
-use crate::journal::event::{Event, StepKind};
+use crate::journal::event::{AfterFailure, Event, StepKind};
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary, RunStatus, StepStatus, StepSummary};
-use crate::policy::{InvalidGlob, PathGlobs};
+use crate::policy::{self, InvalidGlob, PathGlobs};
 
 /// A command line to run as one step.
 #[derive(Clone, Debug)]
@@ -32,8 +33,10 @@ pub struct CommandStep {
     pub argv: Vec<OsString>,
     /// Where it runs.
     pub folder: PathBuf,
-    /// Which files it may change; any, when there are none.
+    /// Which files it may change, as globs that are relative to `folder`; any, when there are none.
     pub writes: Vec<String>,
+    /// What becomes of its changes if it fails; the mode decides where this is not given.
+    pub on_failure: Option<AfterFailure>,
     /// The message of its commit, instead of a generated one.
     pub message: Option<String>,
     /// Where its output goes.
@@ -47,33 +50,46 @@ pub struct StepEnd {
     pub status: StepStatus,
     /// Why it failed.
     pub error: Option<ErrorSummary>,
-    /// Whether somebody interrupted it.
+    /// Whether the user interrupted it.
     pub interrupted: bool,
+    /// The exit status to pass on: that of a command which failed, where nothing else stopped the step.
+    pub command_status: Option<u8>,
 }
 
 impl Session<'_, '_> {
     /// Runs a command line as one step under the rules of the run's mode.
     pub fn run_command(&mut self, command: &CommandStep) -> Result<StepEnd, RunError> {
-        let allowed = globs(&command.writes)?;
+        let writes = command.project_globs(self.ctx)?;
+        let allowed = globs(&writes)?;
         let prepared = command.prepare(self.ctx, self.run)?;
         let step = self.next_step();
         let argv: Vec<String> = command.argv.iter().map(|word| redacted(&word.to_string_lossy())).collect();
-        let before = self.start_step(step, &command.name, StepKind::Command { argv: argv.clone() }, &command.writes)?;
+        let kind = StepKind::Command { argv: argv.clone(), on_failure: command.on_failure };
+        let before = self.start_step(step, &command.name, kind, &writes)?;
         let outcome = self.spawn(step, &prepared)?;
         let failure = failure_of(&outcome, &argv, self.run);
         let end = match before {
             None => self.skip_checkpoint(step)?,
             Some(before) => {
+                let prefix = self.prefix();
+                let is_allowed = |path: &RepoPath| {
+                    let inside = path.as_path().strip_prefix(&prefix);
+                    allowed.as_ref().is_none_or(|globs| inside.is_ok_and(|path| globs.covers(path)))
+                };
                 let rules = Rules {
                     own: Ownership::EVERYTHING,
-                    may_change: &|path| allowed.as_ref().is_none_or(|globs| globs.covers(path.as_path())),
+                    may_change: &is_allowed,
                     way_out: &|_| "allow them with `--writes`, if they are meant".to_owned(),
                     declared: &|_| Declared::Anything,
                     violation: Violation::RollBack,
                 };
                 let verdict = match (&failure, self.mode) {
-                    (Some(_), CheckpointMode::Auto) => Verdict::RollBack("the command failed"),
-                    (Some(_), _) => Verdict::Keep("the command failed; its changes stay: `piton undo` takes them back"),
+                    (Some(_), mode) => match command.on_failure.unwrap_or(AfterFailure::of_mode(mode)) {
+                        AfterFailure::Rollback => Verdict::RollBack("the command failed"),
+                        AfterFailure::Keep => {
+                            Verdict::Keep("the command failed; its changes stay: `piton undo` takes them back")
+                        }
+                    },
                     (None, CheckpointMode::Auto) => Verdict::Commit,
                     (None, _) => Verdict::Keep("explicit mode: `piton checkpoint` commits it"),
                 };
@@ -168,10 +184,13 @@ impl Session<'_, '_> {
             (None, Settlement { error: None, .. }) => StepStatus::Succeeded,
             _ => StepStatus::Failed,
         };
-        // Why the changes were not kept matters more than that the command failed.
+        // Why the changes were not kept matters more than that the command failed, and decides the exit status.
+        let is_commands = settlement.error.is_none() && status == StepStatus::Failed;
+        let command_status = if is_commands { status_of(outcome) } else { None };
         let error = settlement.error.or(failure);
+        self.open_signal = outcome.signal;
         self.finish_step(step, name, status, outcome.exit_code, settlement.checkpoint, error.as_ref())?;
-        Ok(StepEnd { status, error, interrupted: outcome.interrupted })
+        Ok(StepEnd { status, error, interrupted: outcome.interrupted, command_status })
     }
 
     /// Writes down how a step ended.
@@ -186,19 +205,34 @@ impl Session<'_, '_> {
     ) -> Result<(), RunError> {
         self.record(&Event::StepFinished { step, status, error: error.cloned() })?;
         self.open_step = None;
-        let (name, tool) = (name.to_owned(), self.open_tool.take());
-        self.steps.push(StepSummary { name, status, tool, exit_code, checkpoint });
+        let (name, tool, signal) = (name.to_owned(), self.open_tool.take(), self.open_signal.take());
+        self.steps.push(StepSummary { name, status, tool, exit_code, signal, checkpoint });
         Ok(())
     }
 }
 
 impl CommandStep {
     /// Finds out whether it can be run at all, before anything else happens.
-    pub fn check(&self, ctx: &Context) -> Result<(), RunError> {
-        globs(&self.writes)?;
+    pub fn check(&self, ctx: &Context, mode: CheckpointMode) -> Result<(), RunError> {
+        globs(&self.project_globs(ctx)?)?;
+        if self.on_failure == Some(AfterFailure::Rollback) {
+            if mode == CheckpointMode::Disabled {
+                return Err(RunError::NothingToRollBack);
+            }
+            // Without a repository there is no snapshot to put back.
+            open_repository(ctx)?;
+        }
         message::check(self.message.as_deref(), &self.name)?;
         subprocess::CommandLine::new(self.argv.clone(), self.folder.clone(), ctx.environment.without_git_variables())?;
         Ok(())
+    }
+
+    /// The globs of `writes`, relative to the project.
+    fn project_globs(&self, ctx: &Context) -> Result<Vec<String>, RunError> {
+        self.writes
+            .iter()
+            .map(|text| policy::glob_in_project(text, &self.folder, &ctx.root).map_err(invalid_glob))
+            .collect()
     }
 
     fn prepare(&self, ctx: &Context, run: RunId) -> Result<subprocess::CommandLine, RunError> {
@@ -249,6 +283,15 @@ fn globs(patterns: &[String]) -> Result<Option<PathGlobs>, RunError> {
     if patterns.is_empty() {
         return Ok(None);
     }
-    let invalid = |err: InvalidGlob| RunError::InvalidGlob { glob: err.glob, reason: err.reason };
-    PathGlobs::new(patterns.iter().map(String::as_str)).map(Some).map_err(invalid)
+    PathGlobs::new(patterns.iter().map(String::as_str)).map(Some).map_err(invalid_glob)
+}
+
+fn invalid_glob(err: InvalidGlob) -> RunError {
+    RunError::InvalidGlob { glob: err.glob, reason: err.reason }
+}
+
+/// The exit status of a command as a shell would say it: 128 + n where signal n ended it.
+fn status_of(outcome: &Outcome) -> Option<u8> {
+    let number = outcome.exit_code.or(outcome.signal.map(|signal| 128 + signal));
+    number.and_then(|number| u8::try_from(number).ok())
 }

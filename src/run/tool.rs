@@ -221,7 +221,10 @@ impl Session<'_, '_> {
         self.finish_step(number, step.name, StepStatus::Denied, None, None, Some(&error))?;
         let mut result = ToolResult::new(&step.plan.invocation, self.run);
         result.fail(ToolStatus::Denied, &error);
-        Ok(ToolEnd { end: StepEnd { status: StepStatus::Denied, error: Some(error), interrupted: false }, result })
+        Ok(ToolEnd {
+            end: StepEnd { status: StepStatus::Denied, error: Some(error), interrupted: false, command_status: None },
+            result,
+        })
     }
 
     /// Has the call made and its result read.
@@ -378,7 +381,7 @@ impl Session<'_, '_> {
             }
             Err(err) => result.warnings.push(format!("the result could not be saved: {}", with_causes(&err))),
         }
-        Ok(ToolEnd { end: StepEnd { status, error, interrupted }, result })
+        Ok(ToolEnd { end: StepEnd { status, error, interrupted, command_status: None }, result })
     }
 
     /// The permissions of a call. Without snapshots nobody sees afterwards what it wrote.

@@ -299,7 +299,7 @@ impl Session<'_, '_> {
         let status = if settlement.error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
         let error = settlement.error;
         self.finish_step(step, name, status, None, settlement.checkpoint, error.as_ref())?;
-        let end = StepEnd { status, error, interrupted: false };
+        let end = StepEnd { status, error, interrupted: false, command_status: None };
         self.finish(end.run_status(), end.error)
     }
 }

@@ -6,7 +6,7 @@ use crate::harness::{TestProject, cmd_snapshot};
 fn project() -> TestProject {
     let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
     run(&project, &["exec", "--", "sh", "-c", "echo two >> a.txt; echo x > new.txt"]);
-    assert_eq!(project.piton(["exec", "--", "sh", "-c", "rm new.txt; exit 3"]).code(), Some(1));
+    assert_eq!(project.piton(["exec", "--", "sh", "-c", "rm new.txt; exit 3"]).code(), Some(3));
     run(&project, &["exec", "--checkpoint", "explicit", "--name", "third", "--", "sh", "-c", "echo three >> a.txt"]);
     project
 }
@@ -73,7 +73,7 @@ fn a_named_run_is_listed_with_its_steps() {
     success: true
     exit_code: 0
     ----- stdout -----
-    01kdyabk  2026-01-02 03:00:01  exec sh -c 'echo two >> a.txt; echo x > new.txt'  succeeded
+    01kdyabk  2026-01-02 03:00:01  exec sh -c 'echo two >> a.txt; echo x > new.txt'  succeeded  branch `main`
       1  sh  succeeded  [SHA]  2 files, +2 −0
     ----- stderr -----
     ");

@@ -68,7 +68,7 @@ fn rolled_back(files: u64, insertions: u64, deletions: u64) -> (Option<i32>, Val
         "code": "COMMAND_FAILED", "message": "`bash` exited with status 3",
         "suggestion": "see what it did with `piton show [RUN]`",
     });
-    (Some(1), finished("failed", &json!(3), &checkpoint, &error))
+    (Some(3), finished("failed", &json!(3), &checkpoint, &error))
 }
 
 /// What a step is told as whose checkpoint could not be made.

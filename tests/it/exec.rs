@@ -81,7 +81,7 @@ fn a_failing_command_is_rolled_back_and_its_status_is_told() {
     let ran = project.piton(["exec", "--", "sh", "-c", "echo 2 >> notes.txt; touch junk; exit 3"]);
     cmd_snapshot!(ran, @"
     success: false
-    exit_code: 1
+    exit_code: 3
     ----- stdout -----
     ----- stderr -----
     ✗ rolled back 2 files

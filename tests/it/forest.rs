@@ -47,6 +47,7 @@ fn directive(at: usize, group: &str) -> String {
     <git_checkpoint mode="auto" on_failure="rollback"/>
     <permissions>
       <execute resource="tool" id="tool_{tool}"/>
+      <shell commands="printf"/>
       <write resource="filesystem" path="docs/**"/>
     </permissions>
   </metadata>

@@ -196,8 +196,8 @@ fn a_plan_shows_the_helper_and_what_it_may_call() {
     ----- stderr -----
     "#);
     cmd_snapshot!(project.piton(["run", "combine", "--dry-run"]), @r#"
-    success: true
-    exit_code: 0
+    success: false
+    exit_code: 3
     ----- stdout -----
     combine@1.0.0  The directive combine
       checkpoints     explicit, checkpoint steps commit
@@ -209,7 +209,13 @@ fn a_plan_shows_the_helper_and_what_it_may_call() {
                          <write resource="filesystem" path="**"/>  # in `combine`, enforced: after_the_fact
     ----- stderr -----
     warning: not signed: both, combine, count, keep (`piton sign both combine count keep`)
-    ✓ nothing was done; the run can begin
+    ✗ nothing was done; a step would be denied
+    error: the tool `both` in step `both` will be denied: directive `combine` does not allow to run the tool `count` [MISSING_GRANT]
+     --> .ai/directives/combine.md:13:5
+    hint: add <execute resource="tool" id="count"/> to the <permissions> of `combine`
+    error: the tool `both` in step `both` will be denied: directive `combine` does not allow to run the tool `keep` [MISSING_GRANT]
+     --> .ai/directives/combine.md:13:5
+    hint: add <execute resource="tool" id="keep"/> to the <permissions> of `combine`
     "#);
     project.assert_clean();
 }

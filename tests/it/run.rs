@@ -8,6 +8,7 @@ mod lock;
 mod memory;
 mod mode;
 mod semantics;
+mod situation;
 mod step;
 pub(crate) mod terminal;
 mod travel;

@@ -11,7 +11,7 @@ fn project() -> TestProject {
     for script in ["echo two >> a.txt", "echo x > new.txt"] {
         assert_eq!(project.piton(["exec", "--", "sh", "-c", script]).code(), Some(0));
     }
-    assert_eq!(project.piton(["exec", "--", "sh", "-c", "rm new.txt; exit 3"]).code(), Some(1));
+    assert_eq!(project.piton(["exec", "--", "sh", "-c", "rm new.txt; exit 3"]).code(), Some(3));
     assert_eq!(project.piton(["verify"]).code(), Some(0));
     project
 }

@@ -33,7 +33,7 @@ fn project() -> TestProject {
             ],
             0,
         ),
-        (&["exec", "--", "sh", "-c", "rm a.txt; exit 3"], 1),
+        (&["exec", "--", "sh", "-c", "rm a.txt; exit 3"], 3),
     ] {
         let ran = project.piton(arguments);
         assert_eq!(ran.code(), Some(code), "{ran}");

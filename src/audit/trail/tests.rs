@@ -33,6 +33,7 @@ impl Ground {
             root: "/private".to_owned(),
             pinned: None,
             beside: None,
+            steps: Vec::new(),
         };
         journal.append(Timestamp::UNIX_EPOCH, &started).unwrap();
         (Self { _home: home, repository, folder, run }, journal)
@@ -68,13 +69,13 @@ fn steps(journal: &mut Journal, numbers: std::ops::RangeInclusive<u32>) {
         let started = Event::StepStarted {
             step,
             name: format!("s{step}"),
-            kind: StepKind::Command { argv: vec!["private".to_owned()] },
+            kind: StepKind::Command { argv: vec!["private".to_owned()], on_failure: None },
             tool: None,
             before: None,
             writes: Vec::new(),
         };
         let finished = Event::StepFinished { step, status: StepStatus::Succeeded, error: None };
-        for event in [started, Event::NoChanges { step, not_captured: Vec::new() }, finished] {
+        for event in [started, Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() }, finished] {
             journal.append(Timestamp::UNIX_EPOCH, &event).unwrap();
         }
     }

@@ -80,7 +80,7 @@ fn the_page_about_exit_codes_has_all_of_them() {
     let page = Topic::find("exit-codes").expect("a topic");
     let listed: Vec<&str> = page.text.lines().filter_map(|line| line.strip_prefix("- ")).collect();
     let expected: Vec<String> =
-        ExitStatus::ALL.iter().map(|status| format!("{}: {}", *status as u8, status.meaning())).collect();
+        ExitStatus::ALL.iter().map(|status| format!("{}: {}", status.number(), status.meaning())).collect();
     assert_eq!(listed, expected);
 }
 

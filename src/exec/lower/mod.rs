@@ -15,6 +15,7 @@ mod http;
 mod inline;
 mod mcp;
 mod meta;
+mod outline;
 mod placeholder;
 mod script;
 mod settings;
@@ -37,6 +38,7 @@ use crate::item::validate::place_of;
 
 pub(crate) use environment::{is_always_given, is_public};
 pub use error::LowerError;
+pub use outline::{Outline, outline};
 use placeholder::Vocabulary;
 use settings::{Giver, Settings};
 

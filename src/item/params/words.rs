@@ -37,6 +37,11 @@ impl<'d> Declared<'d> {
         Self { noun: "input", names, common: &[], schema }
     }
 
+    /// Whether its schema says nothing about names that are not declared.
+    pub fn is_silent_about_others(&self) -> bool {
+        self.schema.get("additionalProperties").is_none()
+    }
+
     /// Reads `name=value` words; each value is converted to the type that is declared.
     pub fn from_words<W: AsRef<str>>(&self, words: &[W]) -> Result<Map<String, Value>, Vec<ParamProblem>> {
         let noun = self.noun;
@@ -82,7 +87,7 @@ impl<'d> Declared<'d> {
             // An item that declares nothing at all has just not said what it takes.
             None => self.names.is_empty() || OPEN.iter().any(|key| self.schema.get(key).is_some()),
         };
-        if takes_any || self.names.iter().any(|(known, _)| *known == name) {
+        if takes_any || self.names.iter().chain(self.common).any(|(known, _)| *known == name) {
             return None;
         }
         let known = self.names.iter().map(|(name, _)| *name);

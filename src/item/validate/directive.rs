@@ -6,7 +6,7 @@ use super::schema;
 use crate::item::code::Code;
 use crate::item::directive::{Directive, Param, Step, StepAction};
 use crate::item::finding::Findings;
-use crate::item::params;
+use crate::item::params::{self, Declared};
 use crate::item::place::Place;
 use crate::item::store::{Item, ItemKind, ItemStore, LookupError};
 use crate::item::template::Template;
@@ -21,6 +21,7 @@ pub(super) fn check(directive: &Directive, store: &ItemStore, findings: &mut Fin
                     && let Some(tool) = item.as_tool()
                 {
                     let hint = format!("see what it takes with `piton tool show {}`", item.id);
+                    unknown(&Declared::of_tool(&tool.manifest), params, &path, findings);
                     arguments(&tool.manifest.input_schema, params, step, (&path, &hint), findings);
                 }
             }
@@ -29,6 +30,7 @@ pub(super) fn check(directive: &Directive, store: &ItemStore, findings: &mut Fin
                     && let Some(callee) = item.as_directive()
                 {
                     let hint = format!("see what it takes with `piton directive show {}`", item.id);
+                    unknown(&Declared::of_directive(callee), params, &path, findings);
                     arguments(&callee.input_schema, params, step, (&path, &hint), findings);
                 }
             }
@@ -74,6 +76,17 @@ fn named<'s>(
                 finding.suggest(hint);
             }
             None
+        }
+    }
+}
+
+/// Parameters that the callee does not take, whatever their values are. A schema that says something about others has
+/// its own complaint about them.
+fn unknown(declared: &Declared<'_>, given: &[Param], path: &str, findings: &mut Findings) {
+    for param in given.iter().filter(|_| declared.is_silent_about_others()) {
+        if let Some(problem) = declared.unknown(&param.name) {
+            let finding = findings.add(Code::InvalidParameter, param.place, path, problem.message);
+            finding.suggest(problem.suggestion.unwrap_or_else(|| "remove it".to_owned()));
         }
     }
 }

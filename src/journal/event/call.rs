@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::item::directive::CheckpointMode;
 use crate::item::finding::serialize_path;
 use crate::policy::Permission;
 
@@ -64,6 +65,41 @@ impl ToolCall {
             degraded: None,
             authors: Vec::new(),
             external: false,
+        }
+    }
+}
+
+/// What a process wrote: how much, and a hash of all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// How many bytes.
+    pub bytes: u64,
+    /// Their sha256.
+    pub sha256: String,
+}
+
+/// What becomes of the changes of a command that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterFailure {
+    /// They are put back.
+    Rollback,
+    /// They stay on disk.
+    Keep,
+}
+
+impl AfterFailure {
+    /// What a mode wants where the user does not say.
+    pub fn of_mode(mode: CheckpointMode) -> Self {
+        if mode == CheckpointMode::Auto { Self::Rollback } else { Self::Keep }
+    }
+
+    /// The one of this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "rollback" => Some(Self::Rollback),
+            "keep" => Some(Self::Keep),
+            _ => None,
         }
     }
 }

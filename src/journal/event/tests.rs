@@ -151,7 +151,7 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
             delta: Delta::default(),
             outside: vec![path()],
         },
-        Event::NoChanges { step, not_captured: vec![path()] },
+        Event::NoChanges { step, not_captured: vec![path()], too_large: Vec::new() },
         Event::SnapshotsDropped { refs: vec!["refs/piton/local/x/1/before".to_owned()], runs: Vec::new() },
         Event::SnapshotsDropped { refs: Vec::new(), runs: vec![RunId::new(Timestamp::UNIX_EPOCH, 7)] },
         Event::SnapshotsMoved { refs: 3 },
@@ -196,6 +196,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             status: StepStatus::Failed,
             tool: None,
             exit_code: Some(2),
+            signal: None,
             checkpoint: Some(CheckpointSummary {
                 status: CheckpointStatus::RolledBack,
                 commit_sha: None,
@@ -229,11 +230,12 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             root: "/work".to_owned(),
             pinned: None,
             beside: None,
+            steps: Vec::new(),
         },
         Event::StepStarted {
             step,
             name: "make".to_owned(),
-            kind: StepKind::Command { argv: vec!["make".to_owned()] },
+            kind: StepKind::Command { argv: vec!["make".to_owned()], on_failure: None },
             tool: None,
             before: Some(snapshot()),
             writes: vec!["docs/**".to_owned()],
@@ -274,7 +276,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             repositories: Vec::new(),
             rescue: Some("refs/piton/local/x".to_owned()),
         },
-        Event::NoChanges { step, not_captured: Vec::new() },
+        Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() },
         Event::CheckpointFailed {
             step,
             code: "DIRTY_OVERLAP".to_owned(),
@@ -352,7 +354,7 @@ fn unknown_types_and_fields_are_accepted() {
         (json!({"type": "teleported", "step": 1, "to": {"x": [1]}}), Event::Unknown),
         (
             json!({"type": "no_changes", "step": 1, "why": "new"}),
-            Event::NoChanges { step: 1, not_captured: Vec::new() },
+            Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() },
         ),
         (
             json!({"type": "decided", "step": 1, "decision": {"type": "teleport", "to": 1}}),

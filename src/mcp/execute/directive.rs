@@ -14,7 +14,7 @@ use crate::mcp::call::{Caller, Reply, Work};
 use crate::mcp::desk::{Desk, lock};
 use crate::mcp::failure::Failure;
 use crate::run::directive::pin::RunOptions;
-use crate::run::directive::preview::preview;
+use crate::run::directive::preview::{explained, preview};
 use crate::run::directive::{DirectiveRequest, Prepared, Worker};
 
 /// The directive that piton does itself.
@@ -52,7 +52,10 @@ fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failu
         run: None,
         worker: Worker::Driver,
     };
-    let prepared = Prepared::new(&ctx, &request)?;
+    let prepared = match Prepared::new(&ctx, &request) {
+        Err(err) if effect == Effect::Shown => return Err(explained(&ctx, &request, err).into()),
+        prepared => prepared?,
+    };
     if effect == Effect::Shown {
         return planned(&Answer::result(&preview(&ctx, &request, prepared))?).map(Stage::Told);
     }

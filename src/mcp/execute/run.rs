@@ -17,6 +17,7 @@ use crate::mcp::call::{Caller, Reply, Work};
 use crate::mcp::desk::{Desk, Project, lock};
 use crate::mcp::failure::Failure;
 use crate::mcp::tale::Tale;
+use crate::run::account::RunLine;
 use crate::run::directive::{self, Input};
 use crate::run::error::RunError;
 use crate::run::past::{Past, repo_paths, run_here, waiting_in};
@@ -37,13 +38,29 @@ pub(super) async fn status(desk: &Arc<Desk>, arguments: Arguments, caller: &Call
     let answer = caller.work(move |work| {
         let parameters = parameters(&arguments, &["run_id"])?;
         let (_, ctx) = desk.project(arguments.text("project_path")?)?;
-        if parameters.value("run_id").is_none() && directive::unfinished(&ctx)?.is_none() {
-            return Answer::result(
-                &json!({"action": "status", "status": "success", "run_id": null, "message": "no run waits here"}),
-            );
+        let past = Past::load(&ctx)?;
+        let is_named = parameters.value("run_id").is_some();
+        let here = directive::unfinished(&ctx)?.map(|waiting| waiting.run);
+        let others: Vec<_> = past.open_runs().filter(|(run, _)| !is_named && Some(run.id) != here).collect();
+        let others: Vec<Value> = others.iter().map(|(run, situation)| json!(RunLine::new(run, situation))).collect();
+        if !is_named && here.is_none() {
+            let message =
+                if others.is_empty() { "no run waits here" } else { "no run waits here; others are not over" };
+            let mut told = json!({"action": "status", "status": "success", "run_id": null, "message": message});
+            if !others.is_empty() {
+                told["others"] = others.into();
+            }
+            return Answer::result(&told);
         }
-        let (_, ctx, run) = find(&desk, &arguments, &parameters, &work)?;
-        tell(&ctx, run, "status")
+        let (_, there, run) = find(&desk, &arguments, &parameters, &work)?;
+        let answer = tell(&there, run, "status")?;
+        let situation = past.history.run(run).map(|record| json!(past.situation(record))).unwrap_or_default();
+        let answer = situation
+            .as_object()
+            .into_iter()
+            .flatten()
+            .fold(answer, |answer, (name, value)| with(answer, name, value.clone()));
+        Ok(if others.is_empty() { answer } else { with(answer, "others", others.into()) })
     });
     Ok(answer.await?.into())
 }
@@ -86,6 +103,7 @@ fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Fai
     project.remember();
     let past = Past::load(&ctx)?;
     let waiting = past.history.run(run).filter(|record| record.is_open()).and_then(waiting_in);
+    require_own_tree(desk, arguments, run)?;
     let stage = match waiting.map(|waiting| waiting.wait) {
         Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) if is_said => Err(for_a_person(run)),
         Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) => led::stage_of(&ctx, run),
@@ -96,6 +114,12 @@ fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Fai
     };
     drop(turn);
     stage
+}
+
+/// Refuses a run that waits for edits in another work tree than the one that the caller named.
+fn require_own_tree(desk: &Desk, arguments: &Arguments, run: RunId) -> Result<(), Failure> {
+    let (_, ctx) = desk.project(arguments.text("project_path")?)?;
+    Ok(Past::load(&ctx)?.require_here(run)?)
 }
 
 fn for_a_person(run: RunId) -> Failure {

@@ -2,6 +2,7 @@
 //!
 //! What only a run can know, such as the result of an earlier step, is shown as it is written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -12,7 +13,8 @@ use super::pin::{GIT_CHECKPOINT, Pinned};
 use super::{DirectiveRequest, Prepared};
 use crate::context::Context;
 use crate::item::directive::{CheckpointMode, Directive, Limit, OnFailure, Param, Retry, Step, StepAction};
-use crate::item::store::ItemStore;
+use crate::item::finding::{Finding, Strength};
+use crate::item::store::{ItemKind, ItemStore};
 use crate::item::template::{Reference, Template};
 use crate::journal::RunId;
 use crate::journal::summary::ErrorSummary;
@@ -21,6 +23,7 @@ use crate::run::agent::AgentCommands;
 use crate::run::error::RunError;
 use crate::run::tool::{self, ToolPlan, ToolRequest};
 use crate::run::values::{self, EnvironmentProblem, Scope};
+use crate::validation::forecast;
 
 /// How deep sub-directives are shown.
 const MAX_DEPTH: usize = 16;
@@ -45,7 +48,10 @@ pub struct Preview {
     pub steps: Vec<PlannedStep>,
     /// What would run beside the steps.
     pub hooks: Vec<PlannedHook>,
-    /// Whether something that can be known now would be denied or fail.
+    /// What is missing or wrong in all that the run can reach; an error stops it for sure.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// Whether the run is sure to be denied something or to fail.
     #[serde(skip)]
     pub worst: Worst,
 }
@@ -77,6 +83,9 @@ pub struct PlannedStep {
     /// Runs only when this holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
+    /// Whether that is known not to hold: the step is skipped.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub skipped: bool,
     /// Runs once for each of these.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub foreach: Option<String>,
@@ -113,6 +122,9 @@ pub struct PlannedStep {
     /// The call, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<ToolPlan>,
+    /// Whether only the run knows which tool or directive this is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub decided_at_run_time: bool,
     /// Values that are known only when it runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub later: Vec<String>,
@@ -149,12 +161,20 @@ pub fn preview(ctx: &Context, request: &DirectiveRequest, prepared: Prepared) ->
     let Prepared { store, mut pinned, root, mode, agents } = prepared;
     let inputs = pinned.inputs.clone();
     let (label, directive) = (root.label.clone(), Arc::clone(&root.directive));
-    let worst = Worst::Nothing;
-    let mut planner = Planner { ctx, request, store: &store, pinned: &mut pinned, agents: &agents, worst };
+    let (worst, skipped) = (Worst::Nothing, BTreeSet::new());
+    let mut planner =
+        Planner { ctx, request, store: &store, pinned: &mut pinned, agents: &agents, worst, is_certain: true, skipped };
     let mut callers = vec![Arc::clone(&directive)];
     let given = Given { inputs: inputs.clone(), unknown: Vec::new() };
     let steps = planner.steps(&mut callers, "", &given);
     let hooks = planner.hooks(&mut callers, "");
+    let found = store.find(ItemKind::Directive, &request.id).ok();
+    let forecast = found.map(|root| forecast::of_run(&store, root, &planner.skipped)).unwrap_or_default();
+    let foreseen = match () {
+        () if forecast.is_denied() => Worst::Denial,
+        () if forecast.is_invalid() => Worst::Failure,
+        () => Worst::Nothing,
+    };
     Preview {
         directive: label,
         description: directive.description.clone(),
@@ -164,8 +184,18 @@ pub fn preview(ctx: &Context, request: &DirectiveRequest, prepared: Prepared) ->
         limits: directive.limits.clone(),
         steps,
         hooks,
-        worst: planner.worst,
+        findings: forecast.findings,
+        worst: planner.worst.max(foreseen),
     }
+}
+
+/// Why a run cannot begin, with everything else that would stop it: what is wrong is found at once, not one by one.
+pub fn explained(ctx: &Context, request: &DirectiveRequest, first: RunError) -> RunError {
+    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+    let Ok(root) = store.find(ItemKind::Directive, &request.id) else { return first };
+    let mut findings = forecast::of_run(&store, root, &BTreeSet::new()).findings;
+    findings.extend(first.findings().iter().filter(|found| !findings.contains(found)).cloned().collect::<Vec<_>>());
+    if findings.is_empty() { first } else { RunError::Foreseen { first: Box::new(first), findings } }
 }
 
 struct Planner<'p> {
@@ -175,6 +205,10 @@ struct Planner<'p> {
     pinned: &'p mut Pinned,
     agents: &'p AgentCommands,
     worst: Worst,
+    /// Whether what is planned now runs in any case: not as a hook, nor below a condition that is not known yet.
+    is_certain: bool,
+    /// The steps of the outermost directive that are known not to run.
+    skipped: BTreeSet<String>,
 }
 
 /// What a directive would be given.
@@ -214,7 +248,9 @@ impl Planner<'_> {
                 let given = Given { inputs, unknown: hook.inputs.iter().map(|it| it.name.clone()).collect() };
                 let given = with_defaults(given, &found.directive);
                 callers.push(found.directive);
+                let outer = std::mem::replace(&mut self.is_certain, false);
                 steps = self.steps(callers, &name, &given);
+                self.is_certain = outer;
                 callers.pop();
             }
             planned.push(PlannedHook {
@@ -257,6 +293,7 @@ impl Planner<'_> {
             what: self.text(known, what),
             description: step.description.clone(),
             when: step.when.clone(),
+            skipped: false,
             foreach: step.foreach.clone(),
             retry: step.retry,
             timeout: step.timeout,
@@ -268,6 +305,7 @@ impl Planner<'_> {
             agents: Vec::new(),
             may_write: Vec::new(),
             call: None,
+            decided_at_run_time: false,
             later: Self::later(texts, known),
             error: None,
             limits: Vec::new(),
@@ -275,6 +313,22 @@ impl Planner<'_> {
             hooks: Vec::new(),
             elements: None,
         };
+        let outer = self.is_certain;
+        match step.when.as_deref().map(|when| self.decided(known, when)) {
+            Some(Some(false)) => {
+                planned.skipped = true;
+                if callers.len() == 1 {
+                    self.skipped.insert(step.name.clone());
+                }
+                planned.elements = elements;
+                return planned;
+            }
+            Some(None) => self.is_certain = false,
+            Some(Some(true)) | None => {}
+        }
+        if let StepAction::Tool { item_id, .. } | StepAction::Directive { item_id, .. } = &step.action {
+            planned.decided_at_run_time = !Self::later([item_id.as_str()], known).is_empty();
+        }
         match &step.action {
             StepAction::Tool { item_id, command, params } => {
                 self.tool(&mut planned, known, item_id, command.as_deref(), params);
@@ -294,6 +348,7 @@ impl Planner<'_> {
             }
             StepAction::Item { .. } | StepAction::Directive { .. } => {}
         }
+        self.is_certain = outer;
         planned.elements = elements;
         planned
     }
@@ -313,7 +368,7 @@ impl Planner<'_> {
             filled.and_then(|(id, (parameters, words))| self.call(known.callers, &id, command, parameters, words));
         match called {
             Ok(call) => {
-                if !call.denials.is_empty() {
+                if !call.denials.is_empty() && self.is_certain {
                     self.worst = Worst::Denial;
                 }
                 planned.call = Some(call);
@@ -347,7 +402,10 @@ impl Planner<'_> {
     }
 
     fn fails(&mut self, planned: &mut PlannedStep, err: &RunError) {
-        self.worst = self.worst.max(if err.is_denied() { Worst::Denial } else { Worst::Failure });
+        let goes_on = planned.on_failure == Some(OnFailure::Continue) && !err.is_denied();
+        if self.is_certain && !goes_on {
+            self.worst = self.worst.max(if err.is_denied() { Worst::Denial } else { Worst::Failure });
+        }
         planned.error = Some(super::told(err));
     }
 
@@ -384,6 +442,14 @@ impl Planner<'_> {
             }
         }
         with_defaults(given, directive)
+    }
+
+    /// Whether a condition holds, where that is known already.
+    fn decided(&self, known: Known<'_>, when: &str) -> Option<bool> {
+        if !Self::later([when], known).is_empty() {
+            return None;
+        }
+        self.with_scope(known, |scope| values::holds(when, scope)).ok()
     }
 
     /// A text with what is known filled in, or as it is written.

@@ -68,6 +68,7 @@ fn step(ctx: &Context, script: &str) -> Result<RunSummary, RunError> {
         argv: vec!["/bin/sh".into(), "-c".into(), script.into()],
         folder: ctx.root.clone(),
         writes: Vec::new(),
+        on_failure: None,
         message: None,
         streams: Streams::OutputToStderr,
     };

@@ -195,7 +195,7 @@ impl Session<'_, '_> {
         let step = self.next_step();
         let error = settlement.error;
         self.finish_step(step, &judgement.step_name(), status, None, settlement.checkpoint, error.as_ref())?;
-        Ok((StepEnd { status, error, interrupted: false }, judgement))
+        Ok((StepEnd { status, error, interrupted: false, command_status: None }, judgement))
     }
 
     fn carry_out_finish(

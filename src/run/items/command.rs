@@ -194,6 +194,7 @@ fn write(
     };
     let end = session.write_items(wording, kind, &effect, fate)?;
     // Nobody is asked about a command that somebody has just typed.
-    let end = end.unwrap_or(StepEnd { status: StepStatus::Cancelled, error: None, interrupted: false });
+    let end =
+        end.unwrap_or(StepEnd { status: StepStatus::Cancelled, error: None, interrupted: false, command_status: None });
     Ok((effect.answer, end))
 }

@@ -58,6 +58,6 @@ impl Session<'_, '_> {
         let error = settlement.error.or(error);
         let status = if error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
         self.finish_step(number, name, status, None, settlement.checkpoint, error.as_ref())?;
-        Ok(Some(StepEnd { status, error, interrupted: false }))
+        Ok(Some(StepEnd { status, error, interrupted: false, command_status: None }))
     }
 }

@@ -20,7 +20,7 @@ fn h1_dirty_files_that_the_step_itself_changed_are_as_the_user_left_them() {
     let script = "for f in a.txt b.txt p.txt u.txt announced.txt x.sh; do echo tool > $f; done
         echo tool > gone.txt; echo tool > dropped.txt; chmod -x x.sh; rmdir empty; exit 3";
     let ran = exec(&project, script);
-    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(ran.code(), Some(3), "{ran}");
     guard.rolled_back(&["a.txt", "b.txt", "p.txt", "u.txt", "announced.txt", "x.sh"]);
 }
 
@@ -38,7 +38,7 @@ fn h1_what_the_step_staged_is_unstaged_again() {
     let project = dirty();
     let guard = Guard::of(&project);
     let ran = exec(&project, "echo four >> c.txt; echo new > n.txt; git rm --quiet d.txt; git add --all; exit 3");
-    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(ran.code(), Some(3), "{ran}");
     guard.rolled_back(&["c.txt", "d.txt"]);
 }
 
@@ -47,7 +47,7 @@ fn h1_what_the_step_unstaged_is_staged_again() {
     let project = dirty();
     let guard = Guard::of(&project);
     let ran = exec(&project, "git reset --quiet; exit 3");
-    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(ran.code(), Some(3), "{ran}");
     guard.rolled_back(&[]);
 }
 
@@ -56,7 +56,7 @@ fn h1_a_hard_reset_inside_the_step_loses_nothing() {
     let project = dirty();
     let guard = Guard::of(&project);
     let ran = exec(&project, "git reset --quiet --hard; git clean --quiet --force -d; exit 3");
-    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(ran.code(), Some(3), "{ran}");
     guard.rolled_back(&["a.txt", "b.txt", "p.txt", "u.txt", "announced.txt", "x.sh"]);
 }
 

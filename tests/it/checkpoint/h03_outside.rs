@@ -37,7 +37,7 @@ fn h3_a_file_that_became_a_link_is_written_as_a_file() {
     let project = beside_outside(TestProject::new().file("b.txt", "inside\n").committed());
     let guard = Guard::of(&project);
     let ran = exec(&project, "ln -sf ../outside/b.txt b.txt; exit 3");
-    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(ran.code(), Some(3), "{ran}");
     guard.rolled_back(&["b.txt"]);
 }
 
@@ -48,7 +48,7 @@ fn h3_a_link_of_the_user_is_a_link_again() {
     let project = project.committed();
     let guard = Guard::of(&project);
     let ran = exec(&project, "rm d b.txt; mkdir d; echo inside > d/b.txt; echo inside > b.txt; exit 3");
-    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(ran.code(), Some(3), "{ran}");
     guard.rolled_back(&["d", "b.txt"]);
 }
 

@@ -147,7 +147,7 @@ fn h13_a_branch_that_is_only_made_is_no_change() {
 fn h13_dirty_work_that_the_step_stashed_away_can_be_put_back() {
     let project = project().file("b.txt", "mine\n").file("u.txt", "mine\n");
     let ran = exec(&project, "git stash --quiet --include-untracked; exit 3");
-    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(ran.code(), Some(3), "{ran}");
     assert_eq!((project.read("b.txt"), project.read("u.txt")), ("mine\n".to_owned(), "mine\n".to_owned()));
     assert_eq!(project.git(["status", "--porcelain"]), " M b.txt\n?? u.txt\n");
 }
@@ -160,7 +160,7 @@ fn h13_a_cleanup_of_objects_inside_the_step_loses_nothing() {
         "rm a.txt u.txt; git reset --quiet --hard; git reflog expire --expire=now --all
         git gc --quiet --prune=now; exit 3",
     );
-    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(ran.code(), Some(3), "{ran}");
     assert_eq!((project.read("u.txt"), project.read("b.txt")), ("untracked\n".to_owned(), "new\n".to_owned()));
     project.git(["fsck", "--full", "--strict"]);
 }

@@ -55,10 +55,13 @@ fn h19_a_large_file_alone_is_no_change_and_reported() {
     let ran = exec(&project, &format!("{FILL}; exit 3"));
     assert_eq!(not_captured(&ran), [json!("big.bin")], "{ran}");
     let (code, last) = told(&project, &ran);
-    assert_eq!((code, &last["steps"][0]["checkpoint"]["status"]), (Some(1), &"no_changes".into()), "{last}");
+    assert_eq!((code, &last["steps"][0]["checkpoint"]["status"]), (Some(3), &"no_changes".into()), "{last}");
     let ran = project.piton(["exec", "--", "bash", "-c", "echo more >> big.bin"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
-    assert_eq!(ran.stderr(), "no changes\nwarning: changed outside of checkpoints and left alone: `big.bin`\n");
+    assert_eq!(
+        ran.stderr(),
+        "no changes\nwarning: left out of the checkpoint: `big.bin` (205 bytes) is over `checkpoint.max_file_size` (100 bytes)\n"
+    );
 }
 
 #[test]

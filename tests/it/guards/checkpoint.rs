@@ -84,7 +84,7 @@ fn checkpoint_of_a_step_that_was_changed_since_holds_what_the_step_did() {
 fn explicit_mode_keeps_the_changes_of_a_failed_command() {
     let project = simple();
     let failed = exec_with(&project, &EXPLICIT, "echo a > a.txt; exit 3");
-    failed.assert_end("1 skipped COMMAND_FAILED");
+    failed.assert_end("3 skipped COMMAND_FAILED");
     assert_eq!(failed.last()["steps"][0]["exit_code"], 3);
     assert_eq!(project.read("a.txt"), "a\n");
     told(&project, &["undo"]).assert_end("0 skipped -");
@@ -101,7 +101,7 @@ fn disabled_mode_runs_the_command_and_records_no_change() {
     assert_eq!(project.git(["for-each-ref", "refs/piton"]), "");
     told(&project, &["undo"]).assert_end("1 - NOTHING_TO_UNDO");
     assert_eq!(project.read("a.txt"), "a\n");
-    exec_with(&project, &["--checkpoint", "disabled"], "echo b > a.txt; exit 4").assert_end("1 skipped COMMAND_FAILED");
+    exec_with(&project, &["--checkpoint", "disabled"], "echo b > a.txt; exit 4").assert_end("4 skipped COMMAND_FAILED");
     assert_eq!(project.read("a.txt"), "b\n");
 }
 

@@ -9,7 +9,7 @@ use crate::harness::TestProject;
 #[track_caller]
 fn assert_rolled_back(project: &TestProject, script: &str, rewritten: &[&str]) {
     let before = Picture::of(project);
-    exec(project, &format!("{script}; exit 7")).assert_end("1 rolled_back COMMAND_FAILED");
+    exec(project, &format!("{script}; exit 7")).assert_end("7 rolled_back COMMAND_FAILED");
     let mut now = Picture::of(project);
     for path in rewritten {
         let time = before.files.get(*path).map(|node| node.modified);

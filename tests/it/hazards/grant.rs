@@ -243,7 +243,7 @@ fn e_what_others_edit_while_a_tool_fails_is_not_put_back() {
     assert!(!project.root().join("own.txt").exists());
     assert_eq!(project.read("both.txt"), "both\n", "a file that it has written counts as the tool's");
     assert_eq!(project.git(["status", "--porcelain", "-uall"]), " M theirs.txt\n?? new/theirs.txt\n");
-    let told = "changed by somebody else meanwhile and left alone: `new/theirs.txt`, `theirs.txt`";
+    let told = "changed by another process meanwhile and left alone: `new/theirs.txt`, `theirs.txt`";
     assert!(ran.stderr().contains(told), "{ran}");
 }
 

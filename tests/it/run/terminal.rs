@@ -262,6 +262,7 @@ fn a_pipe_gets_plain_lines() {
     inputs        who = "world"
     mode          auto
     status        succeeded
+    where         branch `main`
     uncommitted   `new.txt`, `out.txt`
 
         1  list      succeeded  no changes
@@ -427,6 +428,9 @@ fn a_plan_that_would_be_denied_or_fail_says_so() {
     ----- stderr -----
     warning: not signed: add, narrow (`piton sign add narrow`)
     ✗ nothing was done; a step would be denied
+    error: step `a` will be denied: directive `narrow` does not allow to run the tool `add` [MISSING_GRANT]
+     --> .ai/directives/narrow.md:4:172
+    hint: add <execute resource="tool" id="add"/> to the <permissions> of `narrow`
     "#);
     cmd_snapshot!(project.piton(["run", "wrong", "--dry-run"]), @r#"
     success: false

@@ -318,6 +318,8 @@ fn another_run_while_one_waits() {
     exit_code: 0
     ----- stdout -----
     words@1.0.0  run 01kdyabkw0000e485875xhvkdf  waiting
+      step 1 of 1 (`write`)
+      branch `main`
 
         1  write  waiting
     ----- stderr -----

@@ -1,0 +1,416 @@
+//! What a run of a directive will be denied, found without running anything.
+//!
+//! [`of_directive`] walks everything that a directive can reach (steps, sub-directives, hooks, the tools of meta tools)
+//! and holds it against the directive's own grants: in a run each directive on the way to a step has to allow it, and each of
+//! them is judged by itself. [`of_run`] does so for every directive that a run can reach. `piton validate` and `--dry-run` use the
+//! same walk. What only a run knows is judged as far as it is known: a step with a `when`, and a hook, may not run at all,
+//! so that what is missing there is a warning.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use crate::exec::invocation::Invocation;
+use crate::exec::{Call, Outline, Surroundings, lower, outline, parameters};
+use crate::item::code::Code;
+use crate::item::directive::{Directive, Grant, OnFailure, Param, Step, StepAction};
+use crate::item::finding::{Finding, Findings, Severity, Strength};
+use crate::item::id::ItemId;
+use crate::item::place::Place;
+use crate::item::store::{Item, ItemKind, ItemStore};
+use crate::item::template::{Reference, Template};
+use crate::item::validate::{self, Unsigned};
+use crate::policy::foresight::{Foreknown, foresee, is_about_calls, is_used};
+use crate::policy::{self, Authority, Caller, Denial};
+
+/// The directive that piton runs itself.
+const GIT_CHECKPOINT: &str = "git_checkpoint";
+/// How deeply meta tools are followed; a deeper one cannot be run.
+const MAX_META_DEPTH: usize = 8;
+
+/// What a run can reach, and what stops it.
+#[derive(Clone, Debug, Default)]
+pub struct RunForecast {
+    /// What is missing or wrong; an error stops the run for sure.
+    pub findings: Vec<Finding>,
+}
+
+impl RunForecast {
+    /// Whether the run will be denied something.
+    pub fn is_denied(&self) -> bool {
+        self.errors().any(|finding| finding.code == Code::MissingGrant)
+    }
+
+    /// Whether the run will fail.
+    pub fn is_invalid(&self) -> bool {
+        self.errors().next().is_some()
+    }
+
+    fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+    }
+}
+
+/// Foresees a run: every directive that it can reach, with what is wrong in its file, what it names and what it grants.
+///
+/// `skipped` are the steps of the outermost directive that are known not to run.
+pub fn of_run(store: &ItemStore, root: &Item, skipped: &BTreeSet<String>) -> RunForecast {
+    let mut open = vec![(root, Certainty::Certain)];
+    let mut seen: HashMap<PathBuf, Certainty> = HashMap::new();
+    let mut findings: BTreeMap<PathBuf, Vec<Finding>> = BTreeMap::new();
+    let none = BTreeSet::new();
+    while let Some((item, certainty)) = open.pop() {
+        let Some(directive) = item.as_directive() else { continue };
+        if seen.get(&item.file).is_some_and(|before| *before >= certainty) {
+            continue;
+        }
+        seen.insert(item.file.clone(), certainty);
+        let is_root = item.file == root.file;
+        let skipped = if is_root { skipped } else { &none };
+        let mut found = of_directive(store, item, Strength::Lenient, skipped);
+        found.extend(of_file(store, item));
+        if certainty == Certainty::Possible {
+            found.iter_mut().for_each(|finding| finding.severity = Severity::Warning);
+        }
+        findings.insert(item.file.clone(), found);
+        for step in directive.steps.iter().filter(|step| !skipped.contains(&step.name)) {
+            if let StepAction::Directive { item_id, .. } = &step.action
+                && item_id != GIT_CHECKPOINT
+                && let Ok(callee) = store.find(ItemKind::Directive, item_id)
+            {
+                open.push((callee, certainty.min(Certainty::of(step))));
+            }
+        }
+        for hook in &directive.hooks {
+            open.extend(store.find(ItemKind::Directive, &hook.directive).map(|callee| (callee, Certainty::Possible)));
+        }
+    }
+    let (_, findings) = super::sorted(findings.into_values().flatten().collect());
+    RunForecast { findings }
+}
+
+/// What is wrong in the file of a directive and with what it names, as far as that stops a run.
+fn of_file(store: &ItemStore, item: &Item) -> Vec<Finding> {
+    let file = store.roots().display(&item.file);
+    let mut found = Findings::new(&file, Strength::Lenient);
+    validate::check(item, store, Unsigned::Warned, &mut found);
+    let mut all = found.into_vec();
+    all.extend(store.findings().filter(|finding| finding.file == file).cloned());
+    for finding in &mut all {
+        if finding.code == Code::UnknownItem {
+            // A warning while a project is put together, but no run begins without it.
+            finding.severity = Severity::Error;
+        }
+    }
+    for (at, step) in item.as_directive().iter().flat_map(|directive| directive.steps.iter().enumerate()) {
+        // A step that may be skipped, or whose failure is passed over, does not stop a run for sure.
+        let may_pass = step.when.is_some() || step.on_failure == Some(OnFailure::Continue);
+        let is_its = |finding: &&mut Finding| {
+            finding.code == Code::InvalidParameter && finding.path == format!("process.step[{at}]")
+        };
+        all.iter_mut().filter(|_| may_pass).filter(is_its).for_each(|finding| finding.severity = Severity::Warning);
+    }
+    let is_kept = |finding: &Finding| finding.severity == Severity::Error || finding.code == Code::InvalidParameter;
+    all.retain(|finding| is_kept(finding) && !validate::STAMPS.contains(&finding.code));
+    all
+}
+
+/// Judges what a directive grants by everything that it can reach.
+pub fn of_directive(store: &ItemStore, item: &Item, strength: Strength, skipped: &BTreeSet<String>) -> Vec<Finding> {
+    let Some(directive) = item.as_directive() else { return Vec::new() };
+    let mut findings = Findings::new(&store.roots().display(&item.file), strength);
+    let mut walk = Walk { store, found: Found::default(), seen: HashMap::new(), skipped, root: &item.file, via: None };
+    walk.directive(item, directive, Certainty::Certain, Inside::Run);
+    let Found { uses, variables, cycle, is_open } = walk.found;
+
+    let caller = Caller { name: directive.name.as_str(), grants: &directive.permissions };
+    for used in &uses {
+        let denials = foresee(caller, used.foreknown());
+        if !denials.is_empty() {
+            report(&denials, &used.whose, &used.in_words(), used.certainty, &mut findings);
+        }
+    }
+    let authority = Authority::Directives(vec![caller]);
+    for (name, whose, certainty) in &variables {
+        if !policy::may_see_variable(&authority, name) {
+            let denial = policy::denied_variable(caller.name, name);
+            report(&[denial], whose, &whose.in_words(), *certainty, &mut findings);
+        }
+    }
+    if let Some(via) = cycle {
+        let message =
+            format!("directive `{}` calls itself again and again: no step on the way has a `when`", caller.name);
+        findings.add(Code::DirectiveCycle, via.place, via.path, message).suggest("give the step a `when` that ends it");
+    }
+    if !is_open {
+        unused(directive, &uses, &variables, &mut findings);
+    }
+    findings.into_vec()
+}
+
+/// Whether something happens in each run, in the order of how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Certainty {
+    Possible,
+    Certain,
+}
+
+impl Certainty {
+    fn of(step: &Step) -> Self {
+        if step.when.is_some() { Self::Possible } else { Self::Certain }
+    }
+}
+
+/// Whether a directive runs as a hook, which has no hooks of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Inside {
+    Run,
+    Hook,
+}
+
+/// A step or hook of the directive that is judged.
+#[derive(Clone, Debug)]
+struct Via {
+    path: String,
+    place: Place,
+}
+
+/// Where something is used: the step of the judged directive that leads there, and the step itself where it lies deeper.
+#[derive(Clone, Debug)]
+struct Whose {
+    via: Via,
+    step: String,
+    directive: Option<ItemId>,
+}
+
+impl Whose {
+    fn in_words(&self) -> String {
+        match &self.directive {
+            None => format!("step `{}`", self.step),
+            Some(directive) => format!("step `{}` of directive `{directive}`", self.step),
+        }
+    }
+}
+
+/// A call of a tool that can be reached.
+struct Use {
+    whose: Whose,
+    /// The meta tool that may make the call.
+    within: Option<ItemId>,
+    outline: Outline,
+    invocation: Option<Invocation>,
+    certainty: Certainty,
+}
+
+impl Use {
+    fn foreknown(&self) -> Foreknown<'_> {
+        Foreknown { outline: &self.outline, invocation: self.invocation.as_ref() }
+    }
+
+    fn in_words(&self) -> String {
+        match &self.within {
+            None => self.whose.in_words(),
+            Some(meta) => format!("the tool `{meta}` in {}", self.whose.in_words()),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    uses: Vec<Use>,
+    /// Variables of the environment that templates name.
+    variables: Vec<(String, Whose, Certainty)>,
+    /// The step that leads back to the directive, where nothing ends that.
+    cycle: Option<Via>,
+    /// Whether there is something that could use any grant: manual work, and what is not known before the run.
+    is_open: bool,
+}
+
+struct Walk<'w> {
+    store: &'w ItemStore,
+    found: Found,
+    seen: HashMap<(PathBuf, Inside), Certainty>,
+    skipped: &'w BTreeSet<String>,
+    /// The file of the directive that is judged.
+    root: &'w Path,
+    /// The step or hook of the judged directive that is followed.
+    via: Option<Via>,
+}
+
+impl Walk<'_> {
+    fn directive(&mut self, item: &Item, directive: &Directive, certainty: Certainty, inside: Inside) {
+        let key = (item.file.clone(), inside);
+        if self.seen.get(&key).is_some_and(|before| *before >= certainty) {
+            return;
+        }
+        self.seen.insert(key, certainty);
+        let is_root = self.via.is_none();
+        for (at, step) in directive.steps.iter().enumerate() {
+            if is_root && self.skipped.contains(&step.name) {
+                continue;
+            }
+            let own = Via { path: format!("process.step[{at}]"), place: step.place };
+            let via = self.via.clone().unwrap_or(own);
+            let whose = Whose { via, step: step.name.clone(), directive: (!is_root).then(|| directive.name.clone()) };
+            self.step(step, whose, certainty.min(Certainty::of(step)), inside);
+        }
+        if inside == Inside::Hook {
+            return;
+        }
+        for hook in &directive.hooks {
+            let own = Via { path: "metadata.hooks.hook".to_owned(), place: hook.place };
+            let via = self.via.clone().unwrap_or(own);
+            self.enter(&hook.directive, via, Certainty::Possible, Inside::Hook);
+        }
+    }
+
+    /// Follows a step or hook into another directive.
+    fn enter(&mut self, id: &str, via: Via, certainty: Certainty, inside: Inside) {
+        match self.store.find(ItemKind::Directive, id) {
+            Ok(callee) => {
+                let Some(directive) = callee.as_directive() else { return };
+                let outer = self.via.replace(via);
+                self.directive(callee, directive, certainty, inside);
+                self.via = outer;
+            }
+            Err(_) => self.found.is_open = true,
+        }
+    }
+
+    fn step(&mut self, step: &Step, whose: Whose, certainty: Certainty, inside: Inside) {
+        self.variables(step, &whose, certainty);
+        match &step.action {
+            StepAction::Tool { item_id, command, params } => {
+                self.tool(item_id, command.as_deref(), Some(params), &whose, certainty, &mut Vec::new());
+            }
+            StepAction::Directive { item_id, .. } if item_id == GIT_CHECKPOINT => {}
+            StepAction::Directive { item_id, .. } => {
+                if self.leads_back(item_id, step, certainty) {
+                    self.found.cycle.get_or_insert(whose.via.clone());
+                }
+                self.enter(item_id, whose.via, certainty, inside);
+            }
+            // What a person or an agent does may need any of the grants.
+            StepAction::Prose { .. } | StepAction::Item { .. } => self.found.is_open = true,
+            StepAction::Human { gate, .. } => self.found.is_open |= gate == "human-action",
+            StepAction::Checkpoint { .. } => {}
+        }
+    }
+
+    /// Whether a step that always runs enters the directive that is judged, .
+    fn leads_back(&self, id: &str, step: &Step, certainty: Certainty) -> bool {
+        let callee = self.store.find(ItemKind::Directive, id).ok();
+        let judged = callee.is_some_and(|callee| callee.file == self.root);
+        judged && certainty == Certainty::Certain && step.foreach.is_none()
+    }
+
+    /// Adds a call of a tool, with those that a meta tool may make.
+    fn tool(
+        &mut self,
+        id: &str,
+        command: Option<&str>,
+        params: Option<&[Param]>,
+        whose: &Whose,
+        certainty: Certainty,
+        above: &mut Vec<ItemId>,
+    ) {
+        let found = self.store.find(ItemKind::Tool, id).ok();
+        let Some((item, outline)) = found.and_then(|item| Some((item, outline(self.store, item).ok()?))) else {
+            // Decided at run time, or told elsewhere: it is not there, or its chain is broken.
+            self.found.is_open = true;
+            return;
+        };
+        let invocation = params.and_then(|params| self.invocation(item, command, params));
+        let aggregates = outline.aggregates.clone();
+        let within = above.last().cloned();
+        self.found.uses.push(Use { whose: whose.clone(), within, outline, invocation, certainty });
+        if above.len() < MAX_META_DEPTH && !above.contains(&item.id) {
+            above.push(item.id.clone());
+            for id in aggregates {
+                self.tool(&id, None, None, whose, certainty, above);
+            }
+            above.pop();
+        }
+    }
+
+    /// The call as a whole, where no parameter is open. Nothing of the caller's environment is looked at.
+    fn invocation(&self, item: &Item, command: Option<&str>, params: &[Param]) -> Option<Invocation> {
+        let is_literal =
+            |param: &Param| Template::parse(&param.value).is_ok_and(|it| it.placeholders().next().is_none());
+        if !params.iter().all(is_literal) {
+            return None;
+        }
+        let words: Vec<String> = params.iter().map(|param| format!("{}={}", param.name, param.value)).collect();
+        let parameters = parameters::from_words(&item.as_tool()?.manifest, &words).ok()?;
+        let call = Call { command: command.map(str::to_owned), parameters };
+        let roots = self.store.roots();
+        let around = Surroundings {
+            root: roots.project.clone().unwrap_or_default(),
+            home: roots.user.clone(),
+            environment: BTreeMap::new(),
+        };
+        lower(self.store, item, &call, &around).ok()
+    }
+
+    /// Adds the variables of the environment that the texts of a step name.
+    fn variables(&mut self, step: &Step, whose: &Whose, certainty: Certainty) {
+        let (texts, params): (Vec<&str>, &[Param]) = match &step.action {
+            StepAction::Tool { item_id, params, .. } | StepAction::Directive { item_id, params } => {
+                (vec![item_id], params)
+            }
+            StepAction::Checkpoint { operation, message } => {
+                (std::iter::once(operation).chain(message).map(String::as_str).collect(), &[])
+            }
+            StepAction::Item { params, .. } => (Vec::new(), params),
+            StepAction::Human { question: text, .. } | StepAction::Prose { instruction: text, .. } => (vec![text], &[]),
+        };
+        let conditions = step.when.iter().chain(&step.foreach).map(String::as_str);
+        let all = texts.into_iter().chain(params.iter().map(|param| param.value.as_str())).chain(conditions);
+        let mut named = BTreeSet::new();
+        for template in all.filter_map(|text| Template::parse(text).ok()) {
+            for placeholder in template.placeholders() {
+                if let Reference::Env { name } = &placeholder.reference {
+                    named.insert(name.clone());
+                }
+            }
+        }
+        self.found.variables.extend(named.into_iter().map(|name| (name, whose.clone(), certainty)));
+    }
+}
+
+fn report(denials: &[Denial], whose: &Whose, what: &str, certainty: Certainty, findings: &mut Findings) {
+    let message = match certainty {
+        Certainty::Certain => format!("{what} will be denied: {}", policy::message(denials)),
+        Certainty::Possible => format!("{what} would be denied: {}", policy::message(denials)),
+    };
+    let finding = findings.add(Code::MissingGrant, whose.via.place, whose.via.path.clone(), message);
+    finding.suggest(policy::way_out(denials));
+    if certainty == Certainty::Possible {
+        finding.with_severity(Severity::Warning);
+    }
+}
+
+/// Warns of grants that nothing uses which can be reached.
+fn unused(directive: &Directive, uses: &[Use], variables: &[(String, Whose, Certainty)], findings: &mut Findings) {
+    let is_variable = |grant: &Grant| {
+        let caller = Caller { name: directive.name.as_str(), grants: std::slice::from_ref(grant) };
+        let authority = Authority::Directives(vec![caller]);
+        variables.iter().any(|(name, ..)| policy::may_see_variable(&authority, name))
+    };
+    let is_useful = |grant: &Grant| {
+        !is_about_calls(&grant.access) || is_variable(grant) || uses.iter().any(|used| is_used(grant, used.foreknown()))
+    };
+    let given = || directive.permissions.iter().filter(|grant| !grant.deny);
+    // One element may stand for several grants.
+    let useful: BTreeSet<(u32, u32)> =
+        given().filter(|grant| is_useful(grant)).map(|grant| (grant.place.line, grant.place.column)).collect();
+    let mut told = BTreeSet::new();
+    for grant in given() {
+        let at = (grant.place.line, grant.place.column);
+        if !useful.contains(&at) && told.insert(at) {
+            let message = format!("no step that can be reached uses {}", policy::line_of(grant));
+            findings
+                .add(Code::UnusedGrant, grant.place, "permissions", message)
+                .suggest("remove it, or correct what it names: grants that are not needed give a run too much");
+        }
+    }
+}
