@@ -220,10 +220,10 @@ fn drive_on(
 }
 
 pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let past = past::load(ctx, ui)?;
+    let past = past::load_with_disk(ctx, ui)?;
     let chosen = match &arguments.run {
-        Some(name) => Some(past.find_run(ctx, name)?.0),
-        None => past.run_here(ctx)?,
+        Some(name) => Some(past.find_run(ctx, name)?),
+        None => past.run_here(ctx)?.map(|run| past.find_run(ctx, &run.to_string())).transpose()?,
     };
     let is_other = |run: RunId| arguments.run.is_none() && chosen.as_ref().is_none_or(|(id, _)| *id != run);
     let others: Vec<_> = past.open_runs().filter(|(run, _)| is_other(run.id)).collect();
