@@ -55,6 +55,9 @@ pub struct RunRecord {
     /// The step of a waiting run that it was started beside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<StepId>,
+    /// Whether everything is put back if it does not succeed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub atomic: bool,
     /// When it began.
     pub started: Timestamp,
     /// When its last event was written.
@@ -275,11 +278,13 @@ impl History {
         let mut undone = BTreeSet::new();
         // Newest first: an undo that was itself undone has no effect any more.
         for step in self.runs.iter().flat_map(|run| run.steps.iter().rev()) {
-            if let StepKind::Undo { of, .. } | StepKind::Redo { of, .. } = &step.kind
-                && step.took_effect()
-                && !undone.contains(&step.id)
-            {
-                undone.insert(*of);
+            if !step.took_effect() || undone.contains(&step.id) {
+                continue;
+            }
+            match &step.kind {
+                StepKind::Undo { of, .. } | StepKind::Redo { of, .. } => drop(undone.insert(*of)),
+                StepKind::RollBackRun { steps, .. } => undone.extend(steps),
+                _ => {}
             }
         }
         undone
@@ -337,6 +342,7 @@ impl History {
                 // An undo of a commit that could not be committed is as good as any step.
                 StepKind::Undo { commit, .. } | StepKind::Redo { commit, .. }
                     if commit.is_none() || !matches!(step.outcome, Outcome::Failed { .. }) => {}
+                StepKind::RollBackRun { .. } => {}
                 _ if undone.contains(&step.id) || covered.contains(&step.id) => {}
                 _ if step.delta.as_ref().is_some_and(|delta| !delta.changes.is_empty())
                     && matches!(step.outcome, Outcome::Kept { .. } | Outcome::Failed { .. }) =>
@@ -424,7 +430,9 @@ impl Folding {
 
 impl RunRecord {
     fn begun(first: &Record) -> Option<Self> {
-        let Event::RunStarted { name, command, mode, directive, root, beside, .. } = &first.event else { return None };
+        let Event::RunStarted { name, command, mode, directive, root, beside, atomic, .. } = &first.event else {
+            return None;
+        };
         Some(Self {
             id: first.run,
             source: Source::Journal,
@@ -434,6 +442,7 @@ impl RunRecord {
             directive: directive.clone(),
             root: root.clone(),
             beside: *beside,
+            atomic: *atomic,
             started: first.at,
             last: first.at,
             summary: None,
@@ -458,7 +467,11 @@ impl RunRecord {
             Event::SnapshotsDropped { refs } => self.dropped.extend(refs.iter().cloned()),
             Event::Rewritten { commits, .. } => self.rewritten.extend(commits.iter().cloned()),
             Event::RunFinished(summary) => self.summary = Some(summary.clone()),
-            Event::RunResumed { .. } => self.summary = None,
+            Event::RunResumed { restart, .. } => {
+                self.summary = None;
+                let names = restart.iter().flat_map(|restart| restart.not_run());
+                self.skipped.extend(names.map(|(name, reason)| SkippedStep { name, reason: reason.to_owned() }));
+            }
             event => {
                 let number = event.step();
                 // Events are about the newest steps.

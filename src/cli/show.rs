@@ -327,6 +327,7 @@ fn what(step: &StepRecord) -> String {
         StepKind::Item { verb, .. } => format!("{verb} of items"),
         StepKind::Undo { of, .. } => format!("undo of {of}"),
         StepKind::Redo { of, .. } => format!("undo of the undo {of}"),
+        StepKind::RollBackRun { steps, .. } => format!("roll back of the run, {} steps", steps.len()),
         StepKind::Restore { to } => format!("files as they were after {to}"),
         StepKind::Checkpoint { covers } => match covers.as_slice() {
             [] => "checkpoint".to_owned(),

@@ -23,8 +23,8 @@ use crate::item::directive::CheckpointMode;
 use crate::policy::Denial;
 
 pub use call::{SignedBy, ToolCall};
-pub use commits::{HandCommit, Maker, RewrittenCommit};
-pub use course::{HookPhase, Resolution, Wait};
+pub use commits::{FinishHow, HandCommit, Maker, RewrittenCommit};
+pub use course::{ChangedItem, HookPhase, Resolution, Restart, Wait};
 
 /// Something that is about to happen or has happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +50,9 @@ pub enum Event {
         /// The step of a waiting run that it was started beside; its changes count only once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beside: Option<StepId>,
+        /// Whether everything is put back if it does not succeed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        atomic: bool,
     },
     /// A directive begins: that of the run, one that a step names, or a hook.
     DirectiveStarted {
@@ -141,10 +144,34 @@ pub enum Event {
         /// The runs.
         runs: Vec<RunId>,
     },
-    /// A run that waited, or was cut off, goes on.
+    /// A person rejected a gate, and the manual step before it is done again.
+    SentBack {
+        /// The gate.
+        name: String,
+        /// The name of the manual step in the same directive.
+        to: String,
+        /// What the person said.
+        #[serde(default)]
+        reason: String,
+    },
+    /// A run that has ended is about to begin again, with its items as they are now.
+    Repinned {
+        /// The sha256 of the file that pins them.
+        pinned: String,
+        /// The sha256 of the text of each directive that has begun, the outermost first.
+        #[serde(default)]
+        frames: Vec<String>,
+        /// What is not as it was.
+        #[serde(default)]
+        changed: Vec<ChangedItem>,
+    },
+    /// A run that waited, was cut off or had ended goes on.
     RunResumed {
         /// What it goes on with, in words.
         with: String,
+        /// Where it begins, if it had ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        restart: Option<Box<Restart>>,
     },
     /// A step is about to run; nothing of it has happened yet.
     StepStarted {
@@ -403,6 +430,15 @@ pub enum StepKind {
         /// The commit of that step; none when it was not committed.
         commit: Option<ObjectId>,
     },
+    /// Puts back everything that its own run did.
+    RollBackRun {
+        /// The steps that are put back, oldest first.
+        #[serde(default)]
+        steps: Vec<StepId>,
+        /// The commits that hold their changes, oldest first; none when nothing was committed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        commits: Vec<ObjectId>,
+    },
     /// Brings files back to how they were after a step.
     Restore {
         /// The step.
@@ -456,29 +492,6 @@ pub enum StepKind {
     /// Something that a newer piton does.
     #[serde(other)]
     Unknown,
-}
-
-/// What becomes of the commits of a run that is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FinishHow {
-    /// They become part of the current branch.
-    Keep,
-    /// The current branch gets one commit with all of their changes; a ref keeps them.
-    Squash,
-    /// They stay on a branch of their own.
-    Branch,
-}
-
-impl FinishHow {
-    /// In one word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Keep => "keep",
-            Self::Squash => "squash",
-            Self::Branch => "branch",
-        }
-    }
 }
 
 impl StepKind {
@@ -573,6 +586,8 @@ impl Event {
             | Self::LoopStarted { .. }
             | Self::Resolved { .. }
             | Self::RunResumed { .. }
+            | Self::SentBack { .. }
+            | Self::Repinned { .. }
             | Self::SnapshotsDropped { .. }
             | Self::Rewritten { .. }
             | Self::RunFinished(_)

@@ -1,5 +1,6 @@
 //! Why a step could not be run, kept or undone.
 
+mod restart;
 mod words;
 
 use std::io;
@@ -29,6 +30,7 @@ use super::items::ItemStepError;
 use super::marker::WaitingRun;
 use super::values::ValueError;
 
+pub use restart::RestartError;
 use words::{needs, problems_in_words, shown, waiting_in};
 pub use words::{way_on, with_causes};
 
@@ -161,6 +163,9 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
+    /// A run cannot begin again, or not there.
+    #[error(transparent)]
+    Restart(#[from] RestartError),
     /// A waiting step was given something that it does not wait for.
     #[error("step `{}` does not wait for this", .0.name)]
     WrongAnswer(Box<Waiting>),
@@ -288,6 +293,7 @@ impl RunError {
             Self::Conflict { .. } => "CHANGED_SINCE",
             Self::RunWaits(_) => "RUN_WAITS",
             Self::NotResumable { .. } => "NOT_RESUMABLE",
+            Self::Restart(err) => err.code(),
             Self::NothingWaits => "NOTHING_WAITS",
             Self::WrongAnswer(_) | Self::NothingAsked(_) => "WRONG_ANSWER",
             Self::Inputs { .. } => "INVALID_INPUTS",
@@ -366,6 +372,7 @@ impl RunError {
                 waiting.run
             )),
             Self::NotResumable { .. } | Self::NothingWaits => Some("list runs with `piton log`".to_owned()),
+            Self::Restart(err) => Some(err.hint()),
             Self::WrongAnswer(waiting) => Some(way_on(waiting)),
             Self::NothingAsked(run) => Some(format!("`piton resume {run}` goes on")),
             Self::Inputs { directive, problems } => {
@@ -499,6 +506,7 @@ impl RunError {
                 | Self::Lower(_)
                 | Self::Requirements { .. }
                 | Self::NotResumable { .. }
+                | Self::Restart(_)
                 | Self::NothingWaits
                 | Self::WrongAnswer(_)
                 | Self::NothingAsked(_)

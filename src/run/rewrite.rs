@@ -55,6 +55,7 @@ pub fn record(
             root: repository.top().to_string_lossy().into_owned(),
             pinned: None,
             beside: None,
+            atomic: false,
         },
         Event::Rewritten { cause: cause.to_owned(), commits },
         Event::RunFinished(RunSummary {

@@ -218,7 +218,8 @@ impl Session<'_, '_> {
             CheckpointMode::Auto => Verdict::Commit,
             _ => Verdict::Keep("the step was in no commit"),
         };
-        let wording = Wording { name: &undoing.name, undoes: undoing.undoes, ..Wording::default() };
+        let undoes: Vec<ObjectId> = undoing.undoes.into_iter().collect();
+        let wording = Wording { name: &undoing.name, undoes: &undoes, ..Wording::default() };
         let mut settlement = self.settle(step, wording, &before, verdict, Rules::NONE)?;
         if !kept.is_empty() {
             // Somebody was faster: the rest is done, and what is not is named.
@@ -251,7 +252,11 @@ fn find_target<'a>(
     let undone = history.undone();
     let is_undo = |step: &StepRecord| matches!(step.kind, StepKind::Undo { .. });
     let fits = |step: &StepRecord| match direction {
-        Direction::Undo => !is_undo(step) && !matches!(step.kind, StepKind::Redo { .. } | StepKind::Checkpoint { .. }),
+        Direction::Undo => {
+            let is_own =
+                matches!(step.kind, StepKind::Redo { .. } | StepKind::Checkpoint { .. } | StepKind::RollBackRun { .. });
+            !is_undo(step) && !is_own
+        }
         Direction::Redo => is_undo(step),
     };
     if let Some(id) = target {

@@ -43,3 +43,26 @@ pub struct RewrittenCommit {
     /// Whether that is, on another base, what the old one changed.
     pub same_changes: bool,
 }
+
+/// What becomes of the commits of a run that is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishHow {
+    /// They become part of the current branch.
+    Keep,
+    /// The current branch gets one commit with all of their changes; a ref keeps them.
+    Squash,
+    /// They stay on a branch of their own.
+    Branch,
+}
+
+impl FinishHow {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Squash => "squash",
+            Self::Branch => "branch",
+        }
+    }
+}

@@ -115,13 +115,14 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
                 instruction: "Write".to_owned(),
                 checks: vec!["it is there".to_owned()],
                 outside: vec![path()],
+                rejected: None,
             },
         },
         Event::Waiting { step, wait: Wait::Person { gate: "decision".to_owned(), question: "Really?".to_owned() } },
         Event::Waiting { step, wait: Wait::Changes },
         Event::Waiting { step, wait: Wait::Indeterminate { reason: "it was cut off".to_owned() } },
         Event::BaseMoved { step, before: snapshot(), after: None, delta: None, runs: vec![RUN.parse().unwrap()] },
-        Event::RunResumed { with: "the answer".to_owned() },
+        Event::RunResumed { with: "the answer".to_owned(), restart: None },
         Event::ToolDenied {
             step,
             denials: vec![Denial {
@@ -213,6 +214,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             root: "/work".to_owned(),
             pinned: None,
             beside: None,
+            atomic: false,
         },
         Event::StepStarted {
             step,

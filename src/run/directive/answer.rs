@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::act::HUMAN_ACTION;
+use super::act::{HUMAN_ACTION, HUMAN_VERIFY};
+use super::state::Frame;
 use super::{Input, Progress, Run, Waiting};
 use crate::audit::history::StepRecord;
 use crate::checkpoint::attribution::Attributed;
@@ -10,7 +11,7 @@ use crate::checkpoint::error::CheckpointError;
 use crate::item::directive::StepAction;
 use crate::journal::event::{Event, StepKind, Wait};
 use crate::journal::summary::{CheckpointStatus, ErrorSummary, StepStatus};
-use crate::run::error::RunError;
+use crate::run::error::{RestartError, RunError};
 use crate::run::settle::{Reversal, Settlement, Wording};
 use crate::run::step::summary;
 use crate::run::tool::Listener;
@@ -18,6 +19,8 @@ use crate::run::values;
 
 /// The code of a no.
 pub(super) const REJECTED: &str = "REJECTED";
+/// The code of a no after which a manual step is done again.
+pub(super) const SENT_BACK: &str = "SENT_BACK";
 /// The code of work that somebody says could not be done.
 pub(super) const REPORTED: &str = "STEP_FAILED";
 
@@ -56,10 +59,24 @@ impl Run<'_, '_> {
                 let (before, error) = (open.before.as_ref(), reported(&why));
                 self.settle_work(waiting.step, &waiting.name, before, &[], Err(error), instruction, checks)?;
             }
+            (Wait::Work { instruction, checks, .. }, Input::Reject(Some(reason))) => {
+                let (instruction, checks) = (instruction.clone(), checks.clone());
+                let wait = Wait::Work { instruction, checks, outside: Vec::new(), rejected: Some(reason) };
+                self.session.record(&Event::Waiting { step: waiting.step, wait })?;
+            }
+            (Wait::Work { .. }, Input::Reject(None)) => return Err(RestartError::ReasonNeeded(self.id()).into()),
+            (Wait::Work { instruction, checks, .. }, Input::End(why)) => {
+                let (before, error) = (open.before.as_ref(), rejected(why));
+                self.settle_work(waiting.step, &waiting.name, before, &[], Err(error), instruction, checks)?;
+            }
             (Wait::Person { gate, .. }, Input::Approve { answer, .. }) => {
                 self.take_word(&open, gate, answer.as_deref())?;
             }
-            (Wait::Person { .. }, Input::Reject(why)) => self.take_no(&open, &rejected(why))?,
+            (Wait::Person { gate, .. }, Input::Reject(Some(reason))) if self.can_send_back(gate) => {
+                let (code, suggestion) = (SENT_BACK.to_owned(), None);
+                self.take_no(&open, &ErrorSummary { code, message: reason, suggestion })?;
+            }
+            (Wait::Person { .. }, Input::Reject(why) | Input::End(why)) => self.take_no(&open, &rejected(why))?,
             (Wait::Person { gate, .. }, Input::Done { result: None, .. })
                 if let Some((result, error)) = &open.answer =>
             {
@@ -69,7 +86,7 @@ impl Run<'_, '_> {
                 }
             }
             (Wait::Changes, Input::Approve { message, .. }) => self.keep_changes(&open, message.as_deref())?,
-            (Wait::Changes, Input::Reject(why)) => self.drop_changes(&open, why)?,
+            (Wait::Changes, Input::Reject(why) | Input::End(why)) => self.drop_changes(&open, why)?,
             (Wait::Indeterminate { .. }, Input::Retry) if is_work => {
                 let StepKind::Prose { instruction } = &open.kind else { return Ok(Progress::Stepped) };
                 let before = open.before.clone();
@@ -92,6 +109,12 @@ impl Run<'_, '_> {
             Some(waiting) => Progress::Waiting(Box::new(waiting)),
             None => Progress::Stepped,
         })
+    }
+
+    /// Whether a manual step comes before the gate that waits, which a person can have done again.
+    fn can_send_back(&self, gate: &str) -> bool {
+        let frame = self.state().and_then(|state| state.frames.last());
+        gate == HUMAN_VERIFY && frame.and_then(Frame::manual_step_before).is_some()
     }
 
     /// A person says yes.

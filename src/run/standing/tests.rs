@@ -34,6 +34,7 @@ fn standing(events: &[Event]) -> Standing {
         root: "/".to_owned(),
         pinned: Some("the hash".to_owned()),
         beside: None,
+        atomic: false,
     };
     for event in [&first].into_iter().chain(events) {
         journal.append(Timestamp::UNIX_EPOCH, event).unwrap();

@@ -137,6 +137,7 @@ fn a_run_that_waits_is_refused_with_the_way_on() {
         root: project.root().to_string_lossy().into_owned(),
         pinned: None,
         beside: None,
+        atomic: false,
     };
     let waiting = Event::RunFinished(RunSummary {
         run_id: run,
