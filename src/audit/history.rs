@@ -60,6 +60,9 @@ pub struct RunRecord {
     /// The step of a waiting run that it was started beside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<StepId>,
+    /// Whether everything is put back if it does not succeed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub atomic: bool,
     /// When it began.
     pub started: Timestamp,
     /// When its last event was written.
@@ -390,7 +393,7 @@ impl Folding {
 
 impl RunRecord {
     fn begun(first: &Record) -> Option<Self> {
-        let Event::RunStarted { name, command, mode, directive, root, beside, steps, .. } = &first.event else {
+        let Event::RunStarted { name, command, mode, directive, root, beside, steps, atomic, .. } = &first.event else {
             return None;
         };
         Some(Self {
@@ -403,6 +406,7 @@ impl RunRecord {
             root: root.clone(),
             plan: steps.clone(),
             beside: *beside,
+            atomic: *atomic,
             started: first.at,
             last: first.at,
             summary: None,
@@ -433,7 +437,11 @@ impl RunRecord {
             Event::Rewritten { commits, .. } => self.rewritten.extend(commits.iter().cloned()),
             Event::Accepted(acceptance) => self.accepted.push(acceptance.clone()),
             Event::RunFinished(summary) => self.summary = Some(summary.clone()),
-            Event::RunResumed { .. } => self.summary = None,
+            Event::RunResumed { restart, .. } => {
+                self.summary = None;
+                let names = restart.iter().flat_map(|restart| restart.not_run());
+                self.skipped.extend(names.map(|(name, reason)| SkippedStep { name, reason: reason.to_owned() }));
+            }
             event => {
                 let number = event.step();
                 // Events are about the newest steps.

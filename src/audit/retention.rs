@@ -146,6 +146,7 @@ impl StepRecord {
             StepKind::Redo { of, .. } => vec![*of],
             StepKind::Restore { to } => vec![*to],
             StepKind::Checkpoint { covers } => covers.clone(),
+            StepKind::RollBackRun { steps, .. } => steps.clone(),
             StepKind::Command { .. }
             | StepKind::Tool(_)
             | StepKind::Prose { .. }

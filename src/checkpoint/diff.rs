@@ -45,6 +45,14 @@ impl Repository {
     }
 }
 
+/// Two versions of a text as a unified diff.
+pub fn of_texts(file: &std::path::Path, old: &[u8], new: &[u8]) -> Result<Vec<u8>, CheckpointError> {
+    let shown = file.display();
+    let mut text = format!("--- a/{shown}\n+++ b/{shown}\n").into_bytes();
+    text.extend(hunks(old, new)?);
+    Ok(text)
+}
+
 fn file(objects: &Objects<'_>, change: &Change) -> Result<Vec<u8>, CheckpointError> {
     // Git has no name for a link that became a file: one goes, the other comes.
     if let (Some(before), Some(after)) = (change.before, change.after)

@@ -53,8 +53,8 @@ pub(crate) struct Trailers {
     pub(crate) directive: Option<String>,
     /// The head of the journal, as `sha256:…`.
     pub(crate) journal: String,
-    /// The commit that this one takes back.
-    pub(crate) undoes: Option<ObjectId>,
+    /// The commits that this one takes back.
+    pub(crate) undoes: Vec<ObjectId>,
 }
 
 /// Writes the message. The same parts make the same message.
@@ -107,9 +107,9 @@ impl Trailers {
             tool: one("Piton-Tool")?,
             directive: one("Piton-Directive")?,
             journal: one("Piton-Journal")??,
-            undoes: match one("Piton-Undoes")? {
-                Some(id) => Some(id.parse().ok()?),
-                None => None,
+            undoes: {
+                let values = found.iter().filter(|(name, _)| name == "Piton-Undoes");
+                values.map(|(_, value)| value.parse().ok()).collect::<Option<Vec<_>>>()?
             },
         })
     }
@@ -122,15 +122,15 @@ impl Trailers {
     }
 
     fn block(&self) -> Result<String, CheckpointError> {
-        let undoes = self.undoes.map(|id| id.to_string());
-        let lines = [
+        let undoes: Vec<String> = self.undoes.iter().map(ToString::to_string).collect();
+        let mut lines = vec![
             ("Piton-Run", "the run", Some(&self.run)),
             ("Piton-Step", "the step's name", Some(&self.step)),
             ("Piton-Tool", "the tool", self.tool.as_ref()),
             ("Piton-Directive", "the directive", self.directive.as_ref()),
-            ("Piton-Undoes", "the commit", undoes.as_ref()),
-            ("Piton-Journal", "the journal's hash", Some(&self.journal)),
         ];
+        lines.extend(undoes.iter().map(|id| ("Piton-Undoes", "the commit", Some(id))));
+        lines.push(("Piton-Journal", "the journal's hash", Some(&self.journal)));
         let lines: Result<Vec<String>, CheckpointError> = lines
             .into_iter()
             .filter_map(|(key, what, value)| Some((key, what, value?)))

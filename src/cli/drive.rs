@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::render;
 use super::show::dedented;
-use super::ui::{Format, Ui, elapsed};
+use super::ui::{Format, Ui, clean, elapsed};
 use crate::checkpoint::delta::Oversized;
 use crate::error::{Error, ExitStatus};
 use crate::exec::call::Progress as CallProgress;
 use crate::exec::supervisor::Stream;
-use crate::journal::event::{Event, Resolution, StepKind, Wait};
+use crate::journal::event::{ChangedItem, Event, Resolution, StepKind, Wait};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus};
 use crate::run::directive::drive::Halt;
-use crate::run::directive::{Input, Run, Waiting};
+use crate::run::directive::{Input, Restarted, Run, Waiting};
 use crate::run::error::way_on;
 
 /// From here on somebody wonders how long it took, also when reading it later.
@@ -151,8 +151,25 @@ impl<'u> Driver<'u> {
                 ui.note(&format!("> {name}  {why} {directive}"));
             }
             Event::Recovered { .. } | Event::SnapshotsMoved { .. } => render::event(&mut ui, event),
+            Event::SentBack { to, .. } => ui.note(&format!("  rejected; step `{to}` is done again")),
             _ => {}
         }
+    }
+
+    /// Shows how a run that had ended begins again, before it goes on.
+    pub(super) fn restarted(&self, restarted: &Restarted) {
+        let mut ui = self.ui.borrow_mut();
+        for ChangedItem { kind, id, before, after } in &restarted.changed {
+            let what = match (before, after) {
+                (None, _) => "is used now and was not before",
+                (_, None) => "is not used any more",
+                _ => "has changed",
+            };
+            ui.note(&format!("{kind} `{id}` {what}"));
+        }
+        String::from_utf8_lossy(&restarted.diff).lines().for_each(|line| ui.note(&format!("  {}", clean(line))));
+        restarted.warnings.iter().for_each(|warning| ui.warning(warning));
+        restarted.notes.iter().for_each(|note| ui.note(note));
     }
 
     fn resolved(&self, ui: &mut Ui, name: &str, then: Resolution, error: Option<&ErrorSummary>) {
@@ -337,7 +354,10 @@ impl Driver<'_> {
 pub(super) fn show_waiting(ui: &mut Ui, waiting: &Waiting) {
     let name = &waiting.name;
     match &waiting.wait {
-        Wait::Work { instruction, checks, outside } => {
+        Wait::Work { instruction, checks, outside, rejected } => {
+            if let Some(reason) = rejected {
+                ui.warning(&format!("step `{name}` was sent back: {}", clean(reason)));
+            }
             ui.note(&format!("step `{name}` waits for you:\n"));
             for line in dedented(instruction).lines() {
                 ui.note(&format!("    {line}"));

@@ -235,6 +235,7 @@ fn told_policy(policy: OnFailure) -> &'static str {
         OnFailure::Rollback => "rollback: its changes are put back, the run stops",
         OnFailure::Keep => "keep: its changes stay, the run stops",
         OnFailure::Continue => "continue: its changes stay, the run goes on",
+        OnFailure::RollbackRun => "rollback_run: everything that the run did is put back",
         OnFailure::Abort => "abort: the whole run stops",
     }
 }

@@ -17,24 +17,30 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::journal::RunId;
 use crate::journal::event::{Event, Wait};
+use crate::journal::summary::RunStatus;
 use crate::run::account::RunLine;
-use crate::run::directive::{self, Input, Run, Worker};
+use crate::run::directive::{self, Input, Run, StartAt, TakeUp, Worker};
 use crate::run::past::{Past, Report, repo_paths, run_here, waiting_in};
 use crate::run::review::Review;
 use crate::run::situation::Life;
 
-/// Goes on with a run that waits, or that was cut off
+/// Resume a run that waits, was cut off, or ended without success
 ///
-/// If a step in words waits, it counts as done: what has changed meanwhile becomes its checkpoint. A
-/// step that was cut off by a crash was put back and is run again; nothing that was finished is.
+/// If a manual step waits, it counts as done: what has changed meanwhile becomes its checkpoint. A
+/// step that was cut off by a crash was put back and is run again; no finished step is.
+/// A run that failed, was denied, rejected, cancelled or interrupted begins at the step that failed, with
+/// its directive and tools as they are now; what has changed in them is shown first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton resume                              The run that waits here
+  piton resume 01k9x2bf                     A failed run, at the step that failed
+  piton resume 01k9x2bf --from build        The same, at the step `build`
+  piton resume 01k9x2bf --skip              The same, after the step that failed
   piton resume 01k9x2bf --result '{\"count\": 3}'
   piton resume 01k9x2bf --failed 'the API is gone'
   piton resume --paths docs                 Only what changed below docs/ belongs to the step
-  piton resume --retry                      Run a step again whose end nobody knows")]
+  piton resume --retry                      Repeat a step whose outcome is unknown")]
 pub(super) struct ResumeArguments {
     /// The run, or the beginning of its name; the one that waits here, by default.
     #[arg(value_name = "RUN")]
@@ -51,6 +57,12 @@ pub(super) struct ResumeArguments {
     /// Runs a step again that was cut off and could not be put back.
     #[arg(long, conflicts_with_all = ["failed", "result", "paths"])]
     retry: bool,
+    /// Begin a run that has ended at this step; it and the steps after it are done again.
+    #[arg(long, value_name = "STEP", conflicts_with_all = ["skip", "failed", "result", "paths", "retry"])]
+    from: Option<String>,
+    /// Begin a run that has ended after the step that failed.
+    #[arg(long, conflicts_with_all = ["failed", "result", "paths", "retry"])]
+    skip: bool,
     /// The program that does the next steps in words.
     #[arg(long, value_name = "COMMAND")]
     agent_cmd: Option<String>,
@@ -97,12 +109,17 @@ fn tree_name(text: &str) -> Result<String, String> {
     Err("a tree is named by 7 to 40 hexadecimal digits".to_owned())
 }
 
-/// Says no to what a run asks: a question, or the changes of a step, which are put back
+/// Say no to what a run asks, or send a manual step back
+///
+/// With `--reason`, a manual step that waits is sent back: the run goes on waiting, and the reason is shown with the
+/// instruction. The same holds for a `human-verify` question after a manual step, which is then done again.
+/// Otherwise the step fails; the changes of a step are put back if the run asks about them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton reject                              The run that waits here
-  piton reject 01k9x2bf --reason 'breaks the API'")]
+  piton reject 01k9x2bf --reason 'breaks the API'
+  piton reject --end --reason 'not needed'  The manual step is not done again")]
 pub(super) struct RejectArguments {
     /// The run, or the beginning of its name; the one that waits here, by default.
     #[arg(value_name = "RUN")]
@@ -110,6 +127,9 @@ pub(super) struct RejectArguments {
     /// Why.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Let the step fail instead of sending it back.
+    #[arg(long)]
+    end: bool,
 }
 
 /// Ends a run that waits, for good; what its steps have done stays
@@ -150,8 +170,19 @@ pub(super) fn resume(arguments: &ResumeArguments, ctx: &Context, ui: &mut Ui) ->
     };
     let agent = arguments.agent_cmd.as_deref().map(|text| AgentCommand::from_folder(text, &ctx.cwd));
     let (run, ctx) = &find_here(arguments.run.as_deref(), ctx, ui)?;
-    let wait = Duration::from_secs(arguments.lock_timeout);
-    go_on(*run, input, agent.as_deref(), wait, ctx, ui)
+    let start = match &arguments.from {
+        Some(step) => StartAt::Step(step.clone()),
+        None if arguments.skip => StartAt::Skip,
+        None => StartAt::Failed,
+    };
+    let take_up = TakeUp {
+        worker: Worker::Program,
+        agent_command: agent.as_deref(),
+        lock_timeout: Duration::from_secs(arguments.lock_timeout),
+        start,
+        input,
+    };
+    go_on(*run, take_up, ctx, ui)
 }
 
 pub(super) fn approve(arguments: &ApproveArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
@@ -164,57 +195,64 @@ pub(super) fn approve(arguments: &ApproveArguments, ctx: &Context, ui: &mut Ui) 
         driver.confirm_with(Approval { message: message.clone(), answer: answer.clone() });
         Input::Go
     };
-    drive_on(&driver, *run, input, None, Duration::ZERO, ctx)
+    drive_on(&driver, *run, TakeUp::with(input), Confirmation::Wanted, ctx)
 }
 
 pub(super) fn reject(arguments: &RejectArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let (run, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
-    go_on(*run, Input::Reject(arguments.reason.clone()), None, Duration::ZERO, ctx, ui)
+    let reason = arguments.reason.clone();
+    let input = if arguments.end { Input::End(reason) } else { Input::Reject(reason) };
+    go_on(*run, TakeUp::with(input), ctx, ui)
 }
 
 pub(super) fn cancel(arguments: &CancelArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let (id, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
     let id = *id;
-    directive::cancel(ctx, id, &mut |event| {
+    let summary = directive::cancel(ctx, id, &mut |event| {
         if ui.format() == Format::Json || matches!(event, Event::Recovered { .. } | Event::SnapshotsMoved { .. }) {
             render::event(ui, event);
         }
     })?;
     if ui.format() == Format::Human {
         ui.success(&format!("run {id} was cancelled"));
+        if let Some(suggestion) = summary.error.and_then(|error| error.suggestion) {
+            ui.hint(&suggestion);
+        }
     }
     Ok(ExitStatus::Success)
 }
 
-fn go_on(
-    run: RunId,
-    input: Input,
-    agent: Option<&str>,
-    wait: Duration,
-    ctx: &Context,
-    ui: &mut Ui,
-) -> Result<ExitStatus, Error> {
-    drive_on(&Driver::new(ui), run, input, agent, wait, ctx)
+fn go_on(run: RunId, take_up: TakeUp<'_>, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    drive_on(&Driver::new(ui), run, take_up, Confirmation::NotWanted, ctx)
+}
+
+/// Whether a person confirms an approval after they have seen the diff.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Confirmation {
+    Wanted,
+    NotWanted,
 }
 
 fn drive_on(
     driver: &Driver<'_>,
     run: RunId,
-    input: Input,
-    agent: Option<&str>,
-    wait: Duration,
+    take_up: TakeUp<'_>,
+    confirmation: Confirmation,
     ctx: &Context,
 ) -> Result<ExitStatus, Error> {
     let mut show = |event: &_| driver.event(event);
-    let run = Run::resume(ctx, run, Worker::Program, agent, wait, &mut show)?;
+    let (run, input) = Run::resume(ctx, run, take_up, &mut show)?;
     if let Some(waiting) = run.waiting() {
         driver.begin(waiting.name);
     }
-    // At a terminal an approval is given when the diff was seen; a run that asks for nothing of the kind refuses it.
+    if let Some(restarted) = run.restarted() {
+        driver.restarted(restarted);
+    }
+    // A run that asks for no approval refuses one.
     let is_asked = run.waiting().is_some_and(|it| matches!(it.wait, Wait::Person { .. } | Wait::Changes));
-    let input = match input {
-        Input::Go if !is_asked => Input::Approve { message: None, answer: None, tree: None },
-        input => input,
+    let input = match confirmation {
+        Confirmation::Wanted if !is_asked => Input::Approve { message: None, answer: None, tree: None },
+        Confirmation::Wanted | Confirmation::NotWanted => input,
     };
     drive::to_the_end(driver, run, input)
 }
@@ -277,7 +315,11 @@ fn show_status(ui: &mut Ui, past: &Past, record: &RunRecord, there: &Context) ->
     }
     overview::steps(ui, past, record)?;
     let folder = if situation.is_here { String::new() } else { format!(" -C '{}'", situation.worktree) };
+    let can_restart = matches!(record.status(), Some(RunStatus::Failed | RunStatus::Denied | RunStatus::Cancelled));
     match (waiting_in(record), situation.life) {
+        (None, Life::Ended) if can_restart && record.directive.is_some() => {
+            ui.hint(&format!("`piton{folder} resume {id}` begins again at the step that failed, `--skip` after it"));
+        }
         (_, Life::Running | Life::Unknown | Life::Ended) => {}
         (Some(waiting), _) => {
             drive::show_waiting(ui, &waiting);

@@ -32,6 +32,7 @@ Examples:
   piton run release_notes --dry-run           Show every step, and what it may do
   piton run refactor --agent-cmd 'claude -p'  Steps in words go to a program
   piton run migrate --ask                     Look at each change before it is kept
+  piton run migrate --atomic                  If it fails, put back everything that it did
   piton run migrate --worktree                Beside your own work; `piton finish` brings it in
   piton run hello --format json               Events, one JSON value per line")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -54,6 +55,9 @@ pub(super) struct RunArguments {
     /// Shows each change before it is committed, and lets you decide.
     #[arg(long)]
     ask: bool,
+    /// Put back everything that the run did if it does not succeed.
+    #[arg(long)]
+    atomic: bool,
     /// Works in a linked worktree of its own.
     #[arg(long)]
     worktree: bool,
@@ -150,6 +154,7 @@ fn request(arguments: &RunArguments, ctx: &Context) -> Result<DirectiveRequest, 
             strict: arguments.strict,
             allow_degraded: arguments.allow_degraded,
             ask: arguments.ask,
+            atomic: arguments.atomic,
             message: arguments.message.as_deref().map(redacted),
             agent_command: arguments.agent_cmd.as_deref().map(|text| AgentCommand::from_folder(text, &ctx.cwd)),
         },
@@ -172,6 +177,7 @@ fn words(arguments: &RunArguments) -> Vec<String> {
     words.extend(arguments.checkpoint.map(|mode| format!("--checkpoint={}", mode.as_str())));
     for (is_given, word) in [
         (arguments.ask, "--ask"),
+        (arguments.atomic, "--atomic"),
         (arguments.worktree, "--worktree"),
         (arguments.strict, "--strict"),
         (arguments.allow_degraded, "--allow-degraded"),

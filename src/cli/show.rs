@@ -365,6 +365,7 @@ fn what(step: &StepRecord) -> String {
         StepKind::Undo { of, also, .. } => format!("undo of {}", ids(*of, also)),
         StepKind::Redo { of, .. } => format!("undo of the undo {of}"),
         StepKind::Apply { of, also } => format!("undone work of {}, applied again", ids(*of, also)),
+        StepKind::RollBackRun { steps, .. } => format!("roll back of the run, {} steps", steps.len()),
         StepKind::Restore { to } => format!("files as they were after {to}"),
         StepKind::Checkpoint { covers } => match covers.as_slice() {
             [] => "checkpoint".to_owned(),

@@ -24,7 +24,7 @@ use crate::policy::Denial;
 
 pub use call::{AfterFailure, SignedBy, ToolCall, Written};
 pub use commits::{Acceptance, AcceptedCommit, FinishHow, HandCommit, Maker, RewrittenCommit};
-pub use course::{HookPhase, Resolution, Wait};
+pub use course::{ChangedItem, HookPhase, Resolution, Restart, Wait};
 
 /// Something that is about to happen or has happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +53,9 @@ pub enum Event {
         /// The names of the steps of its directive, in order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         steps: Vec<String>,
+        /// Whether everything is put back if it does not succeed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        atomic: bool,
     },
     /// A directive begins: that of the run, one that a step names, or a hook.
     DirectiveStarted {
@@ -144,10 +147,34 @@ pub enum Event {
         /// The runs.
         runs: Vec<RunId>,
     },
-    /// A run that waited, or was cut off, goes on.
+    /// A person rejected a gate, and the manual step before it is done again.
+    SentBack {
+        /// The gate.
+        name: String,
+        /// The name of the manual step in the same directive.
+        to: String,
+        /// What the person said.
+        #[serde(default)]
+        reason: String,
+    },
+    /// A run that has ended is about to begin again, with its items as they are now.
+    Repinned {
+        /// The sha256 of the file that pins them.
+        pinned: String,
+        /// The sha256 of the text of each directive that has begun, the outermost first.
+        #[serde(default)]
+        frames: Vec<String>,
+        /// What is not as it was.
+        #[serde(default)]
+        changed: Vec<ChangedItem>,
+    },
+    /// A run that waited, was cut off or had ended goes on.
     RunResumed {
         /// What it goes on with, in words.
         with: String,
+        /// Where it begins, if it had ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        restart: Option<Box<Restart>>,
     },
     /// A step is about to run; nothing of it has happened yet.
     StepStarted {
@@ -446,6 +473,15 @@ pub enum StepKind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         also: Vec<StepId>,
     },
+    /// Puts back everything that its own run did.
+    RollBackRun {
+        /// The steps that are put back, oldest first.
+        #[serde(default)]
+        steps: Vec<StepId>,
+        /// The commits that hold their changes, oldest first; none when nothing was committed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        commits: Vec<ObjectId>,
+    },
     /// Brings files back to how they were after a step.
     Restore {
         /// The step.
@@ -595,6 +631,8 @@ impl Event {
             | Self::LoopStarted { .. }
             | Self::Resolved { .. }
             | Self::RunResumed { .. }
+            | Self::SentBack { .. }
+            | Self::Repinned { .. }
             | Self::SnapshotsDropped { .. }
             | Self::SnapshotsMoved { .. }
             | Self::Rewritten { .. }

@@ -43,7 +43,7 @@ enum Part {
 use Part::{Absent, Each, Hashed, Said};
 
 /// The codes of errors whose messages people write.
-const SAID: [&str; 2] = ["STEP_FAILED", "REJECTED"];
+const SAID: [&str; 3] = ["STEP_FAILED", "REJECTED", "SENT_BACK"];
 /// What stands for such a message.
 const SAID_BY_A_PERSON: &str = "said by a person";
 
@@ -86,8 +86,15 @@ const CHANGES_FOUND: &[Part] = &[
     Absent("/after/permissions/exceptions"),
 ];
 const NO_CHANGES: &[Part] = &[Absent("/not_captured"), Absent("/too_large")];
-const WAITING: &[Part] =
-    &[Absent("/wait/instruction"), Absent("/wait/checks"), Absent("/wait/question"), Absent("/wait/outside")];
+const WAITING: &[Part] = &[
+    Absent("/wait/instruction"),
+    Absent("/wait/checks"),
+    Absent("/wait/question"),
+    Absent("/wait/outside"),
+    Absent("/wait/rejected"),
+];
+const SENT_BACK: &[Part] = &[Absent("/reason")];
+const RUN_RESUMED: &[Part] = &[Hashed("/restart/result")];
 const DIRECTIVE_STARTED: &[Part] = &[Each("/inputs")];
 const DIRECTIVE_FINISHED: &[Part] = &[Each("/outputs"), Said("/error/message")];
 const LOOP_STARTED: &[Part] = &[Each(ELEMENTS)];
@@ -113,6 +120,8 @@ fn parts(event: &Event) -> &'static [Part] {
         Event::LoopStarted { .. } => LOOP_STARTED,
         Event::Answered { .. } => ANSWERED,
         Event::Waiting { .. } => WAITING,
+        Event::SentBack { .. } => SENT_BACK,
+        Event::RunResumed { restart: Some(_), .. } => RUN_RESUMED,
         Event::BaseMoved { .. } => BASE_MOVED,
         Event::StepStarted { .. } => STEP_STARTED,
         Event::ToolStarted { .. } => TOOL_STARTED,
@@ -137,6 +146,7 @@ fn parts(event: &Event) -> &'static [Part] {
         Event::StepSkipped { .. }
         | Event::Resolved { .. }
         | Event::RunResumed { .. }
+        | Event::Repinned { .. }
         | Event::ToolFinished { .. }
         | Event::ToolDenied { .. }
         | Event::CallFinished { .. }
@@ -168,6 +178,8 @@ fn parts_of(kind: &str) -> &'static [Part] {
         LOOP => LOOP_STARTED,
         "answered" => ANSWERED,
         "waiting" => WAITING,
+        "sent_back" => SENT_BACK,
+        "run_resumed" => RUN_RESUMED,
         "base_moved" => BASE_MOVED,
         "step_started" => STEP_STARTED,
         "tool_started" => TOOL_STARTED,

@@ -57,6 +57,8 @@ pub(crate) struct Question {
 pub(crate) enum Choice {
     /// Yes or no.
     Gate,
+    /// Yes or no about a manual step, which may be done again.
+    Manual,
     /// The changes of a step stay or go.
     Changes,
     /// A call whose end nobody knows.
@@ -201,6 +203,11 @@ impl Choice {
     fn words(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Gate => &[("approve", "Yes, go on"), ("reject", "No")],
+            Self::Manual => &[
+                ("approve", "Yes, go on"),
+                ("reject", "No, do the step before it again (say why in the comment)"),
+                ("end", "No, and end the run"),
+            ],
             Self::Changes => &[("keep", "Keep the changes"), ("undo", "Undo them")],
             Self::Unknown => &[("retry", "Run it again"), ("done", "It was done"), ("failed", "It failed")],
         }
@@ -235,9 +242,10 @@ impl Choice {
         };
         let (word, comment) = (text("decision"), text("comment"));
         Decided::Input(match (self, word.as_deref()) {
-            (Self::Gate, Some("approve")) => Input::Approve { message: None, answer: comment, tree: None },
+            (Self::Gate | Self::Manual, Some("approve")) => Input::Approve { message: None, answer: comment, tree: None },
             (Self::Changes, Some("keep")) => Input::Approve { message: text("message"), answer: comment, tree: None },
-            (Self::Gate, Some("reject")) | (Self::Changes, Some("undo")) => Input::Reject(comment),
+            (Self::Gate | Self::Manual, Some("reject")) | (Self::Changes, Some("undo")) => Input::Reject(comment),
+            (Self::Manual, Some("end")) => Input::End(comment),
             (Self::Unknown, Some("retry")) => Input::Retry,
             (Self::Unknown, Some("done")) => Input::Done { result: Some(Value::Null), paths: Vec::new() },
             (Self::Unknown, Some("failed")) => {

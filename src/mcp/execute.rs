@@ -24,8 +24,8 @@ use crate::item::store::ItemKind;
 use crate::item::wording::{nearest, shown};
 
 /// The arguments that it knows.
-pub(crate) const ARGUMENTS: [&str; 8] =
-    ["item_type", "action", "item_id", "parameters", "project_path", "dry_run", "checkpoint", "ask"];
+pub(crate) const ARGUMENTS: [&str; 9] =
+    ["item_type", "action", "item_id", "parameters", "project_path", "dry_run", "checkpoint", "ask", "atomic"];
 
 /// What can be done.
 pub(crate) const ACTIONS: [&str; 12] = [

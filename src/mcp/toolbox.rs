@@ -198,7 +198,7 @@ fn execute() -> Tool {
                 "enum": ACTIONS,
                 "default": "run",
                 "description": "`run` runs a tool or directive and reads knowledge. About a run, with \
-                    `parameters.run_id`: `continue` after you did what it waits for, `status`, `cancel`. What was done: \
+                    `parameters.run_id`: `continue` after you did what it waits for or it failed, `status`, `cancel`. What was done: \
                     `undo` (the newest operation), `redo`, `restore`. About the item itself: `sign`, `validate`, \
                     `create`, `update`, `delete`.",
             },
@@ -206,7 +206,7 @@ fn execute() -> Tool {
             "parameters": {
                 "type": "object",
                 "description": "`run`: the parameters of the tool or the inputs of the directive (`load` shows their \
-                    schema). `continue`: `run_id`, `result`. `undo`: `step`, `run_id` or `to` (a step). `redo`: `step`. \
+                    schema). `continue`: `run_id`, `result`; of a failed run `from` (a step) or `skip`. `undo`: `step`, `run_id` or `to` (a step). `redo`: `step`. \
                     `restore`: `step`, `paths`. `sign`: `location`, `category`. `validate`: `content` for a \
                     text that is not saved. `create`: `content` or `fields`, `tool_type`, `location`, `category`. \
                     `update`: `content` or `updates`. `delete`: `confirm`.",
@@ -217,6 +217,7 @@ fn execute() -> Tool {
                 "description": "Whether changes are committed at once, or by the directive `git_checkpoint`.",
             },
             "ask": {"type": "boolean", "description": "Lets a person decide about changes before they are committed."},
+            "atomic": {"type": "boolean", "description": "Of a directive: puts back all that its run did if it fails."},
             "dry_run": dry_run(),
             "project_path": project_path(),
         },

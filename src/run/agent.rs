@@ -120,6 +120,8 @@ pub struct Task<'t> {
     pub instruction: &'t str,
     /// What to look at afterwards.
     pub verification: &'t [String],
+    /// Why a person sent the step back.
+    pub rejected: Option<&'t str>,
     /// Which files may be changed.
     pub writes: &'t WriteRules,
 }
@@ -135,6 +137,11 @@ pub fn instruction(task: &Task<'_>) -> String {
     };
     section("", task.description);
     section("## Task\n\n", task.instruction);
+    if let Some(reason) = task.rejected {
+        let why =
+            format!("The work that was done for this step before is still there. A person rejected it:\n\n{reason}");
+        section("## Sent back\n\n", &why);
+    }
     section("## Afterwards, check\n\n", &listed(task.verification));
     let globs = task.writes.globs();
     let files = if globs.is_empty() {

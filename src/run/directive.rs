@@ -14,6 +14,7 @@ mod origin;
 pub mod pin;
 pub mod preview;
 mod prose;
+mod restart;
 pub(in crate::run) mod state;
 
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use serde_json::{Map, Value};
 use super::agent::AgentCommands;
 use super::error::{RunError, with_causes};
 use super::marker::{self, WaitingRun};
-use super::session::{DirectiveStart, Observer, RunRequest, Session};
+use super::session::{DirectiveStart, Observer, Reopened, RunRequest, Session};
 use super::tool::Listener;
 use super::values;
 use crate::audit::history::Outcome;
@@ -39,6 +40,7 @@ use crate::journal::event::{Event, Wait};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus, StepSummary};
 pub(in crate::run) use act::HUMAN_ACTION;
 use pin::{Pinned, RunOptions};
+pub use restart::{Restarted, StartAt};
 use state::RunState;
 
 /// A directive to run.
@@ -100,8 +102,10 @@ pub enum Input {
         /// The tree that was shown to them, or the beginning of its name; what is on disk, where none was shown.
         tree: Option<String>,
     },
-    /// No.
+    /// No. With a reason a manual step is done again; otherwise the step fails.
     Reject(Option<String>),
+    /// No, and the step fails.
+    End(Option<String>),
     /// A call whose end nobody knows is made again.
     Retry,
 }
@@ -149,6 +153,31 @@ pub struct Run<'a, 'o> {
     interrupts: Interrupts,
     /// The items as they are now; none where a step may have changed them since.
     items: Option<ItemStore>,
+    /// How it has begun again, if it had ended.
+    restarted: Option<Restarted>,
+}
+
+/// How a run is taken up.
+#[derive(Clone, Debug)]
+pub struct TakeUp<'t> {
+    /// Who does its manual steps.
+    pub worker: Worker,
+    /// The program that does its manual steps, instead of the one of before.
+    pub agent_command: Option<&'t str>,
+    /// How long to wait for another run in this worktree.
+    pub lock_timeout: Duration,
+    /// Where it begins, if it has ended.
+    pub start: StartAt,
+    /// What it goes on with.
+    pub input: Input,
+}
+
+impl TakeUp<'_> {
+    /// Gives a run that waits an answer, from a terminal.
+    pub fn with(input: Input) -> Self {
+        let (worker, start) = (Worker::Program, StartAt::Failed);
+        Self { worker, agent_command: None, lock_timeout: Duration::ZERO, start, input }
+    }
 }
 
 impl Prepared {
@@ -230,35 +259,44 @@ impl<'a, 'o> Run<'a, 'o> {
             inputs: pinned.inputs.clone(),
             hook: None,
         })?;
-        Ok(Self { session, store, pinned, agents, interrupts, items: None })
+        Ok(Self { session, store, pinned, agents, interrupts, items: None, restarted: None })
     }
 
-    /// Takes up a run that waits, or was cut off.
+    /// Takes up a run that waits, was cut off, or has ended without success; returns it with what to go on with.
     pub fn resume(
         ctx: &'a Context,
         run: RunId,
-        worker: Worker,
-        agent_command: Option<&str>,
-        lock_timeout: Duration,
+        take_up: TakeUp<'_>,
         observer: &'a mut Observer<'o>,
-    ) -> Result<Self, RunError> {
+    ) -> Result<(Self, Input), RunError> {
+        let TakeUp { worker, agent_command, lock_timeout, start, input } = take_up;
         let store = ItemStore::open(ctx.roots(), Strength::Lenient);
         let interrupts = Interrupts::listen_for(&ctx.stop).map_err(RunError::Signals)?;
-        // What was typed wrong leaves no trace.
+        // A command line that is not valid is refused before anything is written.
         let configured = AgentCommands::with(&ctx.config, agent_command)?;
-        let (session, pinned) = Session::reopen(ctx, &store, run, lock_timeout, observer)?;
+        let Reopened { session, pinned, ended } = Session::reopen(ctx, &store, run, lock_timeout, &start, observer)?;
         let kept = pinned.options.agent_command.as_deref().filter(|_| agent_command.is_none());
         let kept = kept.and_then(|text| AgentCommands::with(&ctx.config, Some(text)).ok());
         let agents = match worker {
             Worker::Program => kept.unwrap_or(configured),
             Worker::Driver => AgentCommands::default(),
         };
-        let mut run = Self { session, store, pinned, agents, interrupts, items: None };
+        let mut run = Self { session, store, pinned, agents, interrupts, items: None, restarted: None };
+        let mut input = input;
+        if let Some(ended) = ended {
+            input = match run.begin_again(&ended, &start, input) {
+                Ok(input) => input,
+                Err(err) => {
+                    run.session.let_go()?;
+                    return Err(err);
+                }
+            };
+        }
         if let Err(err) = run.enter_root().and_then(|()| run.forget_settled()) {
             run.pause_with(Some(told(&err)))?;
             return Err(err);
         }
-        Ok(run)
+        Ok((run, input))
     }
 
     /// Begins with the outermost directive, where the run was cut off before it had.
@@ -267,7 +305,7 @@ impl<'a, 'o> Run<'a, 'o> {
             return Ok(());
         }
         let label = self.session.directive.clone().unwrap_or_default();
-        let root = self.pinned.labelled(&label).ok_or(RunError::ItemChanged(label))?;
+        let root = self.pinned.root(&label).ok_or(RunError::ItemChanged(label))?;
         self.session.record(&Event::DirectiveStarted {
             name: String::new(),
             directive: root.label,
@@ -341,7 +379,7 @@ impl<'a, 'o> Run<'a, 'o> {
 /// Ends a run that waits, for good. What a step in words has changed stays, and is nobody's but the user's.
 pub fn cancel(ctx: &Context, run: RunId, observer: &mut Observer<'_>) -> Result<RunSummary, RunError> {
     let (mut session, open) = Session::reopen_to_end(ctx, run, observer)?;
-    session.record(&Event::RunResumed { with: "cancel".to_owned() })?;
+    session.record(&Event::RunResumed { with: "cancel".to_owned(), restart: None })?;
     let error =
         ErrorSummary { code: "CANCELLED".to_owned(), message: "the run was cancelled".to_owned(), suggestion: None };
     if let Some(open) = open {

@@ -22,7 +22,7 @@ const LENGTH: usize = 4 * 1024;
 impl Session<'_, '_> {
     /// A message by whoever writes for the caller. One that was asked for, and what takes a commit back, need none.
     pub(super) fn written(&self, git: &Repository, wording: Wording<'_>, changes: &[Change]) -> Option<String> {
-        if wording.given.is_some() || wording.undoes.is_some() {
+        if wording.given.is_some() || !wording.undoes.is_empty() {
             return None;
         }
         let about = wording.operation.unwrap_or(wording.name);

@@ -1,5 +1,6 @@
 //! Why a step could not be run, kept or undone.
 
+mod restart;
 mod words;
 
 use std::io;
@@ -32,6 +33,7 @@ use super::marker::WaitingRun;
 use super::undo::error::UndoError;
 use super::values::ValueError;
 
+pub use restart::RestartError;
 use words::{needs, problems_in_words, shown, tree_name, waiting_in};
 pub use words::{way_on, with_causes};
 
@@ -158,6 +160,9 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
+    /// A run cannot begin again, or not there.
+    #[error(transparent)]
+    Restart(#[from] RestartError),
     /// A waiting step was given something that it does not wait for.
     #[error("step `{}` does not wait for this", .0.name)]
     WrongAnswer(Box<Waiting>),
@@ -314,6 +319,7 @@ impl RunError {
             Self::OutsidePath(_) => "OUTSIDE_PATH",
             Self::RunWaits(_) => "RUN_WAITS",
             Self::NotResumable { .. } => "NOT_RESUMABLE",
+            Self::Restart(err) => err.code(),
             Self::NothingWaits => "NOTHING_WAITS",
             Self::WrongAnswer(_) | Self::NothingAsked(_) => "WRONG_ANSWER",
             Self::ShownChanged { .. } => "CHANGED_SINCE_SHOWN",
@@ -396,6 +402,7 @@ impl RunError {
                 waiting.run
             )),
             Self::NotResumable { .. } | Self::NothingWaits => Some("list runs with `piton log`".to_owned()),
+            Self::Restart(err) => Some(err.hint()),
             Self::WrongAnswer(waiting) => Some(way_on(waiting)),
             Self::ShownChanged { run, .. } => Some(format!(
                 "look again with `piton status {run}` and `piton diff`; nothing was approved and the run still waits"
@@ -550,6 +557,7 @@ impl RunError {
                 | Self::Lower(_)
                 | Self::Requirements { .. }
                 | Self::NotResumable { .. }
+                | Self::Restart(_)
                 | Self::NothingWaits
                 | Self::WrongAnswer(_)
                 | Self::NothingAsked(_)

@@ -1,12 +1,14 @@
 //! Running steps: the one place that joins processes, checkpoints and the journal.
 //!
 //! [`session::Session`] is a run; [`step`] runs a command line, [`tool`] calls a tool, [`settle`] decides about its changes,
-//! [`undo`] leads back, [`checkpoint`] commits by itself, [`baseline`] tells an agent's own edits, [`worktree`] gives a run files of its own and [`finish`]
-//! brings them home, [`past`] looks back, [`situation`] tells runs that are alive from dead ones, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
+//! [`undo`] leads back, [`atomic`] takes a whole run back that failed, [`checkpoint`] commits by itself, [`baseline`] tells an agent's own edits,
+//! [`worktree`] gives a run files of its own and [`finish`] brings them home, [`past`] looks back, [`situation`] tells runs that are alive from dead
+//! ones, [`author`] and [`trust`] know who signed what and whom the user trusts, and [`recovery`] comes first, always.
 
 pub mod acceptance;
 pub mod account;
 pub mod agent;
+mod atomic;
 pub mod author;
 pub mod baseline;
 pub mod checkpoint;

@@ -44,7 +44,7 @@ impl Presence {
             tool: self.tool.clone(),
             directive: self.directive.clone(),
             journal: self.head.to_string(),
-            undoes: None,
+            undoes: Vec::new(),
         }
     }
 }

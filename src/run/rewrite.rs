@@ -88,6 +88,7 @@ pub(super) fn write(
         pinned: None,
         beside: None,
         steps: Vec::new(),
+        atomic: false,
     }];
     all.extend(events);
     all.push(Event::RunFinished(RunSummary {

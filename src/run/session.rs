@@ -1,18 +1,19 @@
 //! One run from its lock to its last event.
 //!
 //! A [`Session`] holds the lock of the worktree, has brought an earlier run that was cut off to an
-//! end, and writes the journal. Every event goes to the journal first and to the observer then.
+//! end, and writes the journal. Every event goes to the journal first and to the observer then. [`reopen`] takes up
+//! a run that is there already.
+
+mod reopen;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::directive::pin::Pinned;
 use super::directive::state::{Cost, RunState};
-use super::error::{RunError, with_causes};
+use super::error::{RestartError, RunError, with_causes};
 use super::marker;
 use super::recovery;
-use super::standing::Standing;
-use crate::audit::history::{RunRecord, StepRecord};
 use crate::audit::trail;
 use crate::checkpoint::checkpointer::{Checkpointer, Options};
 use crate::checkpoint::error::CheckpointError;
@@ -23,11 +24,12 @@ use crate::context::Context;
 use crate::exec::mcp::Servers;
 use crate::exec::supervisor::MARK;
 use crate::item::directive::CheckpointMode;
-use crate::item::store::ItemStore;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::lock::{self, Heartbeat, Holder, RunLock};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepList, StepStatus, StepSummary};
 use crate::journal::{Digest, Durability, Journal, RunId, Salt};
+
+pub(super) use reopen::{Ended, Reopened};
 
 /// Sees every event after it was written.
 pub type Observer<'o> = dyn FnMut(&Event) + 'o;
@@ -85,6 +87,8 @@ pub struct Session<'a, 'o> {
     pub(super) state: Option<Box<RunState>>,
     /// The directive, as `id@version`.
     pub(super) directive: Option<String>,
+    /// Whether everything is put back if the run does not succeed.
+    pub(super) atomic: bool,
     /// What the directive returns.
     pub(super) outputs: serde_json::Map<String, serde_json::Value>,
     /// The MCP servers that its tools have called.
@@ -150,6 +154,10 @@ impl<'a, 'o> Session<'a, 'o> {
             let lacks_git = checkpointer.is_none();
             (checkpointer, folders, lacks_git)
         };
+        let is_atomic = request.directive.as_ref().is_some_and(|start| start.pinned.is_atomic(&start.label));
+        if is_atomic && checkpointer.is_none() {
+            return Err(RestartError::NoCheckpoints.into());
+        }
         let now = ctx.now();
         let named = request.directive.as_ref().and_then(|start| start.run);
         let run = named.unwrap_or_else(|| RunId::new(now, ctx.random_bits()));
@@ -201,6 +209,7 @@ impl<'a, 'o> Session<'a, 'o> {
             pinned: pinned_hash,
             beside,
             steps: request.directive.as_ref().map(DirectiveStart::step_names).unwrap_or_default(),
+            atomic: is_atomic,
         };
         let mut session = Self {
             ctx,
@@ -214,6 +223,7 @@ impl<'a, 'o> Session<'a, 'o> {
             found,
             state,
             directive: request.directive.as_ref().map(|start| start.label.clone()),
+            atomic: is_atomic,
             outputs: serde_json::Map::new(),
             servers: Servers::default(),
             numbered: 0,
@@ -234,116 +244,6 @@ impl<'a, 'o> Session<'a, 'o> {
             }
         }
         Ok(session)
-    }
-
-    /// Takes up the run of a directive that waits.
-    pub(super) fn reopen(
-        ctx: &'a Context,
-        store: &ItemStore,
-        run: RunId,
-        lock_timeout: Duration,
-        observer: &'a mut Observer<'o>,
-    ) -> Result<(Self, Pinned), RunError> {
-        let repository = open_repository(ctx);
-        let lacks_git = matches!(repository, Err(CheckpointError::NoRepository(_)));
-        let folders = folders(ctx, repository.ok().as_ref());
-        let (_, record) = require_waiting(&folders, run, None)?;
-        let mut checkpointer = find_checkpointer(ctx, record.mode)?;
-        let now = ctx.now();
-        let holder = Holder::of_process(run, now);
-        refuse_inside(ctx, &folders.own)?;
-        let (mut lock, _) = RunLock::acquire(&folders.own, &holder, lock_timeout)?;
-        checkpointer = recovery::recover_all(ctx, checkpointer, &folders.runs, &mut lock, observer)?.checkpointer;
-        // Somebody else may have taken it up meanwhile.
-        let root = checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
-        let standing = match require_waiting(&folders, run, Some(&root.to_string_lossy())) {
-            Ok((standing, _)) => standing,
-            Err(err) => {
-                lock.release()?;
-                return Err(err);
-            }
-        };
-        if record.mode == CheckpointMode::Disabled {
-            checkpointer = None;
-        }
-        let ready = match &mut checkpointer {
-            Some(checkpointer) if record.mode == CheckpointMode::Auto => checkpointer.require_ready(now),
-            Some(checkpointer) => checkpointer.require_undoable(),
-            None => Ok(()),
-        };
-        if let Err(err) = ready {
-            lock.release()?;
-            return Err(err.into());
-        }
-        let pinned = Pinned::load(store, &folders.runs, run, &standing.pinned.unwrap_or_default());
-        let pinned = match pinned.and_then(|pinned| pinned.judge_again(ctx).map(|()| pinned)) {
-            Ok(pinned) => pinned,
-            Err(err) => {
-                lock.release()?;
-                return Err(err);
-            }
-        };
-        let mut state = RunState::new(run);
-        pinned.directives().for_each(|(content, found)| state.know(content.clone(), found.clone()));
-        let mut standing = Standing::default();
-        let journal = Journal::open(&folders.runs, run, &mut |record| {
-            standing.take(record);
-            state.apply(record.at, record.prev, &record.event);
-        })?;
-        let record = standing.run().unwrap_or(&record);
-        let mut session = Self::resume(ctx, record.mode, journal, folders, checkpointer, observer);
-        session.steps = standing.steps.clone();
-        session.lacks_git = lacks_git;
-        session.directive.clone_from(&record.directive);
-        session.state = Some(Box::new(state));
-        session.count_from(record.steps.last().map_or(0, |step| step.id.step));
-        if let Some(open) = record.steps.last().filter(|step| step.status.is_none()) {
-            session.open_step = Some(open.id.step);
-            session.open_tool.clone_from(&open.tool);
-            if let (Some(checkpointer), Some(before)) = (&mut session.checkpointer, &open.before) {
-                checkpointer.remember_rules(before)?;
-            }
-        }
-        if session.checkpointer.is_some() {
-            session.heartbeat = Some(lock.beat()?);
-        }
-        session.lock = Some(lock);
-        session.record(&Event::RunResumed { with: String::new() })?;
-        Ok((session, pinned))
-    }
-
-    /// Takes up the run of a directive only to end it: whatever is wrong with the repository, or with what the run was
-    /// started with, must not keep it open for ever. A run whose worktree is gone can be ended from any other.
-    pub(super) fn reopen_to_end(
-        ctx: &'a Context,
-        run: RunId,
-        observer: &'a mut Observer<'o>,
-    ) -> Result<(Self, Option<StepRecord>), RunError> {
-        let folders = Self::folders_of(ctx);
-        let (_, record) = require_waiting(&folders, run, None)?;
-        refuse_inside(ctx, &folders.own)?;
-        let (mut lock, _) = RunLock::acquire(&folders.own, &Holder::of_process(run, ctx.now()), Duration::ZERO)?;
-        let checkpointer = open_checkpointer(ctx).ok();
-        let recovered = recovery::recover_all(ctx, checkpointer, &folders.runs, &mut lock, observer)?;
-        let top = recovered.checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
-        let is_elsewhere = record.root != top.to_string_lossy() && Path::new(&record.root).exists();
-        let root = is_elsewhere.then(|| top.to_string_lossy().into_owned());
-        let (standing, record) = match require_waiting(&folders, run, root.as_deref()) {
-            Ok(found) => found,
-            Err(err) => {
-                lock.release()?;
-                return Err(err);
-            }
-        };
-        let journal = Journal::open(&folders.runs, run, &mut |_| {})?;
-        let mut session = Self::resume(ctx, record.mode, journal, folders, recovered.checkpointer, observer);
-        session.steps = standing.steps;
-        session.directive = record.directive;
-        session.count_from(record.steps.last().map_or(0, |step| step.id.step));
-        session.lock = Some(lock);
-        let open = record.steps.into_iter().next_back().filter(|step| step.status.is_none());
-        session.open_step = open.as_ref().map(|step| step.id.step);
-        Ok((session, open))
     }
 
     /// Where journals and the lock of a project are.
@@ -372,6 +272,7 @@ impl<'a, 'o> Session<'a, 'o> {
             found: None,
             state: None,
             directive: None,
+            atomic: false,
             outputs: serde_json::Map::new(),
             servers: Servers::default(),
             numbered: 0,
@@ -482,6 +383,8 @@ impl<'a, 'o> Session<'a, 'o> {
     pub(super) fn close(&mut self, status: RunStatus, error: Option<ErrorSummary>) -> Result<RunSummary, RunError> {
         // They could still change files, and the next run takes those for what it finds.
         self.servers.end();
+        let is_over = !matches!(status, RunStatus::Succeeded | RunStatus::Waiting);
+        let error = if self.atomic && is_over { self.put_run_back(error)? } else { error };
         let uncommitted = self.uncommitted();
         let (steps, steps_omitted, step_totals) = std::mem::take(&mut self.steps).into_parts();
         let summary = RunSummary {
@@ -528,24 +431,6 @@ pub(super) fn refuse_inside(ctx: &Context, own: &Path) -> Result<(), RunError> {
     match lock::current_holder(own).filter(|holder| holder.run.to_string() == mark) {
         Some(holder) => Err(RunError::InsideRun(holder.run)),
         None => Ok(()),
-    }
-}
-
-/// The record of a run that can be taken up, with its newest step only, and how far it came.
-fn require_waiting(folders: &Folders, run: RunId, root: Option<&str>) -> Result<(Standing, RunRecord), RunError> {
-    let standing = Standing::load(&folders.runs, run)?;
-    let refuse = |reason: String| Err(RunError::NotResumable { run, reason });
-    let Some(record) = standing.run().cloned() else { return refuse("it never began".to_owned()) };
-    if record.directive.is_none() {
-        return refuse("it runs no directive".to_owned());
-    }
-    match record.status() {
-        None | Some(RunStatus::Waiting) => {}
-        Some(status) => return refuse(format!("it has {}", status.as_participle())),
-    }
-    match root {
-        Some(root) if record.root != root => refuse(format!("it belongs to the work tree `{}`", record.root)),
-        _ => Ok((standing, record)),
     }
 }
 

@@ -159,8 +159,8 @@ pub(super) struct Wording<'a> {
     pub(super) tool: Option<&'a str>,
     /// The directive that asked for it.
     pub(super) directive: Option<&'a str>,
-    /// The commit that this one undoes.
-    pub(super) undoes: Option<ObjectId>,
+    /// The commits that this one undoes.
+    pub(super) undoes: &'a [ObjectId],
 }
 
 impl Session<'_, '_> {
@@ -448,13 +448,16 @@ impl Session<'_, '_> {
                 tool: wording.tool.map(str::to_owned),
                 directive: asked_by.map(|directive| format!("{}@{}", directive.name, directive.version)),
                 journal: self.journal_head().to_string(),
-                undoes: wording.undoes,
+                undoes: wording.undoes.to_vec(),
             },
         })?;
         let text = checkpointer.edit_message(&plan, text, &self.run.to_string(), self.ctx.now())?;
         let prepared = checkpointer.prepare_commit(&plan, &text, self.ctx.now())?;
         failpoint("commit-prepared");
-        self.record(&Event::Decided { step, decision: decided(&prepared, &plan, wording.undoes, None) })?;
+        self.record(&Event::Decided {
+            step,
+            decision: decided(&prepared, &plan, wording.undoes.first().copied(), None),
+        })?;
         failpoint("commit-decided");
         let commit = prepared.new;
         prepared.move_branch()?;

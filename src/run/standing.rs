@@ -19,6 +19,8 @@ pub(super) struct Standing {
     pub(super) steps: StepList,
     /// The hash of what it was started with.
     pub(super) pinned: Option<String>,
+    /// Whether everything that the run did was put back.
+    pub(super) is_put_back: bool,
     /// What its newest step has started and nobody has seen the end of.
     pub(super) process: Option<StartedProcess>,
     calls_tool: bool,
@@ -54,11 +56,23 @@ impl Standing {
         let Some(run) = &mut self.folding.run else { return };
         match &record.event {
             Event::RunStarted { pinned, .. } => self.pinned.clone_from(pinned),
+            Event::Repinned { pinned, .. } => self.pinned = Some(pinned.clone()),
+            Event::RunResumed { restart: Some(restart), .. } => {
+                run.skipped.clear();
+                let not_run =
+                    restart.not_run().map(|(name, _)| StepSummary::without_changes(name, StepStatus::Skipped));
+                self.steps.extend(not_run);
+            }
             Event::StepStarted { kind, .. } => {
                 run.steps.drain(..run.steps.len().saturating_sub(1));
                 self.calls_tool = matches!(kind, StepKind::Tool(_));
             }
-            Event::StepFinished { .. } => self.steps.extend(run.steps.last().and_then(ended_step)),
+            Event::StepFinished { status, .. } => {
+                let newest = run.steps.last();
+                self.is_put_back |= *status == StepStatus::Succeeded
+                    && newest.is_some_and(|step| matches!(step.kind, StepKind::RollBackRun { .. }));
+                self.steps.extend(newest.and_then(ended_step));
+            }
             Event::StepSkipped { name, .. } => {
                 run.skipped.clear();
                 self.steps.push(StepSummary::without_changes(name.clone(), StepStatus::Skipped));

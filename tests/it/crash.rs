@@ -55,7 +55,7 @@ pub(crate) const PLACES: [&str; 31] = [
 
 /// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs`,
 /// `hooks_*`, `meta/`, `run/` and `store.rs`.
-const ELSEWHERE: [&str; 29] = [
+const ELSEWHERE: [&str; 32] = [
     "call-announced",
     "call-finished",
     "commit-noted",
@@ -85,6 +85,9 @@ const ELSEWHERE: [&str; 29] = [
     "finish-worktree-removed",
     "trail-written",
     "trail-moved",
+    "run-repinned",
+    "run-marked",
+    "run-put-back",
 ];
 
 /// A command to be killed, and the commands that come before it.

@@ -357,8 +357,59 @@ fn wrong_runs_and_wrong_words_are_refused_and_change_nothing() {
     assert_eq!(project.bash("find .git/piton -type f -name '*.jsonl' | xargs cat"), before, "nothing was written down");
     let cancelled = execute(&mut client, act("cancel", json!({"run_id": &id[..8]})));
     assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
-    assert_eq!(refuse(&mut client, act("continue", json!({"run_id": id})))["code"], "NOT_RESUMABLE");
     assert_eq!(execute(&mut client, act("status", json!({})))["run_id"], Value::Null);
+    // A run that was cancelled begins again where it was.
+    assert_eq!(execute(&mut client, act("continue", json!({"run_id": id})))["step"], "draft");
+    let skip = refuse(&mut client, act("continue", json!({"run_id": id, "skip": true})));
+    assert_eq!(skip["code"], "NOT_ENDED", "{skip}");
+    let both = refuse(&mut client, act("continue", json!({"run_id": id, "skip": true, "from": "draft"})));
+    assert_eq!(both["code"], "INVALID_ARGUMENT", "{both}");
+}
+
+#[test]
+fn a_failed_run_begins_again_for_an_agent_and_an_atomic_one_is_put_back() {
+    let fails = r#"<step name="bad"><execute item_type="tool" item_id="bad"/></step>"#;
+    let steps = format!(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>{fails}"#);
+    for era in ERAS {
+        let project = project(&steps).tool("bad", "", "exit 3").committed();
+        let mut client = client(&project, era);
+        let failed = refuse(&mut client, run("notes", json!({})));
+        let id = failed["run_id"].as_str().expect("a run").to_owned();
+        let unknown = refuse(&mut client, act("continue", json!({"run_id": id, "from": "nowhere"})));
+        assert_eq!(unknown["code"], "NO_SUCH_STEP", "{unknown}");
+        let again = refuse(&mut client, act("continue", json!({"run_id": id})));
+        assert_eq!((&again["code"], &again["run_id"]), (&failed["code"], &json!(id)), "{again}");
+        let done = execute(&mut client, act("continue", json!({"run_id": id, "skip": true})));
+        assert_eq!((&done["status"], &done["run_id"]), (&json!("success"), &json!(id)), "{done}");
+        assert_eq!(project.read("README.md"), "one\nmore\n");
+        let failed = refuse(&mut client, run("notes", json!({"atomic": true})));
+        assert_eq!(project.read("README.md"), "one\nmore\n", "{failed}");
+        let id = failed["run_id"].as_str().expect("a run").to_owned();
+        assert_eq!(refuse(&mut client, act("continue", json!({"run_id": id})))["code"], "NOT_RESUMABLE");
+        project.assert_clean();
+    }
+}
+
+#[test]
+fn a_person_sends_a_manual_step_back_and_the_agent_reads_why() {
+    let steps = r#"<step name="draft"><action>Write docs/notes.md.</action></step>
+<step name="look"><checkpoint type="human-verify">Is it fine?</checkpoint></step>"#;
+    for era in ERAS {
+        let project = project(steps);
+        let mut client = client(&project, era);
+        let waiting = execute(&mut client, run("notes", json!({})));
+        let next = waiting["next"]["arguments"].clone();
+        project.bash("mkdir -p docs; echo draft > docs/notes.md");
+        let (result, asked) = decide(&mut client, era, next.clone(), &[chosen("reject")]);
+        let back = content(&result);
+        assert!(asked[0].contains("Is it fine?"), "{asked:?}");
+        assert_eq!((&back["status"], &back["step"]), (&json!("waiting"), &json!("draft")), "{back}");
+        assert_eq!(back["rejected"], "as discussed", "{back}");
+        assert!(back["message"].as_str().is_some_and(|it| it.contains("a person rejected")), "{back}");
+        project.bash("echo better >> docs/notes.md");
+        let (result, _) = decide(&mut client, era, next.clone(), &[chosen("end")]);
+        assert_eq!(content(&result)["code"], "REJECTED", "{result}");
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     ✗ tidy_up  rolled back 2 files
     ✗ tidy failed: 2 steps, 1 commit (run 01kdyacty0y46yvxfhv46wmbva)
     error: tool `tidy_up` exited with status 3 [TOOL_FAILED]
-    hint: see what it did with `piton show 01kdyacty0y46yvxfhv46wmbva`
+    hint: `piton show 01kdyacty0y46yvxfhv46wmbva` shows what it did, `piton resume 01kdyacty0y46yvxfhv46wmbva` begins again at the step that failed
 
     Any command line can be a step:
 

@@ -1,12 +1,15 @@
 //! `piton run`: directives, step by step, in real repositories.
 
+mod again;
 mod agent;
+mod atomic;
 mod crash;
 mod failure;
 mod interrupt;
 mod lock;
 mod memory;
 mod mode;
+mod reject;
 mod semantics;
 mod situation;
 mod step;

@@ -23,7 +23,7 @@ impl History {
                 }
                 // Whatever was on disk is not there any more.
                 StepKind::RollBack { .. } if step.took_effect() && !undone.contains(&step.id) => break,
-                StepKind::Checkpoint { .. } | StepKind::RollBack { .. } => {}
+                StepKind::Checkpoint { .. } | StepKind::RollBack { .. } | StepKind::RollBackRun { .. } => {}
                 // An undo of a commit that could not be committed is as good as any step.
                 StepKind::Undo { commit, .. } | StepKind::Redo { commit, .. }
                     if commit.is_none() || !matches!(step.outcome, Outcome::Failed { .. }) => {}

@@ -29,25 +29,26 @@ impl StepRecord {
     /// Whether it did something that `undo` can be about. Undos and redos are none of these.
     pub fn is_operation(&self) -> bool {
         match &self.kind {
-            StepKind::Undo { .. } | StepKind::Redo { .. } => false,
+            StepKind::Undo { .. } | StepKind::Redo { .. } | StepKind::RollBackRun { .. } => false,
             StepKind::Checkpoint { .. } => self.commit().is_some(),
             StepKind::Finish { .. } => self.took_effect() && (self.has_changes() || self.commit().is_some()),
             _ => self.took_effect() && self.has_changes(),
         }
     }
 
-    /// The steps that it takes back, newest first; none unless it is an undo or a redo.
+    /// The steps that it takes back, newest first; none unless it is an undo, a redo or the roll back of a run.
     pub fn reverses(&self) -> Vec<StepId> {
         match &self.kind {
             StepKind::Undo { of, also, .. } => std::iter::once(of).chain(also).copied().collect(),
             StepKind::Redo { of, .. } => vec![*of],
+            StepKind::RollBackRun { steps, .. } => steps.clone(),
             _ => Vec::new(),
         }
     }
 
-    /// Whether it is an undo or a redo that was carried out.
+    /// Whether it is an undo, a redo or the roll back of a run, and was carried out.
     pub fn counts_as_reversal(&self) -> bool {
-        matches!(self.kind, StepKind::Undo { .. } | StepKind::Redo { .. })
+        matches!(self.kind, StepKind::Undo { .. } | StepKind::Redo { .. } | StepKind::RollBackRun { .. })
             && match &self.outcome {
                 Outcome::Committed { .. } | Outcome::Kept { .. } => true,
                 // The files went back, only the commit could not be made.

@@ -34,6 +34,7 @@ impl Ground {
             pinned: None,
             beside: None,
             steps: Vec::new(),
+            atomic: false,
         };
         journal.append(Timestamp::UNIX_EPOCH, &started).unwrap();
         (Self { _home: home, repository, folder, run }, journal)
@@ -109,7 +110,7 @@ fn a_run_that_waited_is_continued() {
     let waiting = ground.tip();
     assert_eq!(ground.publish().unwrap(), Publication::Complete);
     assert_eq!(ground.tip(), waiting);
-    journal.append(Timestamp::UNIX_EPOCH, &Event::RunResumed { with: "an answer".to_owned() }).unwrap();
+    journal.append(Timestamp::UNIX_EPOCH, &Event::RunResumed { with: "an answer".to_owned(), restart: None }).unwrap();
     steps(&mut journal, 3..=3);
     assert_eq!(ground.publish().unwrap(), Publication::Withheld("it has not ended"));
     assert_eq!(ground.tip(), waiting);

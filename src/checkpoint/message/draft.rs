@@ -155,7 +155,7 @@ mod tests {
             tool: Some("write@1.0.0".to_owned()),
             directive: None,
             journal: "sha256:00".to_owned(),
-            undoes: None,
+            undoes: Vec::new(),
         }
     }
 

@@ -38,7 +38,7 @@ fn trailers() -> Trailers {
         tool: Some("bundler@1.2.0".into()),
         directive: Some("deploy@2.0.0".into()),
         journal: "sha256:0123".into(),
-        undoes: None,
+        undoes: Vec::new(),
     }
 }
 
@@ -96,7 +96,7 @@ fn a_message_has_all_its_paragraphs_in_order() {
 fn without_a_caller_there_is_no_footer() {
     let mut bare = parts(None, &[]);
     bare.directive = None;
-    bare.trailers = Trailers { tool: None, directive: None, undoes: Some(id(0xab)), ..trailers() };
+    bare.trailers = Trailers { tool: None, directive: None, undoes: vec![id(0xab)], ..trailers() };
     let message = compose(&bare).unwrap();
     assert_eq!(
         message,

@@ -1,7 +1,7 @@
 //! The `<metadata>` of a directive, and the same elements where files have them at the root.
 
 use super::params::read_params;
-use super::quantity::{CHECKPOINT_MODE, ON_FAILURE, amount, boolean, choice, parse_seconds};
+use super::quantity::{CHECKPOINT_MODE, ON_FAILURE_OF_ANY, amount, boolean, choice, parse_seconds};
 use super::reading::{Reading, Scope, UseKind, join, words};
 use super::xml::{Attribute, Element, Text};
 use super::{GitCheckpoint, Grant, Hook, Limit, Model, Relationships, grant};
@@ -164,7 +164,7 @@ fn read_git_checkpoint(element: &Element, path: &str, reading: &mut Reading<'_>)
         mode: mode.and_then(|text| choice(reading, &text, &join(path, "mode"), &CHECKPOINT_MODE)),
         on_failure: element
             .attribute("on_failure")
-            .and_then(|it| choice(reading, &it.value, &join(path, "on_failure"), &ON_FAILURE)),
+            .and_then(|it| choice(reading, &it.value, &join(path, "on_failure"), &ON_FAILURE_OF_ANY)),
     }
 }
 

@@ -144,6 +144,8 @@ pub enum OnFailure {
     Continue,
     /// Stop at once.
     Abort,
+    /// Undo them and everything else that the run did. Only a directive can say it, for the run that it is.
+    RollbackRun,
 }
 
 /// The `<git_checkpoint>` element.

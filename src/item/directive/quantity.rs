@@ -83,12 +83,21 @@ pub(super) fn choice<T: Copy>(
     None
 }
 
-/// The words for what a failure leads to.
+/// The words for what the failure of a step leads to.
 pub(super) const ON_FAILURE: [(&str, OnFailure); 4] = [
     ("rollback", OnFailure::Rollback),
     ("keep", OnFailure::Keep),
     ("continue", OnFailure::Continue),
     ("abort", OnFailure::Abort),
+];
+
+/// The words for what the failure of a step leads to, where a directive says it for all of its steps.
+pub(super) const ON_FAILURE_OF_ANY: [(&str, OnFailure); 5] = [
+    ("rollback", OnFailure::Rollback),
+    ("keep", OnFailure::Keep),
+    ("continue", OnFailure::Continue),
+    ("abort", OnFailure::Abort),
+    ("rollback_run", OnFailure::RollbackRun),
 ];
 
 /// The words for when changes are checkpointed.

@@ -129,13 +129,14 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
                 instruction: "Write".to_owned(),
                 checks: vec!["it is there".to_owned()],
                 outside: vec![path()],
+                rejected: None,
             },
         },
         Event::Waiting { step, wait: Wait::Person { gate: "decision".to_owned(), question: "Really?".to_owned() } },
         Event::Waiting { step, wait: Wait::Changes },
         Event::Waiting { step, wait: Wait::Indeterminate { reason: "it was cut off".to_owned() } },
         Event::BaseMoved { step, before: snapshot(), after: None, delta: None, runs: vec![RUN.parse().unwrap()] },
-        Event::RunResumed { with: "the answer".to_owned() },
+        Event::RunResumed { with: "the answer".to_owned(), restart: None },
         Event::ToolDenied {
             step,
             denials: vec![Denial {
@@ -231,6 +232,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             pinned: None,
             beside: None,
             steps: Vec::new(),
+            atomic: false,
         },
         Event::StepStarted {
             step,

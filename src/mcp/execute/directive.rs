@@ -47,7 +47,7 @@ fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failu
         inputs,
         words: Vec::new(),
         mode: mode(arguments)?,
-        options: RunOptions { ask: arguments.flag("ask")?, ..RunOptions::default() },
+        options: RunOptions { ask: arguments.flag("ask")?, atomic: arguments.flag("atomic")?, ..RunOptions::default() },
         lock_timeout: PATIENCE,
         run: None,
         worker: Worker::Driver,

@@ -14,8 +14,8 @@ use crate::context::Context;
 use crate::exec::call::Progress;
 use crate::item::store::ItemKind;
 use crate::journal::RunId;
-use crate::journal::event::{Event, Wait};
-use crate::journal::summary::{RunStatus, RunSummary};
+use crate::journal::event::{Event, StepKind, Wait};
+use crate::journal::summary::{RunStatus, RunSummary, StepStatus};
 use crate::mcp::answer::{Answer, AnswerKind};
 use crate::mcp::call::{Caller, Reply, Work};
 use crate::mcp::decision::{self, Choice, Decided, Question};
@@ -23,7 +23,7 @@ use crate::mcp::desk::{Desk, lock};
 use crate::mcp::failure::Failure;
 use crate::mcp::tale::Tale;
 use crate::run::directive::drive::Halt;
-use crate::run::directive::{DirectiveRequest, Input, Prepared, Run, Waiting, Worker};
+use crate::run::directive::{DirectiveRequest, Input, Prepared, Run, StartAt, TakeUp, Waiting, Worker};
 use crate::run::error::{RunError, way_on};
 use crate::run::past::{Past, Report, is_running, waiting_in};
 use crate::run::review::Review;
@@ -59,12 +59,18 @@ pub(super) fn take_up(
     ctx: &Context,
     id: RunId,
     input: Input,
+    start: StartAt,
     asked: Option<u32>,
     work: &Work,
 ) -> Result<Stage, Failure> {
     let mut tale = Tale::new(work);
     let mut observe = |event: &Event| tale.event(event);
-    let run = Run::resume(ctx, id, Worker::Driver, None, PATIENCE, &mut observe)?;
+    let take_up = TakeUp { worker: Worker::Driver, agent_command: None, lock_timeout: PATIENCE, start, input };
+    let (run, input) = Run::resume(ctx, id, take_up, &mut observe)?;
+    if let Some(restarted) = run.restarted() {
+        let changed = restarted.changed.iter().map(|item| format!("{} `{}` has changed", item.kind, item.id));
+        changed.chain(restarted.warnings.iter().chain(&restarted.notes).cloned()).for_each(|note| work.tell(note));
+    }
     if asked.is_some() && run.waiting().map(|waiting| waiting.step) != asked {
         let summary = run.pause()?;
         return stage_of(ctx, summary.run_id);
@@ -152,13 +158,17 @@ fn waits(ctx: &Context, waiting: &Waiting, summary: Option<&RunSummary>) -> Resu
         put("directive", summary.directive.clone().into());
         put("run", told(summary));
     }
-    if let Wait::Work { instruction, checks, outside } = &waiting.wait {
+    if let Wait::Work { instruction, checks, outside, rejected } = &waiting.wait {
         put("needs", "agent".into());
         put("instruction", instruction.clone().into());
         put("checks", json!(checks));
         let mut message = "do what `instruction` says, see that `checks` hold, then call `next`; add `result` to its \
                            parameters if the step returns something, or `failed` with the reason if it cannot be done"
             .to_owned();
+        if let Some(reason) = rejected {
+            put("rejected", reason.clone().into());
+            message = format!("a person rejected what was done for this step; `rejected` says why: {message}");
+        }
         if !outside.is_empty() {
             put("outside", json!(outside));
             message = format!(
@@ -200,8 +210,9 @@ fn question(waiting: &Waiting, review: Option<&Review>, past: &Past) -> Result<(
     };
     Ok(match &waiting.wait {
         Wait::Person { gate, question } => {
+            let choice = if follows_manual_step(waiting, gate, past) { Choice::Manual } else { Choice::Gate };
             let about = if shown.is_empty() { "" } else { "\n\nWhat you approve:" };
-            (format!("Step `{name}` asks ({gate}):\n\n{}{about}{shown}", clean(question.trim())), Choice::Gate)
+            (format!("Step `{name}` asks ({gate}):\n\n{}{about}{shown}", clean(question.trim())), choice)
         }
         Wait::Changes => {
             let text = format!("Step `{name}` has changed files. Keep the changes, or undo them?{shown}");
@@ -232,6 +243,17 @@ fn shown_changes(review: &Review, past: &Past) -> Result<String, Failure> {
     };
     let count = stat(review.changes.len() as u64, insertions, deletions);
     Ok(format!("\n\n{count}{edits}\n\n{}{rest}", clean(&shown)))
+}
+
+/// Whether a manual step of the same directive was done before a gate, so that it can be done again.
+fn follows_manual_step(waiting: &Waiting, gate: &str, past: &Past) -> bool {
+    let directive = |name: &str| name.rsplit_once('/').map(|(directive, _)| directive.to_owned());
+    let is_manual = |step: &StepRecord| {
+        let is_done = step.status == Some(StepStatus::Succeeded);
+        is_done && matches!(step.kind, StepKind::Prose { .. }) && directive(&step.name) == directive(&waiting.name)
+    };
+    let steps = past.history.run(waiting.run).map(|run| run.steps.as_slice()).unwrap_or_default();
+    gate == "human-verify" && steps.iter().any(is_manual)
 }
 
 /// The same text without characters that could move a cursor or hide something.
@@ -335,7 +357,7 @@ async fn give(desk: &Arc<Desk>, caller: &Caller, question: &Question, input: Inp
         .work(move |work| {
             let ctx = work.equip(ctx);
             let _turn = lock(&project.turn);
-            take_up(&ctx, run, input, Some(step), &work)
+            take_up(&ctx, run, input, StartAt::Failed, Some(step), &work)
         })
         .await
 }

@@ -18,7 +18,7 @@ use crate::mcp::desk::{Desk, Project, lock};
 use crate::mcp::failure::Failure;
 use crate::mcp::tale::Tale;
 use crate::run::account::RunLine;
-use crate::run::directive::{self, Input};
+use crate::run::directive::{self, Input, StartAt};
 use crate::run::error::RunError;
 use crate::run::past::{Past, repo_paths, run_here, waiting_in};
 
@@ -91,7 +91,13 @@ pub(super) async fn cancel(desk: &Arc<Desk>, arguments: Arguments, caller: &Call
 }
 
 fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failure> {
-    let parameters = parameters(arguments, &["run_id", "result", "failed", "paths"])?;
+    let parameters = parameters(arguments, &["run_id", "result", "failed", "paths", "from", "skip"])?;
+    let start = match (parameters.text("from")?, parameters.flag("skip")?) {
+        (Some(_), true) => return Err(Failure::argument("`from` and `skip` cannot both be meant")),
+        (Some(step), false) => StartAt::Step(step.to_owned()),
+        (None, true) => StartAt::Skip,
+        (None, false) => StartAt::Failed,
+    };
     let (project, ctx, run) = find(desk, arguments, &parameters, work)?;
     if arguments.flag("dry_run")? {
         return tell(&ctx, run, "continue").map(as_dry).map(Stage::Told);
@@ -106,11 +112,13 @@ fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Fai
     require_own_tree(desk, arguments, run)?;
     let stage = match waiting.map(|waiting| waiting.wait) {
         Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) if is_said => Err(for_a_person(run)),
-        Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) => led::stage_of(&ctx, run),
+        Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) if start == StartAt::Failed => {
+            led::stage_of(&ctx, run)
+        }
         None if is_said && past.history.run(run).is_some_and(RunRecord::is_open) => {
             Err(RunError::NothingAsked(run).into())
         }
-        _ => led::take_up(&ctx, run, input, None, work),
+        _ => led::take_up(&ctx, run, input, start, None, work),
     };
     drop(turn);
     stage

@@ -130,6 +130,7 @@ fn an_agent_is_told_all_it_needs() {
         description: "Write the notes",
         instruction: "\n    Rewrite docs/notes.md.\n    Keep it short.\n",
         verification: &checks,
+        rejected: None,
         writes: &WriteRules::for_directives(&authority),
     };
     insta::assert_snapshot!(instruction(&task), @r#"

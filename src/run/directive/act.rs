@@ -121,7 +121,9 @@ impl Run<'_, '_> {
         let failure = match policy {
             // Another attempt begins where this one began.
             _ if self.may_retry() => Verdict::RollBack("the step failed and is tried again"),
-            Some(OnFailure::Rollback) => Verdict::RollBack("the step failed, and `on_failure` says `rollback`"),
+            Some(OnFailure::Rollback | OnFailure::RollbackRun) => {
+                Verdict::RollBack("the step failed, and `on_failure` says `rollback`")
+            }
             Some(OnFailure::Keep) => Verdict::Keep("the step failed, and `on_failure` says `keep`"),
             Some(OnFailure::Continue) => Verdict::Keep("the step failed, and `on_failure` says `continue`"),
             Some(OnFailure::Abort) | None => of_mode.failure,
@@ -224,6 +226,8 @@ impl Run<'_, '_> {
 
 /// The gate at which a person does something.
 pub(in crate::run) const HUMAN_ACTION: &str = "human-action";
+/// The gate at which a person looks at what was done.
+pub(super) const HUMAN_VERIFY: &str = "human-verify";
 
 /// Parameters that have a type already, and words that get the one that is declared.
 pub(super) fn split(

@@ -2,20 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::act::HUMAN_ACTION;
+use super::act::{HUMAN_ACTION, HUMAN_VERIFY};
+use super::state::Frame;
 use super::{Input, Progress, Run, Waiting};
 use crate::audit::history::StepRecord;
 use crate::checkpoint::attribution::Attributed;
 use crate::checkpoint::error::CheckpointError;
 use crate::journal::event::{Event, StepKind, Wait};
 use crate::journal::summary::{CheckpointStatus, ErrorSummary, StepStatus};
-use crate::run::error::RunError;
+use crate::run::error::{RestartError, RunError};
 use crate::run::settle::{Reversal, Settlement};
 use crate::run::step::summary;
 use crate::run::tool::Listener;
 
 /// The code of a no.
 pub(super) const REJECTED: &str = "REJECTED";
+/// The code of a no after which a manual step is done again.
+pub(super) const SENT_BACK: &str = "SENT_BACK";
 /// The code of work that somebody says could not be done.
 pub(super) const REPORTED: &str = "STEP_FAILED";
 
@@ -58,7 +61,21 @@ impl Run<'_, '_> {
                 let reviewed = self.approve(&open, tree.as_deref())?;
                 self.take_yes(&open, gate, json!({"approved": true, "answer": answer}), reviewed)?;
             }
-            (Wait::Person { .. }, Input::Reject(why)) => self.take_no(&open, &rejected(why))?,
+            (Wait::Work { instruction, checks, .. }, Input::Reject(Some(reason))) => {
+                let (instruction, checks) = (instruction.clone(), checks.clone());
+                let wait = Wait::Work { instruction, checks, outside: Vec::new(), rejected: Some(reason) };
+                self.session.record(&Event::Waiting { step: waiting.step, wait })?;
+            }
+            (Wait::Work { .. }, Input::Reject(None)) => return Err(RestartError::ReasonNeeded(self.id()).into()),
+            (Wait::Work { instruction, checks, .. }, Input::End(why)) => {
+                let (before, error) = (open.before.as_ref(), rejected(why));
+                self.settle_work(waiting.step, &waiting.name, before, &[], Err(error), instruction, checks)?;
+            }
+            (Wait::Person { gate, .. }, Input::Reject(Some(reason))) if self.can_send_back(gate) => {
+                let (code, suggestion) = (SENT_BACK.to_owned(), None);
+                self.take_no(&open, &ErrorSummary { code, message: reason, suggestion })?;
+            }
+            (Wait::Person { .. }, Input::Reject(why) | Input::End(why)) => self.take_no(&open, &rejected(why))?,
             (Wait::Person { gate, .. }, Input::Done { result: None, .. })
                 if let Some((result, error)) = &open.answer =>
             {
@@ -75,7 +92,7 @@ impl Run<'_, '_> {
                 let reviewed = self.approve(&open, tree.as_deref())?;
                 self.keep_changes(&open, message.as_deref(), reviewed)?;
             }
-            (Wait::Changes, Input::Reject(why)) => self.drop_changes(&open, why)?,
+            (Wait::Changes, Input::Reject(why) | Input::End(why)) => self.drop_changes(&open, why)?,
             (Wait::Indeterminate { .. }, Input::Retry) if is_work => {
                 let StepKind::Prose { instruction } = &open.kind else { return Ok(Progress::Stepped) };
                 let before = open.before.clone();
@@ -98,6 +115,12 @@ impl Run<'_, '_> {
             Some(waiting) => Progress::Waiting(Box::new(waiting)),
             None => Progress::Stepped,
         })
+    }
+
+    /// Whether a manual step comes before the gate that waits, which a person can have done again.
+    fn can_send_back(&self, gate: &str) -> bool {
+        let frame = self.state().and_then(|state| state.frames.last());
+        gate == HUMAN_VERIFY && frame.and_then(Frame::manual_step_before).is_some()
     }
 
     /// A person says no.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{REJECTED, REPORTED};
+use super::answer::{REJECTED, REPORTED, SENT_BACK};
 use super::state::{Ended, Frame};
 use super::{Progress, Run, told};
 use crate::item::directive::{Directive, OnFailure, Param, Step, StepAction};
@@ -130,7 +130,12 @@ impl Run<'_, '_> {
         }
         self.session.outputs = outputs;
         if let Some(error) = &mut error {
-            error.suggestion.get_or_insert_with(|| format!("see what it did with `piton show {}`", self.session.run()));
+            let run = self.session.run();
+            error.suggestion.get_or_insert_with(|| {
+                format!(
+                    "`piton show {run}` shows what it did, `piton resume {run}` begins again at the step that failed"
+                )
+            });
         }
         self.finish(status.into(), error).map(Some)
     }
@@ -141,6 +146,13 @@ impl Run<'_, '_> {
 
     /// Decides what follows a failure.
     fn resolve(&mut self, failure: &Ended) -> Result<(), RunError> {
+        if let Some(error) = failure.error.as_ref().filter(|error| error.code == SENT_BACK)
+            && let Some(to) = self.state().and_then(|state| state.frames.last()).and_then(Frame::manual_step_before)
+        {
+            let (name, to, reason) = (failure.name.clone(), to.to_owned(), error.message.clone());
+            self.session.record(&Event::SentBack { name, to, reason })?;
+            return Ok(());
+        }
         if self.hook(HookPhase::Error, failure.error.as_ref())? {
             return Ok(());
         }
@@ -190,7 +202,8 @@ impl Run<'_, '_> {
     /// The same for the changes of the step: where nobody near says anything, those who called say it.
     pub(super) fn policy_for_changes(&self) -> Option<OnFailure> {
         let frames = self.state().map(|state| state.frames.as_slice()).unwrap_or_default();
-        let is_about_changes = |policy: &OnFailure| matches!(policy, OnFailure::Rollback | OnFailure::Keep);
+        let is_about_changes =
+            |policy: &OnFailure| matches!(policy, OnFailure::Rollback | OnFailure::RollbackRun | OnFailure::Keep);
         let inherited = || frames.iter().rev().skip(1).filter_map(Frame::policy).find(is_about_changes);
         self.policy().or_else(inherited)
     }
@@ -392,7 +405,7 @@ impl Run<'_, '_> {
         let seconds = self.session.cost().seconds;
         let is_over = |at: &usize| {
             let limit = time_of(frames, *at);
-            limit.zip(frames.get(*at)).is_some_and(|(limit, frame)| seconds - frame.since.seconds >= limit)
+            limit.zip(frames.get(*at)).is_some_and(|(limit, frame)| seconds - frame.called_at >= limit)
         };
         (1..frames.len()).find(is_over)
     }
@@ -405,7 +418,7 @@ impl Run<'_, '_> {
             .frames
             .iter()
             .enumerate()
-            .filter_map(|(at, frame)| Some(time_of(&state.frames, at)? - (now - frame.since.seconds)));
+            .filter_map(|(at, frame)| Some(time_of(&state.frames, at)? - (now - frame.called_at)));
         let limits = state.frames.iter().filter_map(|frame| {
             let limit = frame.directive.limits.iter().find(|limit| limit.name == "duration_seconds")?;
             Some(limit.value - (now - frame.since.seconds))
@@ -503,7 +516,7 @@ pub(super) fn authority(callers: &[std::sync::Arc<Directive>]) -> Authority<'_> 
 
 /// Whether somebody said that it failed: whoever does so has tried, and their work is not put back.
 fn is_said(error: Option<&ErrorSummary>) -> bool {
-    error.is_some_and(|error| error.code == REPORTED || error.code == REJECTED)
+    error.is_some_and(|error| [REPORTED, REJECTED, SENT_BACK].contains(&error.code.as_str()))
 }
 
 fn interrupted() -> ErrorSummary {

@@ -2,6 +2,9 @@
 //!
 //! The directives that it can reach are kept as text beside the journal and are what is run, also after a wait of
 //! days. Tools run from where they are; one whose files have changed since the run began is refused.
+//! A run that has ended and begins again takes its items as they are then: [`renewal`].
+
+mod renewal;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -43,10 +46,16 @@ pub struct Pinned {
     pub inputs: Map<String, Value>,
     /// How it is run.
     pub options: RunOptions,
+    /// The id of the directive of the run; empty where an older piton has pinned it.
+    #[serde(default)]
+    root: String,
     /// The directives that can be reached, by the id they are asked for with.
     directives: BTreeMap<String, PinnedDirective>,
     /// The hash of the files of each tool, by the id it is asked for with.
     tools: BTreeMap<String, String>,
+    /// The hash of the manifest, where the run has begun again with other items than before.
+    #[serde(skip)]
+    renewed: Option<String>,
     /// What of it has turned up during the run.
     #[serde(skip)]
     later: Later,
@@ -85,6 +94,9 @@ pub struct RunOptions {
     /// The program that does its prose steps.
     #[serde(default)]
     pub agent_command: Option<String>,
+    /// Whether everything is put back if the run does not succeed.
+    #[serde(default)]
+    pub atomic: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +124,7 @@ pub(in crate::run) struct Found {
 impl Pinned {
     /// Pins a directive and everything that it names.
     pub(in crate::run) fn of(ctx: &Context, store: &ItemStore, id: &str) -> Result<Self, RunError> {
-        let mut pinned = Self::default();
+        let mut pinned = Self { root: id.to_owned(), ..Self::default() };
         let mut open = VecDeque::from([(id.to_owned(), None)]);
         while let Some((id, named_by)) = open.pop_front() {
             if pinned.directives.contains_key(&id) {
@@ -169,10 +181,16 @@ impl Pinned {
         Some(Found { directive: Arc::clone(self.parsed.get(&content)?), label, content, file })
     }
 
-    /// The directive of a label, as it was when the run began.
-    pub(in crate::run) fn labelled(&self, label: &str) -> Option<Found> {
-        let (id, _) = self.directives.iter().find(|(_, pinned)| pinned.label == label)?;
-        self.found(id)
+    /// The directive of the run, which the run calls by a label, e.g. `release@1.0.0`.
+    pub(in crate::run) fn root(&self, label: &str) -> Option<Found> {
+        self.found(self.root_id(label)?)
+    }
+
+    fn root_id(&self, label: &str) -> Option<&str> {
+        if !self.root.is_empty() {
+            return Some(&self.root);
+        }
+        self.directives.iter().find(|(_, pinned)| pinned.label == label).map(|(id, _)| id.as_str())
     }
 
     /// Every directive that is pinned, by the hash of its text.
@@ -289,7 +307,7 @@ impl Pinned {
             let home = runs.join(run.to_string());
             self.save_texts(&home)?;
             let later = serde_json::to_vec_pretty(&self.later).map_err(io::Error::other)?;
-            write(&home, &home.join(LATER), &later)?;
+            write(&home, &home.join(self.later_file()), &later)?;
             self.later.is_unsaved = false;
         }
         Ok(())
@@ -312,12 +330,16 @@ impl Pinned {
         let home = runs.join(run.to_string());
         let path = home.join(MANIFEST);
         let damaged = |path: &Path| RunError::PinDamaged { run, path: path.to_path_buf() };
-        let bytes = read_bytes(&path, MAX_FILE).map_err(|_| damaged(&path))?;
-        if hash_of(&bytes) != hash {
-            return Err(damaged(&path));
-        }
+        let matches = |path: &Path| read_bytes(path, MAX_FILE).ok().filter(|bytes| hash_of(bytes) == hash);
+        let (bytes, renewed) = match matches(&path) {
+            Some(bytes) => (bytes, None),
+            None => {
+                (matches(&home.join(renewal::manifest(hash))).ok_or_else(|| damaged(&path))?, Some(hash.to_owned()))
+            }
+        };
         let mut pinned: Self = serde_json::from_slice(&bytes).map_err(|_| damaged(&path))?;
-        let path = home.join(LATER);
+        pinned.renewed = renewed;
+        let path = home.join(pinned.later_file());
         if path.exists() {
             let bytes = read_bytes(&path, MAX_FILE).map_err(|_| damaged(&path))?;
             let later: Later = serde_json::from_slice(&bytes).map_err(|_| damaged(&path))?;

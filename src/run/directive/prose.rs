@@ -87,19 +87,21 @@ impl Run<'_, '_> {
     ) -> Result<(), RunError> {
         let commands = self.agents.for_model(self.callers().last().and_then(|directive| directive.model.as_ref()));
         if commands.is_empty() {
-            let wait = Wait::Work { instruction, checks, outside: Vec::new() };
+            let wait = Wait::Work { instruction, checks, outside: Vec::new(), rejected: self.sent_back() };
             self.session.record(&Event::Waiting { step: number, wait })?;
             return Ok(());
         }
         let callers = self.callers();
         let writes = WriteRules::for_directives(&authority(&callers));
         let directive = callers.last().map(|directive| directive.name.to_string()).unwrap_or_default();
+        let rejected = self.sent_back();
         let task = agent::instruction(&Task {
             step: name,
             directive: &directive,
             description: &step.description,
             instruction: &instruction,
             verification: &checks,
+            rejected: rejected.as_deref(),
             writes: &writes,
         });
         let mut failure = None;
@@ -228,7 +230,7 @@ impl Run<'_, '_> {
             (Some(_), _) if !by_agent => Verdict::Keep("the step failed; what changed meanwhile stays"),
             // Another attempt begins where this one began.
             (Some(error), _) if self.is_tried_again(error) => Verdict::RollBack("the step failed and is tried again"),
-            (Some(_), Some(OnFailure::Rollback)) => {
+            (Some(_), Some(OnFailure::Rollback | OnFailure::RollbackRun)) => {
                 Verdict::RollBack("the step failed, and `on_failure` says `rollback`")
             }
             (Some(_), _) => Verdict::Keep("the step failed; its changes stay: `piton undo` takes them back"),
@@ -244,8 +246,8 @@ impl Run<'_, '_> {
         };
         let settlement = self.session.settle(number, wording, before, verdict, rules)?;
         if !settlement.denied.is_empty() {
-            let wait =
-                Wait::Work { instruction: instruction.to_owned(), checks: checks.to_vec(), outside: settlement.denied };
+            let (instruction, checks, rejected) = (instruction.to_owned(), checks.to_vec(), self.sent_back());
+            let wait = Wait::Work { instruction, checks, outside: settlement.denied, rejected };
             self.session.record(&Event::Waiting { step: number, wait })?;
             return Ok(());
         }
@@ -253,6 +255,11 @@ impl Run<'_, '_> {
             return Ok(());
         }
         self.end_work(number, name, settlement.checkpoint, settlement.error.or(error).as_ref())
+    }
+
+    /// Why a person has sent the step back whose turn it is.
+    fn sent_back(&self) -> Option<String> {
+        self.state().and_then(|state| state.frames.last()).and_then(|frame| frame.sent_back.clone())
     }
 
     fn end_work(

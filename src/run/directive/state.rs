@@ -2,6 +2,9 @@
 //!
 //! Nothing is evaluated here. The events carry what was decided, so that a run that is taken up again
 //! after a wait or a crash stands exactly where its journal says, whatever the world looks like by then.
+//! A run that ended without success keeps its place, too: [`restart`] is what happens when it begins again.
+
+mod restart;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,11 +13,14 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::audit::history::{Outcome, StepRecord};
-use crate::item::directive::{Directive, OnFailure, Step};
-use crate::journal::event::{Event, HookPhase, Resolution, StepKind};
+use crate::checkpoint::path::RepoPath;
+use crate::item::directive::{Directive, OnFailure, Step, StepAction};
+use crate::journal::event::{Event, HookPhase, Resolution, StepKind, Wait};
 use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
 use crate::journal::{Digest, RunId, StepId};
 use crate::run::remainder::KeptStep;
+
+pub(in crate::run) use restart::inputs_for;
 
 /// Where a run stands.
 #[derive(Debug)]
@@ -30,6 +36,10 @@ pub(in crate::run) struct RunState {
     pub(in crate::run) pending: Vec<KeptStep>,
     /// Why the whole run ends, whatever its directives say.
     pub(in crate::run) aborted: Option<Ended>,
+    /// How the run ended, if it can begin again.
+    pub(in crate::run) ended: Option<RunStatus>,
+    /// The name of an external call that ended without an answer, until another step begins: it may have had its effect.
+    pub(in crate::run) unanswered: Option<String>,
     /// What has been done so far.
     pub(in crate::run) cost: Cost,
     started: Timestamp,
@@ -40,6 +50,7 @@ pub(in crate::run) struct RunState {
 /// A directive that may be entered.
 #[derive(Clone, Debug)]
 struct Known {
+    content: String,
     directive: Arc<Directive>,
     /// The steps whose results its texts refer to. Those of others are not kept: a loop may have thousands.
     referred: Arc<BTreeSet<String>>,
@@ -59,6 +70,8 @@ pub(in crate::run) struct Cost {
 /// A directive that has begun.
 #[derive(Debug)]
 pub(in crate::run) struct Frame {
+    /// The hash of its text.
+    pub(in crate::run) content: String,
     pub(in crate::run) directive: Arc<Directive>,
     referred: Arc<BTreeSet<String>>,
     /// The step that runs it; empty for the outermost.
@@ -83,6 +96,14 @@ pub(in crate::run) struct Frame {
     pub(in crate::run) hooked: bool,
     /// What the run had done when it began.
     pub(in crate::run) since: Cost,
+    /// At which second of the run the time of the step that called it began to count.
+    pub(in crate::run) called_at: f64,
+    /// The directive that failed as the step whose turn it is, where it stopped.
+    fallen: Option<Box<Self>>,
+    /// The manual steps that were done.
+    manual: BTreeSet<String>,
+    /// Why a person sent the step whose turn it is back.
+    pub(in crate::run) sent_back: Option<String>,
 }
 
 /// A step that runs once for each element of a list.
@@ -114,6 +135,8 @@ impl RunState {
             open: None,
             pending: Vec::new(),
             aborted: None,
+            ended: None,
+            unanswered: None,
             cost: Cost::default(),
             started: run.started(),
             waited: 0.0,
@@ -123,8 +146,16 @@ impl RunState {
 
     /// Makes a directive known, before it is entered.
     pub(in crate::run) fn know(&mut self, content: String, directive: Arc<Directive>) {
-        let referred = Arc::new(referred_steps(&directive));
-        self.known.insert(content, Known { directive, referred });
+        let mut referred = referred_steps(&directive);
+        // A run that begins again may use another text of the same directive, which refers to other steps.
+        for known in self.known.values_mut().filter(|known| known.directive.name == directive.name) {
+            referred.extend(known.referred.iter().cloned());
+        }
+        let referred = Arc::new(referred);
+        for known in self.known.values_mut().filter(|known| known.directive.name == directive.name) {
+            known.referred = Arc::clone(&referred);
+        }
+        self.known.insert(content.clone(), Known { content, directive, referred });
     }
 
     pub(in crate::run) fn knows(&self, content: &str) -> bool {
@@ -156,6 +187,7 @@ impl RunState {
                 self.cost.steps += 1;
                 self.cost.tool_calls += u32::from(matches!(kind, StepKind::Tool(_)));
                 self.on_top(Frame::forget_done);
+                self.unanswered = None;
                 let id = StepId { run: self.run, step: *step };
                 self.open = Some(StepRecord::begun(id, name, kind, tool.as_deref(), before.as_ref(), at));
             }
@@ -165,15 +197,26 @@ impl RunState {
             Event::Recovered { died: Some(died), .. } => {
                 self.waiting_since.get_or_insert(at.min(*died));
             }
-            Event::RunFinished(summary) if summary.status == RunStatus::Waiting => {
+            Event::RunFinished(summary) => {
                 self.waiting_since.get_or_insert(at);
+                if !matches!(summary.status, RunStatus::Waiting | RunStatus::Succeeded) {
+                    self.stay_where_it_ended(summary.status);
+                }
             }
-            Event::RunResumed { .. } => {
+            Event::Repinned { frames, .. } => self.repin(frames),
+            Event::SentBack { to, reason, .. } => self.send_back(to, reason),
+            Event::RunResumed { restart, .. } => {
                 if let Some(since) = self.waiting_since.take() {
                     self.waited += seconds_between(since, at);
                 }
+                if let Some(restart) = restart {
+                    self.begin_again(at, restart);
+                }
             }
             event => {
+                if let Event::Waiting { wait: Wait::Work { rejected: Some(reason), .. }, .. } = event {
+                    self.on_top(|frame| frame.sent_back = Some(reason.clone()));
+                }
                 self.cost.tool_calls += u32::from(matches!(event, Event::CallStarted { .. }));
                 if let Some(open) = self.open.as_mut().filter(|open| event.step() == Some(open.id.step)) {
                     open.take(event, previous);
@@ -209,7 +252,11 @@ impl RunState {
         let Some(left) = self.frames.pop() else { return };
         let Some(caller) = self.frames.last_mut() else { return };
         let ended = Ended { name: left.name.clone(), status, error: error.cloned(), is_final: false };
-        match left.hook {
+        let hook = left.hook;
+        if status != StepStatus::Succeeded && hook != Some(HookPhase::Error) {
+            caller.fallen = Some(Box::new(left.stopped_here()));
+        }
+        match hook {
             None => caller.end(ended, Value::Object(outputs.clone())),
             Some(HookPhase::Error) => caller.hooked = true,
             Some(phase) => {
@@ -234,6 +281,16 @@ impl RunState {
         }
         if status == StepStatus::Succeeded {
             self.pending.retain(|kept| !open.dropped.contains(&kept.id));
+        }
+        if let StepKind::RollBackRun { steps, .. } = &open.kind {
+            // It is no step of the directive: what it put back is gone, and the directive stands where it stood.
+            if open.took_effect() {
+                self.pending.retain(|kept| !steps.contains(&kept.id));
+            }
+            return;
+        }
+        if status != StepStatus::Succeeded && open.is_external() && was_cut_short(&open, status) {
+            self.unanswered = Some(open.name.clone());
         }
         match (&open.kind, &open.outcome) {
             (StepKind::Checkpoint { covers }, Outcome::Committed { .. }) => {
@@ -268,6 +325,7 @@ impl RunState {
             Resolution::Retry => {
                 frame.attempts += 1;
                 frame.hooked = false;
+                frame.fallen = None;
             }
             Resolution::GoOn => {
                 let error = ended.error.as_ref();
@@ -283,6 +341,7 @@ impl RunState {
 impl Frame {
     fn new(known: Known, name: String, inputs: Map<String, Value>, hook: Option<HookPhase>, since: Cost) -> Self {
         Self {
+            content: known.content,
             directive: known.directive,
             referred: known.referred,
             name,
@@ -296,7 +355,11 @@ impl Frame {
             stopped: None,
             just_done: None,
             hooked: false,
+            called_at: since.seconds,
             since,
+            fallen: None,
+            manual: BTreeSet::new(),
+            sent_back: None,
         }
     }
 
@@ -341,6 +404,9 @@ impl Frame {
     fn end(&mut self, ended: Ended, result: Value) {
         if ended.status == StepStatus::Succeeded {
             let name = self.step().map(|step| step.name.clone());
+            if let Some(step) = self.step().filter(|step| matches!(step.action, StepAction::Prose { .. })) {
+                self.manual.insert(step.name.clone());
+            }
             self.advance(result);
             self.just_done = name;
         } else {
@@ -354,6 +420,8 @@ impl Frame {
         self.attempts = 0;
         self.hooked = false;
         self.just_done = None;
+        self.fallen = None;
+        self.sent_back = None;
         let is_referred = self.step().is_some_and(|step| self.referred.contains(&step.name));
         let Some(looped) = &mut self.looped else {
             self.keep(if is_referred { result } else { Value::Null });
@@ -416,6 +484,14 @@ fn made(outcome: &Outcome) -> Value {
         Outcome::NoChanges => without_commit("no_changes"),
         _ => without_commit("skipped"),
     }
+}
+
+/// Whether a step ended before its call had an answer.
+fn was_cut_short(open: &StepRecord, status: StepStatus) -> bool {
+    let is_undecided = matches!(open.wait, Some(Wait::Indeterminate { .. }));
+    open.started_process
+        && open.answer.as_ref().is_none_or(|(_, error)| error.is_some())
+        && (status == StepStatus::Cancelled || is_undecided)
 }
 
 fn seconds_between(one: Timestamp, other: Timestamp) -> f64 {

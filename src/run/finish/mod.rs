@@ -396,7 +396,7 @@ impl Session<'_, '_> {
                 tool: None,
                 directive: directive.filter(|name| name.contains('@')).map(str::to_owned),
                 journal: self.journal_head().to_string(),
-                undoes: None,
+                undoes: Vec::new(),
             },
         })?)
     }

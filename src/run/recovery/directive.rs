@@ -52,7 +52,8 @@ impl Session<'_, '_> {
         match (&step.kind, &step.answer) {
             _ if is_settled => {}
             (StepKind::Prose { instruction }, Some(_)) => {
-                let wait = Wait::Work { instruction: instruction.clone(), checks: Vec::new(), outside: Vec::new() };
+                let (instruction, rejected) = (instruction.clone(), None);
+                let wait = Wait::Work { instruction, checks: Vec::new(), outside: Vec::new(), rejected };
                 self.record(&Event::Waiting { step: number, wait })?;
                 return Ok((told("its agent had ended"), told("what it has done is in the work tree")));
             }

@@ -35,6 +35,7 @@ fn standing(events: &[Event]) -> Standing {
         pinned: Some("the hash".to_owned()),
         beside: None,
         steps: Vec::new(),
+        atomic: false,
     };
     for event in [&first].into_iter().chain(events) {
         journal.append(Timestamp::UNIX_EPOCH, event).unwrap();

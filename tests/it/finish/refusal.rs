@@ -138,6 +138,7 @@ fn a_run_that_waits_is_refused_with_the_way_on() {
         pinned: None,
         beside: None,
         steps: Vec::new(),
+        atomic: false,
     };
     let waiting = Event::RunFinished(RunSummary {
         run_id: run,

@@ -121,7 +121,7 @@ fn an_interrupt_leaves_a_clean_line() {
     ✗ slow  [TIME]
     ✗ waits was cancelled: 1 step, 0 commits, [TIME] (run [RUN])
     error: tool `slow` was interrupted [INTERRUPTED]
-    hint: see what it did with `piton show [RUN]`
+    hint: `piton show [RUN]` shows what it did, `piton resume [RUN]` begins again at the step that failed
     ");
     assert_eq!(project.read("out.txt"), "first\n");
     assert_sound(&project);

@@ -87,6 +87,10 @@ fn values_in_instructions_questions_and_words_of_people_stay_at_home() {
     assert_eq!(ran.code(), Some(4), "{ran}");
     let ran = project.piton(["reject", "--reason", "swordfish is not"]);
     assert_eq!(ran.code(), Some(4), "{ran}");
+    let ran = project.piton(["resume"]);
+    assert_eq!(ran.code(), Some(4), "{ran}");
+    let ran = project.piton(["reject", "--end", "--reason", "swordfish is not"]);
+    assert_eq!(ran.code(), Some(4), "{ran}");
     let ran = project.piton(["resume", "--failed", "no swordfish here"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     travel(&project);
@@ -96,7 +100,7 @@ fn values_in_instructions_questions_and_words_of_people_stay_at_home() {
     succeeds(project.piton(["-C", "../clone", "verify", "--all"]));
     let run = apart(&project).pop().expect("a run");
     for (step, told) in
-        [(1, "task          stays where"), (2, "question      stays where"), (3, "said by a person [STEP_FAILED]")]
+        [(1, "task          stays where"), (2, "question      stays where"), (5, "said by a person [STEP_FAILED]")]
     {
         let shown = succeeds(project.piton(["-C", "../clone", "show", &format!("{run}/{step}")])).stdout();
         assert!(shown.contains(told), "{shown}");

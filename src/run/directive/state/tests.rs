@@ -83,7 +83,7 @@ fn events(run: RunId) -> Vec<Event> {
         ended(3, StepStatus::CutOff),
         cut(Some(at(9))),
         waits(run),
-        Event::RunResumed { with: String::new() },
+        Event::RunResumed { with: String::new(), restart: None },
         begun(4, "each[1]"),
         ended(4, StepStatus::Failed),
         resolved(Resolution::Retry),
