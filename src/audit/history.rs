@@ -4,11 +4,10 @@
 //! read like any other. Nothing here writes.
 
 mod call;
-mod undoing;
 mod pending;
+mod undoing;
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use jiff::Timestamp;

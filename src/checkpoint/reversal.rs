@@ -84,6 +84,7 @@ impl Operation {
             announced_added: delta.announced_removed,
             announced_removed: delta.announced_added,
             not_captured: delta.not_captured,
+            too_large: delta.too_large,
         };
         let committed = match committed {
             Committed::Own(changes) => Committed::Own(swapped(changes)),

@@ -132,13 +132,7 @@ pub(super) fn fact(ui: &mut Ui, name: &str, value: &str) -> io::Result<()> {
     lines.try_for_each(|line| ui.line(format!("{:<13} {line}", "").trim_end()))
 }
 
-fn facts(
-    ui: &mut Ui,
-    past: &Past,
-    run: &RunRecord,
-    step: &StepRecord,
-    fate: Option<&CommitFate>,
-) -> Result<(), Error> {
+fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, fate: Option<&CommitFate>) -> Result<(), Error> {
     let mut fact = |name: &str, value: &str| fact(ui, name, value);
     fact("step", &step.id.to_string())?;
     fact("name", &step.name)?;

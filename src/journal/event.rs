@@ -475,10 +475,10 @@ pub enum StepKind {
     },
     /// Puts back everything that its own run did.
     RollBackRun {
-        /// The steps that are put back, oldest first.
+        /// The steps that are put back, newest first.
         #[serde(default)]
         steps: Vec<StepId>,
-        /// The commits that hold their changes, oldest first; none when nothing was committed.
+        /// The commits that hold their changes, newest first; none when nothing was committed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         commits: Vec<ObjectId>,
     },

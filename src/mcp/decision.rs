@@ -242,7 +242,9 @@ impl Choice {
         };
         let (word, comment) = (text("decision"), text("comment"));
         Decided::Input(match (self, word.as_deref()) {
-            (Self::Gate | Self::Manual, Some("approve")) => Input::Approve { message: None, answer: comment, tree: None },
+            (Self::Gate | Self::Manual, Some("approve")) => {
+                Input::Approve { message: None, answer: comment, tree: None }
+            }
             (Self::Changes, Some("keep")) => Input::Approve { message: text("message"), answer: comment, tree: None },
             (Self::Gate | Self::Manual, Some("reject")) | (Self::Changes, Some("undo")) => Input::Reject(comment),
             (Self::Manual, Some("end")) => Input::End(comment),

@@ -6,46 +6,35 @@
 
 use std::collections::BTreeMap;
 
-use super::error::RunError;
+use super::error::{RunError, with_causes};
 use super::session::Session;
-use super::settle::{Reversal as Why, Settlement, Wording, explain};
-use super::step::summary;
-use super::undo::combine;
+use super::settle::{Reversal, Rules, Settlement, Verdict, Wording, explain};
+use super::undo::{commits_of, operations_of};
 use crate::audit::history::{History, StepRecord};
 use crate::checkpoint::attribution::Ownership;
 use crate::checkpoint::checkpointer::Checkpointer;
-use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::{Entry, ObjectId};
 use crate::checkpoint::path::RepoPath;
-use crate::checkpoint::reversal::{Inverse, Reversal};
+use crate::checkpoint::reversal::{Inverse, Operation, Reach};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::failpoint::failpoint;
-use crate::journal::StepId;
-use crate::journal::event::{Event, StepKind};
-use crate::journal::summary::{CheckpointStatus, ErrorSummary, StepStatus};
+use crate::journal::RunId;
+use crate::journal::event::StepKind;
+use crate::journal::summary::{ErrorSummary, StepStatus};
 
 /// The name of the step that puts a run back.
 const NAME: &str = "roll back the run";
-
-/// What the steps of a run did, as one change.
-struct Whole {
-    steps: Vec<StepId>,
-    /// The commits that hold it, oldest first.
-    commits: Vec<ObjectId>,
-    before: Snapshot,
-    after: Snapshot,
-    delta: Delta,
-    /// What of it is in commits.
-    committed: Delta,
-}
 
 impl Session<'_, '_> {
     /// Puts back everything that the run did; returns why it failed, with what became of that.
     pub(super) fn put_run_back(&mut self, error: Option<ErrorSummary>) -> Result<Option<ErrorSummary>, RunError> {
         let put_back = match self.put_back() {
             Ok(put_back) => put_back,
-            Err(RunError::Checkpoint(err)) => Some(Err(explain(&err))),
+            Err(err @ (RunError::Checkpoint(_) | RunError::Undo(_))) => {
+                let code = err.code().to_owned();
+                Some(Err(ErrorSummary { code, message: with_causes(&err), suggestion: err.hint() }))
+            }
             Err(err) => return Err(err),
         };
         let Some(put_back) = put_back else { return Ok(error) };
@@ -66,22 +55,22 @@ impl Session<'_, '_> {
     fn put_back(&mut self) -> Result<Option<Result<(), ErrorSummary>>, RunError> {
         let (history, _) = History::load(&self.folders().runs)?;
         let steps = steps_of(&history, self.run);
-        let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Ok(None) };
-        let (Some(before), Some(after)) = (first.before.clone(), last.after.clone()) else { return Ok(None) };
+        if steps.is_empty() {
+            return Ok(None);
+        }
         let missing = || CheckpointError::NoRepository(self.ctx.root.clone());
         let Some(mut checkpointer) = self.checkpointer.take() else { return Err(missing().into()) };
-        let inverse =
-            whole(&history, &steps, before, after).and_then(|whole| Ok((judge(&mut checkpointer, &whole)?, whole)));
+        let judged = operations_of(&history, checkpointer.repository(), &steps)
+            .and_then(|operations| Ok((judge(&mut checkpointer, &operations)?, operations)));
         self.checkpointer = Some(checkpointer);
         // Judged before the step begins: a refusal changes nothing.
-        let (inverse, whole) = inverse?;
+        let (inverse, operations) = judged?;
+        let commits = commits_of(&history, &steps);
         let step = self.next_step();
-        let kind = StepKind::RollBackRun { steps: whole.steps.clone(), commits: whole.commits.clone() };
+        let ids = steps.iter().map(|step| step.id).collect();
+        let kind = StepKind::RollBackRun { steps: ids, commits: commits.clone() };
         let Some(before) = self.start_step(step, NAME, kind, &[])? else { return Err(missing().into()) };
-        let Some(mut checkpointer) = self.checkpointer.take() else { return Err(missing().into()) };
-        let settled = self.carry_back(&mut checkpointer, step, &before, &inverse, &whole);
-        self.checkpointer = Some(checkpointer);
-        let Settlement { checkpoint, error, .. } = settled?;
+        let Settlement { checkpoint, error, .. } = self.carry_back(step, &before, inverse, &operations, &commits)?;
         let status = if error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
         self.finish_step(step, NAME, status, None, checkpoint, error.as_ref())?;
         Ok(Some(error.map_or(Ok(()), Err)))
@@ -89,119 +78,94 @@ impl Session<'_, '_> {
 
     fn carry_back(
         &mut self,
+        step: u32,
+        before: &Snapshot,
+        inverse: Inverse,
+        operations: &[Operation],
+        commits: &[ObjectId],
+    ) -> Result<Settlement, RunError> {
+        let missing = || CheckpointError::NoRepository(self.ctx.root.clone());
+        let Some(mut checkpointer) = self.checkpointer.take() else { return Err(missing().into()) };
+        let kept = checkpointer.apply_inverse(&inverse, operations).map(|report| report.kept);
+        failpoint("run-put-back");
+        let wording = Wording { name: NAME, undoes: commits, ..Wording::default() };
+        let settled = match (kept, inverse.commit) {
+            (Err(err), _) => Err(err.into()),
+            (Ok(kept), _) if !kept.is_empty() => self.leave_as_it_was(&mut checkpointer, step, before, kept),
+            (Ok(_), Some(plan)) => self
+                .find_own(&mut checkpointer, step, before, Ownership::EVERYTHING)
+                .and_then(|found| self.commit_or_put_back(&mut checkpointer, step, wording, before, found, plan)),
+            (Ok(_), None) => {
+                self.checkpointer = Some(checkpointer);
+                let verdict = Verdict::Keep("nothing of the run was committed");
+                return self.settle(step, wording, before, verdict, Rules::NONE);
+            }
+        };
+        self.checkpointer = Some(checkpointer);
+        settled
+    }
+
+    /// All or nothing: another process changed a file meanwhile, so that what was put back is not left either.
+    fn leave_as_it_was(
+        &mut self,
         checkpointer: &mut Checkpointer,
         step: u32,
         before: &Snapshot,
-        inverse: &Inverse,
-        whole: &Whole,
+        kept: Vec<RepoPath>,
     ) -> Result<Settlement, RunError> {
-        let kept = checkpointer.apply(&inverse.plan, &whole.before, &inverse.delta)?.kept;
-        failpoint("run-put-back");
+        let err = CheckpointError::ChangedSince(kept);
         let found = self.find_own(checkpointer, step, before, Ownership::EVERYTHING)?;
-        let done = if !kept.is_empty() {
-            Err(CheckpointError::ChangedSince(kept).into())
-        } else if whole.commits.is_empty() && found.delta.is_empty() {
-            self.record(&Event::NoChanges { step, not_captured: found.delta.not_captured.clone() })?;
-            return Ok(Settlement::of(summary(CheckpointStatus::NoChanges)));
-        } else if whole.commits.is_empty() {
-            self.keep(step, "nothing of the run was committed", &found.delta)
-        } else {
-            let wording = Wording { name: NAME, undoes: &whole.commits, ..Wording::default() };
-            let delta = Delta { changes: whole.committed.changes.iter().map(inverse_of).collect(), ..Delta::default() };
-            self.commit(checkpointer, step, wording, &before.head, &delta, Vec::new())
-        };
-        match done {
-            // All or nothing: what could not be committed is not left on disk either.
-            Err(RunError::Checkpoint(err)) if found.delta.is_empty() => self.failed(step, &err),
-            Err(RunError::Checkpoint(err)) => {
-                let why = Why::failure("the roll back of the run could not be finished", explain(&err));
-                let mut settlement = self.roll_back(checkpointer, step, why, before, &found.after, &found.delta)?;
-                settlement.error.get_or_insert(explain(&err));
-                Ok(settlement)
-            }
-            done => done,
+        if found.delta.is_empty() {
+            return self.failed(step, &err);
         }
+        let why = Reversal::failure("the roll back of the run could not be finished", explain(&err));
+        let mut settlement = self.roll_back(checkpointer, step, why, before, &found.after, &found.delta)?;
+        settlement.error.get_or_insert(explain(&err));
+        Ok(settlement)
     }
 }
 
-/// The steps of a run whose changes are still there, oldest first.
-fn steps_of(history: &History, run: crate::journal::RunId) -> Vec<&StepRecord> {
+/// The operations of a run that still count, newest first.
+fn steps_of(history: &History, run: RunId) -> Vec<&StepRecord> {
     let undone = history.undone();
-    let changes_files =
-        |step: &&StepRecord| !matches!(step.kind, StepKind::Checkpoint { .. } | StepKind::RollBackRun { .. });
     let steps = history.run(run).map(|run| run.steps.as_slice()).unwrap_or_default();
-    let is_there = |step: &&StepRecord| step.took_effect() && step.has_changes() && !undone.contains(&step.id);
     // What people changed while a manual step waited that was not done in the end is theirs.
     let is_theirs = |step: &StepRecord| {
         let is_manual = matches!(step.kind, StepKind::Prose { .. } | StepKind::Human { .. });
         is_manual && step.status != Some(StepStatus::Succeeded) && !step.started_process
     };
-    steps.iter().filter(changes_files).filter(is_there).filter(|step| !is_theirs(step)).collect()
+    let counts = |step: &&StepRecord| step.is_operation() && !undone.contains(&step.id) && !is_theirs(step);
+    steps.iter().rev().filter(counts).collect()
 }
 
-/// All changes as one; refused if a file was changed between two steps, which nobody could put back alone.
-fn whole(
-    history: &History,
-    steps: &[&StepRecord],
-    before: Snapshot,
-    after: Snapshot,
-) -> Result<Whole, CheckpointError> {
-    let mut left: BTreeMap<&RepoPath, Option<Entry>> = BTreeMap::new();
-    let mut edited = Vec::new();
-    for change in steps.iter().filter_map(|step| step.delta.as_ref()).flat_map(|delta| &delta.changes) {
-        let known = left.insert(&change.path, change.after);
-        if known.is_some_and(|known| known != change.before) {
-            edited.push(change.path.clone());
-        }
-    }
-    if !edited.is_empty() {
-        return Err(CheckpointError::ChangedSince(edited));
-    }
-    let mut commits = Vec::new();
-    let mut committed = Vec::new();
-    for step in steps {
-        let Some(commit) = history.commit_of(step) else { continue };
-        committed.extend(&step.delta);
-        if !commits.contains(&commit) {
-            commits.push(commit);
-        }
-    }
-    Ok(Whole {
-        steps: steps.iter().map(|step| step.id).collect(),
-        commits,
-        before,
-        after,
-        delta: combine(steps.iter().filter_map(|step| step.delta.as_ref())),
-        committed: combine(committed.into_iter()),
-    })
-}
-
-/// Works out how the changes are put back; refused if a file is not as the run left it.
-fn judge(checkpointer: &mut Checkpointer, whole: &Whole) -> Result<Inverse, CheckpointError> {
+/// Works out how the operations are taken back; refused if a file is not as the run left it, or was changed between two
+/// of its steps by someone else.
+fn judge(checkpointer: &mut Checkpointer, operations: &[Operation]) -> Result<Inverse, CheckpointError> {
     checkpointer.require_undoable()?;
     let now = checkpointer.before()?;
-    if now.head.branch != whole.after.head.branch
-        && let Some(err) = whole.after.head.moved_to(&now.head)
+    if let Some(newest) = operations.first()
+        && newest.after.head.branch != now.head.branch
+        && let Some(err) = newest.after.head.moved_to(&now.head)
     {
         return Err(err);
     }
-    let reversal = Reversal { before: &whole.before, after: &whole.after, delta: &whole.delta };
-    let mut inverse = checkpointer.invert(&now, &reversal)?;
-    let left = |path: &RepoPath| whole.delta.changes.iter().find(|change| change.path == *path);
-    let merged = inverse.plan.files.iter().filter(|file| left(&file.path).is_some_and(|it| it.after != file.expected));
-    let merged: Vec<RepoPath> = merged.map(|file| file.path.clone()).collect();
-    inverse.conflicts.extend(merged);
-    inverse.conflicts.sort();
-    inverse.conflicts.dedup();
-    if inverse.conflicts.is_empty() { Ok(inverse) } else { Err(CheckpointError::ChangedSince(inverse.conflicts)) }
-}
-
-fn inverse_of(change: &Change) -> Change {
-    Change {
-        path: change.path.clone(),
-        before: change.after,
-        after: change.before,
-        insertions: change.deletions,
-        deletions: change.insertions,
+    let mut found: BTreeMap<&RepoPath, Option<Entry>> = BTreeMap::new();
+    let mut left: BTreeMap<&RepoPath, Option<Entry>> = BTreeMap::new();
+    let mut edited = Vec::new();
+    for operation in operations.iter().filter(|operation| operation.reach == Reach::Files) {
+        for change in &operation.delta.changes {
+            left.entry(&change.path).or_insert(change.after);
+            if found.insert(&change.path, change.before).is_some_and(|found| found != change.after) {
+                edited.push(change.path.clone());
+            }
+        }
     }
+    let inverse = checkpointer.invert(&now, operations)?;
+    let is_edited = |path: &RepoPath, expected: Option<Entry>| left.get(path).is_some_and(|left| *left != expected);
+    let files = inverse.plan.files.iter().filter(|file| is_edited(&file.path, file.expected));
+    edited.extend(files.map(|file| file.path.clone()));
+    edited.extend(inverse.conflicts.iter().cloned());
+    edited.sort();
+    edited.dedup();
+    if edited.is_empty() { Ok(inverse) } else { Err(CheckpointError::ChangedSince(edited)) }
 }

@@ -14,7 +14,6 @@ use crate::audit::error::AuditError;
 use crate::audit::reference::{MomentError, ReferenceError};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
-use crate::checkpoint::path::RepoPath;
 use crate::exec::LowerError;
 use crate::exec::call::CallError;
 use crate::exec::subprocess::SubprocessError;
@@ -34,7 +33,7 @@ use super::undo::error::UndoError;
 use super::values::ValueError;
 
 pub use restart::RestartError;
-use words::{needs, problems_in_words, shown, tree_name, waiting_in};
+use words::{needs, problems_in_words, tree_name, waiting_in};
 pub use words::{way_on, with_causes};
 
 /// Everything that can stop a run before or between its steps.

@@ -79,9 +79,10 @@ pub fn perform(
     let is_committed = operations.iter().any(|operation| operation.committed != Committed::No);
     let mode = if is_committed { CheckpointMode::Auto } else { CheckpointMode::Explicit };
     let session = Session::begin(ctx, &RunRequest { mode, ..request.clone() }, observer)?;
-    let undoes = target.commits(&history).first().copied().filter(|_| target.way != Way::Apply);
+    let undoes = if target.way == Way::Apply { Vec::new() } else { commits_of(&history, &target.steps) };
+    let kind = target.kind(undoes.first().copied())?;
     let undoing = Undoing { name: format!("{} {}", action.as_str(), target.name), undoes, how: How::Inverse };
-    session.reverse(target.kind(undoes)?, &undoing, &operations)
+    session.reverse(kind, &undoing, &operations)
 }
 
 /// What [`perform`] would do, without doing it.
@@ -97,7 +98,7 @@ pub fn preview(ctx: &Context, action: Action<'_>) -> Result<Preview, RunError> {
     let mut preview = Preview::of(&inverse, &operations, Some(committed));
     preview.name_steps(target.steps.iter().copied());
     if inverse.commit.is_some() && target.way != Way::Apply {
-        preview.commits = target.commits(&history);
+        preview.commits = commits_of(&history, &target.steps);
     }
     Ok(preview)
 }
@@ -109,42 +110,58 @@ fn find_now(ctx: &Context) -> Result<(History, Repository, String), RunError> {
     Ok((History::load_all(&repository)?.0, repository, root))
 }
 
+/// What steps did, in their order, as operations that can be taken back together.
+pub(super) fn operations_of(
+    history: &History,
+    git: &Repository,
+    steps: &[&StepRecord],
+) -> Result<Vec<Operation>, RunError> {
+    let undone = history.undone();
+    let own: Vec<_> = steps.iter().map(|step| step.id).collect();
+    let is_covered = |step: &StepRecord| {
+        let mut others = history.runs.iter().flat_map(|run| &run.steps).filter(|step| !own.contains(&step.id));
+        others.any(|other| {
+            matches!(&other.kind, StepKind::Checkpoint { covers } if covers.contains(&step.id))
+                && other.commit().is_some()
+                && !undone.contains(&other.id)
+        })
+    };
+    let operation = |step: &&StepRecord| {
+        let (Some(before), Some(after), Some(delta)) = (&step.before, &step.after, &step.delta) else {
+            return Err(UndoError::not_undoable(step.id, "nothing of it was recorded").into());
+        };
+        let committed = match step.commit() {
+            Some(commit) => Committed::Own(step.committed_changes(git, before, commit)?),
+            None if is_covered(step) => Committed::Later,
+            None => Committed::No,
+        };
+        let is_checkpoint = matches!(step.kind, StepKind::Checkpoint { .. });
+        let reach = if is_checkpoint { Reach::Commit } else { Reach::Files };
+        let (before, after, delta) = (before.clone(), after.clone(), delta.clone());
+        Ok(Operation { before, after, delta, reach, committed })
+    };
+    steps.iter().map(operation).collect()
+}
+
+/// The commits that hold the changes of steps, in the order of these.
+pub(super) fn commits_of(history: &History, steps: &[&StepRecord]) -> Vec<ObjectId> {
+    let mut commits: Vec<ObjectId> = Vec::new();
+    for commit in steps.iter().filter_map(|step| history.commit_of(step)) {
+        if !commits.contains(&commit) {
+            commits.push(commit);
+        }
+    }
+    commits
+}
+
 impl Target<'_> {
     /// The operations, in the order in which they are taken back.
     fn operations(&self, history: &History, git: &Repository) -> Result<Vec<Operation>, RunError> {
-        let undone = history.undone();
-        let own: Vec<_> = self.steps.iter().map(|step| step.id).collect();
-        let is_covered = |step: &StepRecord| {
-            let mut others = history.runs.iter().flat_map(|run| &run.steps).filter(|step| !own.contains(&step.id));
-            others.any(|other| {
-                matches!(&other.kind, StepKind::Checkpoint { covers } if covers.contains(&step.id))
-                    && other.commit().is_some()
-                    && !undone.contains(&other.id)
-            })
-        };
-        let operation = |step: &&StepRecord| {
-            let (Some(before), Some(after), Some(delta)) = (&step.before, &step.after, &step.delta) else {
-                return Err(UndoError::not_undoable(step.id, "nothing of it was recorded").into());
-            };
-            let committed = match step.commit() {
-                Some(commit) => Committed::Own(step.committed_changes(git, before, commit)?),
-                None if is_covered(step) => Committed::Later,
-                None => Committed::No,
-            };
-            let is_checkpoint = matches!(step.kind, StepKind::Checkpoint { .. });
-            let reach = if is_checkpoint { Reach::Commit } else { Reach::Files };
-            let (before, after, delta) = (before.clone(), after.clone(), delta.clone());
-            let operation = Operation { before, after, delta, reach, committed };
-            Ok(if self.way == Way::Apply { operation.inverse() } else { operation })
-        };
-        self.steps.iter().map(operation).collect()
-    }
-
-    /// The commits that hold them, newest first.
-    fn commits(&self, history: &History) -> Vec<ObjectId> {
-        let mut commits: Vec<ObjectId> = self.steps.iter().filter_map(|step| history.commit_of(step)).collect();
-        commits.dedup();
-        commits
+        let operations = operations_of(history, git, &self.steps)?;
+        Ok(match self.way {
+            Way::Apply => operations.into_iter().map(Operation::inverse).collect(),
+            Way::Undo | Way::Redo => operations,
+        })
     }
 
     fn kind(&self, commit: Option<ObjectId>) -> Result<StepKind, RunError> {
@@ -182,7 +199,8 @@ impl StepRecord {
 /// How the run and the commit of an undoing are called, and where the commit comes from.
 struct Undoing {
     name: String,
-    undoes: Option<ObjectId>,
+    /// The commits that are taken back, newest first.
+    undoes: Vec<ObjectId>,
     how: How,
 }
 
@@ -225,7 +243,7 @@ impl Session<'_, '_> {
             None => Vec::new(),
         };
         failpoint("undo-applied");
-        let wording = Wording { name: &undoing.name, undoes: undoing.undoes, ..Wording::default() };
+        let wording = Wording { name: &undoing.name, undoes: &undoing.undoes, ..Wording::default() };
         let mut settlement = match (undoing.how, inverse.commit) {
             (How::Inverse, Some(plan)) => self.commit_inverse(step, wording, &before, plan)?,
             (How::Commit, _) => self.settle(step, wording, &before, Verdict::Commit, Rules::NONE)?,
@@ -273,6 +291,19 @@ impl Session<'_, '_> {
         }
         // The commit is about other files than those that changed on disk: like `git revert`, without `pre-commit`,
         // which looks at the files.
+        self.commit_or_put_back(checkpointer, step, wording, before, found, plan)
+    }
+
+    /// Makes a commit that was planned, without `pre-commit`; if that cannot be, the files are put back.
+    pub(super) fn commit_or_put_back(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        wording: Wording<'_>,
+        before: &Snapshot,
+        found: Attributed,
+        plan: CommitPlan,
+    ) -> Result<Settlement, RunError> {
         let Attributed { after, delta, .. } = found;
         if delta.is_empty() && before.head == after.head {
             // A recovery needs to know that the changes were looked at.

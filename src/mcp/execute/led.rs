@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::tool::PATIENCE;
+use crate::audit::history::StepRecord;
 use crate::checkpoint::delta::{Change, stat};
 use crate::context::Context;
 use crate::exec::call::Progress;

@@ -13,14 +13,13 @@ use crate::checkpoint::attribution::Attributed;
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::snapshot::Snapshot;
-use crate::failpoint::failpoint;
 use crate::item::directive::{CheckpointMode, StepAction};
 use crate::journal::event::{Event, StepKind};
 use crate::journal::summary::StepStatus;
 use crate::run::checkpoint::Chosen;
 use crate::run::error::RunError;
 use crate::run::review::{Review, Reviewed, look};
-use crate::run::session::{Session, ref_of};
+use crate::run::session::Session;
 use crate::run::settle::{Settlement, Wording};
 use crate::run::values;
 
@@ -82,7 +81,6 @@ impl Run<'_, '_> {
         self.session.record(&Event::Answered { step, result, error: None, paths: Vec::new() })?;
         let reviewed = reviewed.filter(|reviewed| !reviewed.found.delta.changes.is_empty());
         let (Some(reviewed), Some(before)) = (reviewed, open.before.as_ref()) else {
-            self.session.release_before(open)?;
             return self.session.finish_step(step, name, StepStatus::Succeeded, None, None, None);
         };
         let given = self.pinned.options.message.clone();
@@ -131,16 +129,6 @@ impl Run<'_, '_> {
 }
 
 impl Session<'_, '_> {
-    /// Lets go of the state before a step in which nothing has changed.
-    fn release_before(&self, open: &StepRecord) -> Result<(), RunError> {
-        match &self.checkpointer {
-            Some(checkpointer) if open.before.is_some() => {
-                Ok(checkpointer.unpin(&ref_of(open.id.run, open.id.step, "before"))?)
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// What a person edited while they were asked becomes the step's: committed, or left for the next checkpoint.
     fn take_edits(
         &mut self,
@@ -151,7 +139,7 @@ impl Session<'_, '_> {
     ) -> Result<Settlement, RunError> {
         self.with_checkpointer(|session, checkpointer| {
             let Reviewed { found, .. } = reviewed;
-            session.record_found(checkpointer, step, &found)?;
+            session.record_found(step, &found)?;
             if session.mode == CheckpointMode::Auto {
                 session.commit_or_explain(checkpointer, step, wording, before, found)
             } else {
@@ -174,7 +162,7 @@ impl Session<'_, '_> {
             match left.map(Chosen::of) {
                 None => {
                     if !review.edits.is_empty() {
-                        session.record_found(checkpointer, step, &found)?;
+                        session.record_found(step, &found)?;
                     }
                     session.commit_or_explain(checkpointer, step, wording, before, found)
                 }
@@ -187,9 +175,7 @@ impl Session<'_, '_> {
         })
     }
 
-    fn record_found(&mut self, checkpointer: &Checkpointer, step: u32, found: &Attributed) -> Result<(), RunError> {
-        checkpointer.pin(&ref_of(self.run, step, "after"), &found.after)?;
-        failpoint("after-pinned");
+    fn record_found(&mut self, step: u32, found: &Attributed) -> Result<(), RunError> {
         let (after, delta, outside) = (found.after.clone(), found.delta.clone(), Vec::new());
         self.record(&Event::ChangesFound { step, after, delta, outside })?;
         Ok(())

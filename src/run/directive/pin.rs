@@ -193,6 +193,12 @@ impl Pinned {
         self.directives.iter().find(|(_, pinned)| pinned.label == label).map(|(id, _)| id.as_str())
     }
 
+    /// The directive of a label, as it was when the run began.
+    pub(in crate::run) fn labelled(&self, label: &str) -> Option<Found> {
+        let (id, _) = self.directives.iter().find(|(_, pinned)| pinned.label == label)?;
+        self.found(id)
+    }
+
     /// Every directive that is pinned, by the hash of its text.
     pub(in crate::run) fn directives(&self) -> impl Iterator<Item = (&String, &Arc<Directive>)> {
         self.parsed.iter()

@@ -13,7 +13,6 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::audit::history::{Outcome, StepRecord};
-use crate::checkpoint::path::RepoPath;
 use crate::item::directive::{Directive, OnFailure, Step, StepAction};
 use crate::journal::event::{Event, HookPhase, Resolution, StepKind, Wait};
 use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use crate::checkpoint::object::ObjectId;
-use crate::checkpoint::path::RepoPath;
 use crate::item::params::ParamProblem;
 use crate::journal::event::Wait;
 use crate::run::directive::Waiting;
@@ -62,9 +61,4 @@ pub(super) fn needs(commands: &[String], variables: &[String]) -> String {
 /// The short name of a tree.
 pub(super) fn tree_name(tree: Option<ObjectId>) -> String {
     tree.map_or_else(|| "nothing".to_owned(), |tree| tree.short())
-}
-
-/// The names of files.
-pub(super) fn shown(paths: &[RepoPath]) -> String {
-    crate::checkpoint::path::listed(paths)
 }

@@ -38,7 +38,7 @@ pub fn restore(
     };
     let session = Session::begin(ctx, &RunRequest { mode: combined.mode, ..request.clone() }, observer)?;
     let how = if combined.mode == CheckpointMode::Auto { How::Commit } else { How::Keep };
-    let undoing = Undoing { name: format!("restore {}", step.name), undoes: None, how };
+    let undoing = Undoing { name: format!("restore {}", step.name), undoes: Vec::new(), how };
     session.reverse(StepKind::Restore { to }, &undoing, &[operation])
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Action;
 use super::error::UndoError;
+use crate::audit::fate::{CommitFate, Fates, Reading};
 use crate::audit::history::{History, Outcome, RunRecord, StepRecord};
 use crate::audit::reference::{self, Named, ReferenceError};
 use crate::checkpoint::repository::Repository;
@@ -264,7 +265,7 @@ fn lacks_record(step: &StepRecord) -> bool {
 ///
 /// A branch may have been renamed, merged or detached from: where HEAD has the commit of the step, or the one that the
 /// step began at and left its changes on top of, it is the same history.
-fn require_branch(history: &History, git: &Repository, head: &Head, step: &StepRecord) -> Result<(), UndoError> {
+fn require_branch(history: &History, git: &Repository, head: &Head, step: &StepRecord) -> Result<(), RunError> {
     let Some(before) = &step.before else { return Ok(()) };
     if before.head.branch.is_some() && before.head.branch == head.branch {
         return Ok(());
@@ -273,13 +274,18 @@ fn require_branch(history: &History, git: &Repository, head: &Head, step: &StepR
     let expected = own.or(before.head.commit);
     let has = |commit| head.commit.is_some_and(|tip| git.leads_to(tip, commit));
     let is_same = match expected {
-        Some(commit) => has(commit) || history.replacement_of(commit).is_some_and(has),
+        Some(commit) => has(commit) || fate_of(history, git, step)?.and_then(|fate| fate.place()).is_some_and(has),
         None => before.head.branch == head.branch,
     };
     if is_same {
         return Ok(());
     }
-    Err(UndoError::OtherBranch { step: step.id, there: in_words(&before.head), here: in_words(head) })
+    Err(UndoError::OtherBranch { step: step.id, there: in_words(&before.head), here: in_words(head) }.into())
+}
+
+/// What became of the commit of a step: git may have put others in its place.
+fn fate_of(history: &History, git: &Repository, step: &StepRecord) -> Result<Option<CommitFate>, RunError> {
+    Ok(Fates::find(git, history, Reading::IfNeeded)?.of(step))
 }
 
 fn in_words(head: &Head) -> String {
