@@ -88,6 +88,9 @@ impl Repository {
         parents: &[ObjectId],
         tree: ObjectId,
     ) -> Result<(), CheckpointError> {
+        if tree == ObjectId::EMPTY_TREE {
+            objects.write(ObjectType::Tree, &[])?;
+        }
         self.keep_new(objects, self.tree_of(parents.first().copied())?, tree)
     }
 

@@ -11,13 +11,13 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use git2::ObjectType;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, flock, futimens};
 
 use super::error::CheckpointError;
 use super::files::read_if_there;
@@ -99,9 +99,10 @@ impl Store {
     /// before it is judged, or gone.
     fn freshen(&self, path: &Path) -> bool {
         let Ok(_lock) = self.lock(FlockOperation::LockShared) else { return false };
-        let times = fs::FileTimes::new().set_modified(SystemTime::now());
+        let at = |nanoseconds| Timespec { tv_sec: 0, tv_nsec: nanoseconds };
+        let times = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
         // Objects are read-only for their owner as well, but only writing needs the permission.
-        File::open(path).and_then(|file| file.set_times(times)).is_ok()
+        File::open(path).is_ok_and(|file| futimens(&file, &times).is_ok())
     }
 
     /// Stores an object under its name.
@@ -340,7 +341,7 @@ mod tests {
     }
 
     fn age(path: &Path) {
-        let long_ago = SystemTime::now() - 2 * GRACE;
+        let long_ago = fs::metadata(path).unwrap().modified().unwrap() - 2 * GRACE;
         File::open(path).unwrap().set_times(fs::FileTimes::new().set_modified(long_ago)).unwrap();
     }
 

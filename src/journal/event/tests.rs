@@ -154,8 +154,6 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
         },
         Event::NoChanges { step, not_captured: vec![path()], too_large: Vec::new() },
         Event::SnapshotsDropped { refs: vec!["refs/piton/local/x/1/before".to_owned()], runs: Vec::new() },
-        Event::SnapshotsDropped { refs: Vec::new(), runs: vec![RunId::new(Timestamp::UNIX_EPOCH, 7)] },
-        Event::SnapshotsMoved { refs: 3 },
         Event::RunFinished(RunSummary {
             run_id: RUN.parse().unwrap(),
             directive: Some("release@1.0.0".to_owned()),
@@ -385,4 +383,25 @@ fn an_event_knows_its_step() {
     let steps: Vec<Option<u32>> = samples().iter().map(Event::step).collect();
     let expected: Vec<Option<u32>> = (0..14).map(|at| (at != 0 && at != 13).then_some(1)).collect();
     assert_eq!(steps, expected);
+}
+
+#[test]
+fn what_happens_to_contents_of_the_store_is_stored_as_this() {
+    let dropped = Event::SnapshotsDropped { refs: Vec::new(), runs: vec![RUN.parse().unwrap()] };
+    let samples = [
+        (dropped, json!({"type": "snapshots_dropped", "runs": [RUN]})),
+        (Event::SnapshotsMoved { refs: 3 }, json!({"type": "snapshots_moved", "refs": 3})),
+    ];
+    for (event, stored) in samples {
+        assert_eq!(serde_json::to_value(&event).unwrap(), stored);
+        assert_eq!(serde_json::from_value::<Event>(stored).unwrap(), event);
+    }
+}
+
+#[test]
+fn a_snapshot_of_today_names_no_commit_that_keeps_it() {
+    let today = Snapshot { commit: None, ..snapshot() };
+    let stored = serde_json::to_value(&today).unwrap();
+    assert_eq!(stored.get("commit"), None);
+    assert_eq!(serde_json::from_value::<Snapshot>(stored).unwrap(), today);
 }
