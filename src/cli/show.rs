@@ -186,7 +186,7 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, pins: &[P
     if let Some(error) = &step.error {
         fact("failure", &format!("{} [{}]", error.message, error.code))?;
     }
-    fact("outcome", &past::outcome(step))?;
+    fact("outcome", &past.outcome(step))?;
     match &step.outcome {
         Outcome::Committed { commit, message, .. } => {
             fact("commit", &commit.to_string())?;
