@@ -107,7 +107,7 @@ impl Past {
         let is_done = |step: &&StepRecord| step.status == Some(StepStatus::Succeeded);
         let steps = history.runs.iter().flat_map(|run| &run.steps);
         let settled = steps.filter(is_done).flat_map(|step| step.dropped.iter().copied()).collect();
-        Ok(Self { history, undone, repository, unreadable, covered, settled })
+        Ok(Self { history, undone, repository, unreadable, settled, covered })
     }
 
     /// What an approval of the step that a run waits in would commit; none where the files cannot be read.
