@@ -11,6 +11,7 @@ use super::*;
 struct Contents(RefCell<BTreeMap<ObjectId, Vec<u8>>>);
 
 impl Contents {
+    #[expect(clippy::unnecessary_wraps, reason = "a file stands beside no file in every test")]
     fn file(&self, text: &str) -> Option<Entry> {
         Some(self.entry(FileMode::Regular, text.as_bytes()))
     }
