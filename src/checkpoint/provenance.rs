@@ -142,7 +142,7 @@ mod tests {
 
     fn text() -> impl Strategy<Value = String> {
         proptest::collection::vec(prop_oneof!["a", "b", "c", "d"], 0..8)
-            .prop_map(|lines| lines.iter().map(|line| format!("{line}\n")).collect())
+            .prop_map(|lines| lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect())
     }
 
     proptest! {

@@ -87,7 +87,7 @@ impl Checkpointer {
                 files.entry(&change.path).or_default().push((at, change));
             }
         }
-        let mut trees_then = BTreeMap::new();
+        let mut known_trees = BTreeMap::new();
         let mut remainder = Remainder::default();
         for (path, changes) in files {
             let clean = |raw| attributes::clean(&self.repository, &objects, self.conversion, path, raw);
@@ -112,9 +112,9 @@ impl Checkpointer {
                 steps.push((clean(change.before)?, clean(change.after)?));
             }
             let first = positions.first().and_then(|at| recorded.get(*at)).and_then(|recorded| recorded.head);
-            let tree_then = match trees_then.get(&first) {
+            let tree_then = match known_trees.get(&first) {
                 Some(tree) => *tree,
-                None => *trees_then.entry(first).or_insert(self.tree_if_there(first, head_tree)?),
+                None => *known_trees.entry(first).or_insert(self.tree_if_there(first, head_tree)?),
             };
             let head_then = tree::find(&objects, tree_then, path)?;
             let story = Story { head_then, steps: &steps, head, disk };

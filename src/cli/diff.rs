@@ -122,6 +122,11 @@ fn unasked(ctx: &Context, past: &mut Past) -> Result<Difference, Error> {
         return Ok(Difference { from: "HEAD".to_owned(), to, changes, diff: None });
     }
     if let Some(step) = past.history.steps_in(&root).find(|step| step.after.is_some()) {
+        // What the user has discarded or committed of it is no change to look at.
+        if left.dropped.contains(&step.id) {
+            let head = || "HEAD".to_owned();
+            return Ok(Difference { from: head(), to: head(), changes: Vec::new(), diff: None });
+        }
         return between(ctx, past, &step.id.to_string(), None);
     }
     let mut checkpointer = open_checkpointer(ctx).map_err(RunError::from)?;

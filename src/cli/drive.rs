@@ -82,11 +82,6 @@ impl<'u> Driver<'u> {
         *self.approval.borrow_mut() = Some(approval);
     }
 
-    /// Whether there is a person to ask.
-    pub(super) fn can_ask(&self) -> bool {
-        self.ui.borrow().can_ask()
-    }
-
     pub(super) fn warn(&self, text: &str) {
         self.ui.borrow_mut().warning(text);
     }
@@ -290,7 +285,7 @@ impl Driver<'_> {
         self.approved_step.set(Some(about));
         // A later question of the same run is another one.
         let approval = self.approval.borrow_mut().take().filter(|_| about == waiting.step);
-        if !self.ui.borrow().can_ask() || !matches!(waiting.wait, Wait::Changes | Wait::Person { .. }) {
+        if !Ui::can_ask() || !matches!(waiting.wait, Wait::Changes | Wait::Person { .. }) {
             return Ok(None);
         }
         let is_decision = waiting.wait == Wait::Changes;

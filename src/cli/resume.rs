@@ -189,7 +189,7 @@ pub(super) fn approve(arguments: &ApproveArguments, ctx: &Context, ui: &mut Ui) 
     let (run, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
     let ApproveArguments { message, answer, tree, .. } = arguments;
     let driver = Driver::new(ui);
-    let input = if arguments.yes || tree.is_some() || !driver.can_ask() {
+    let input = if arguments.yes || tree.is_some() || !Ui::can_ask() {
         Input::Approve { message: message.clone(), answer: answer.clone(), tree: tree.clone() }
     } else {
         driver.confirm_with(Approval { message: message.clone(), answer: answer.clone() });

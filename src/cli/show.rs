@@ -189,7 +189,8 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, fate: Opt
     if let Some(error) = &step.error {
         fact("failure", &format!("{} [{}]", error.message, error.code))?;
     }
-    fact("outcome", &past::outcome(step))?;
+    let is_settled = past.settled.contains(&step.id);
+    fact("outcome", &if is_settled { past.outcome(step) } else { past::outcome(step) })?;
     match &step.outcome {
         Outcome::Committed { commit, message, .. } => {
             fact("commit", &commit.to_string())?;

@@ -265,7 +265,7 @@ impl Ui {
     }
 
     /// Whether there is a person to ask.
-    pub(super) fn can_ask(&self) -> bool {
+    pub(super) fn can_ask() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
@@ -281,7 +281,7 @@ impl Ui {
 
     /// Shows the changes of a step and asks what becomes of them; none when there is no person to ask.
     pub(super) fn decide(&mut self, step: &str, diff: &[u8], tree: &str) -> Result<Option<Input>, Error> {
-        if !self.can_ask() {
+        if !Self::can_ask() {
             return Ok(None);
         }
         let approve = |message| Input::Approve { message, answer: None, tree: Some(tree.to_owned()) };

@@ -153,7 +153,7 @@ pub(super) fn read(desk: &Desk, project: Option<&str>, uri: &str) -> Result<Read
 
 fn runs(past: &Past) -> Value {
     let runs = &past.history.runs;
-    let listed = runs.iter().take(MOST_RUNS).map(|run| LoggedRun::new(run, &past));
+    let listed = runs.iter().take(MOST_RUNS).map(|run| LoggedRun::new(run, past));
     json!({"runs": listed.collect::<Vec<_>>(), "total": runs.len()})
 }
 

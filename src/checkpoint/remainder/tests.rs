@@ -11,14 +11,15 @@ use super::*;
 struct Contents(RefCell<BTreeMap<ObjectId, Vec<u8>>>);
 
 impl Contents {
+    #[expect(clippy::unnecessary_wraps, reason = "a file stands beside no file in every test")]
     fn file(&self, text: &str) -> Option<Entry> {
-        self.entry(FileMode::Regular, text.as_bytes())
+        Some(self.entry(FileMode::Regular, text.as_bytes()))
     }
 
-    fn entry(&self, mode: FileMode, bytes: &[u8]) -> Option<Entry> {
+    fn entry(&self, mode: FileMode, bytes: &[u8]) -> Entry {
         let id = Oid::hash_object(ObjectType::Blob, bytes).unwrap().into();
         self.0.borrow_mut().insert(id, bytes.to_vec());
-        Some(Entry { mode, id })
+        Entry { mode, id }
     }
 
     fn judge(
@@ -139,30 +140,30 @@ fn of_two_steps_the_one_that_was_discarded_is_dropped() {
 #[test]
 fn modes_belong_to_the_author_who_set_them() {
     let files = Contents::default();
-    let plain = files.entry(FileMode::Regular, b"1\n");
-    let script = files.entry(FileMode::Executable, b"1\n");
+    let plain = Some(files.entry(FileMode::Regular, b"1\n"));
+    let script = Some(files.entry(FileMode::Executable, b"1\n"));
     assert_eq!(files.judge(&[(plain, script)], plain, plain, script).0, DISK);
     assert_eq!(files.judge(&[(plain, script)], plain, plain, plain).0, Judgement::Dropped);
     // The user made it executable after the step had changed a line.
-    let (changed, both) = (files.file("2\n"), files.entry(FileMode::Executable, b"2\n"));
+    let (changed, both) = (files.file("2\n"), Some(files.entry(FileMode::Executable, b"2\n")));
     assert_eq!(files.judge(&[(plain, changed)], plain, plain, both).0, merged("2\n"));
 }
 
 #[test]
 fn what_is_no_text_is_taken_as_a_whole_or_not_at_all() {
     let files = Contents::default();
-    let [one, two, three] = [b"\0one", b"\0two", b"\0thr"].map(|bytes| files.entry(FileMode::Regular, bytes));
+    let [one, two, three] = [b"\0one", b"\0two", b"\0thr"].map(|bytes| Some(files.entry(FileMode::Regular, bytes)));
     assert_eq!(files.judge(&[(one, two)], one, one, two).0, DISK);
     assert_eq!(files.judge(&[(one, two)], one, one, three).0, Judgement::Edited);
     assert_eq!(files.judge(&[(one, two)], one, two, three).0, Judgement::Dropped);
-    let (link, other) = (files.entry(FileMode::Symlink, b"a"), files.entry(FileMode::Symlink, b"b"));
+    let (link, other) = (Some(files.entry(FileMode::Symlink, b"a")), Some(files.entry(FileMode::Symlink, b"b")));
     assert_eq!(files.judge(&[(None, link)], None, None, link).0, DISK);
     assert_eq!(files.judge(&[(None, link)], None, None, other).0, Judgement::Edited);
 }
 
 fn text() -> impl Strategy<Value = String> {
     proptest::collection::vec(prop_oneof!["a", "b", "c", "d", "e"], 0..7)
-        .prop_map(|lines| lines.iter().map(|line| format!("{line}\n")).collect())
+        .prop_map(|lines| lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect())
 }
 
 fn version() -> impl Strategy<Value = Option<String>> {
