@@ -36,27 +36,22 @@ impl Fates<'_> {
         let gone = lost.clone();
         for id in &gone {
             let Some(recorded) = self.index.get(*id) else { continue };
-            if let Some(fate) = self.reason(recorded, &reasons, &gone)? {
-                self.fates.insert(*id, fate);
+            if let Some(fate) = self.reason(recorded, &reasons, &gone) {
+                self.by_step.insert(*id, fate);
                 lost.remove(id);
             }
         }
         Ok(())
     }
 
-    fn reason(
-        &self,
-        recorded: &Recorded<'_>,
-        reasons: &Reasons,
-        gone: &BTreeSet<StepId>,
-    ) -> Result<Option<CommitFate>, AuditError> {
+    fn reason(&self, recorded: &Recorded<'_>, reasons: &Reasons, gone: &BTreeSet<StepId>) -> Option<CommitFate> {
         let Recorded { step, commit, source, .. } = recorded;
         let holds = |(_, commits): &&(StepId, BTreeSet<ObjectId>)| commits.contains(commit);
         if let Some((by, _)) = reasons.squashed.iter().find(holds) {
-            return Ok(Some(CommitFate::Finished { by: *by }));
+            return Some(CommitFate::Finished { by: *by });
         }
         if let Some((by, _)) = reasons.left.iter().filter(|(by, _)| *by > step.id).find(holds) {
-            return Ok(Some(CommitFate::LeftBehind { by: *by }));
+            return Some(CommitFate::LeftBehind { by: *by });
         }
         // A step and its undo cancel each other out, so nothing is missing when both are gone.
         let by = match &step.kind {
@@ -67,22 +62,22 @@ impl Fates<'_> {
         };
         let by = by.or_else(|| reasons.undone_by.get(&step.id).filter(|by| gone.contains(by)));
         if let Some(by) = by {
-            return Ok(Some(CommitFate::Undone { by: *by }));
+            return Some(CommitFate::Undone { by: *by });
         }
         if self.repository.find_named(&step.pin("commit")) == Some(*commit) {
-            return Ok(Some(CommitFate::Detached));
+            return Some(CommitFate::Detached);
         }
         if *source == Source::Journal {
-            return Ok(None);
+            return None;
         }
         if reasons.remote.contains(commit) {
-            return Ok(Some(CommitFate::Remote));
+            return Some(CommitFate::Remote);
         }
         let was_local = step.was_detached() || reasons.finished.contains_key(&step.id.run);
-        Ok(Some(CommitFate::Elsewhere).filter(|_| was_local).filter(|_| {
+        Some(CommitFate::Elsewhere).filter(|_| was_local).filter(|_| {
             // A commit that is here and in no branch was dropped here.
             self.repository.find_commit(*commit).is_ok_and(|found| found.is_none())
-        }))
+        })
     }
 
     fn reasons(&self, history: &History, lost: &BTreeSet<StepId>) -> Result<Reasons, AuditError> {
