@@ -128,7 +128,7 @@ pub struct Fates<'a> {
     pub(super) reachable: BTreeSet<ObjectId>,
     survey: Survey,
     /// Of the steps whose commits are not in place.
-    fates: BTreeMap<StepId, CommitFate>,
+    by_step: BTreeMap<StepId, CommitFate>,
     /// The commits that hold the changes of one step and cannot be those of another as well.
     taken: BTreeSet<ObjectId>,
 }
@@ -159,8 +159,8 @@ impl<'a> Fates<'a> {
         in_place: &BTreeSet<ObjectId>,
     ) -> Result<Self, AuditError> {
         let index = Index::new(repository, history, in_place)?;
-        let (reachable, survey, fates) = (BTreeSet::new(), Survey::default(), BTreeMap::new());
-        Ok(Self { repository, index, reachable, survey, fates, taken: BTreeSet::new() })
+        let (reachable, survey, by_step) = (BTreeSet::new(), Survey::default(), BTreeMap::new());
+        Ok(Self { repository, index, reachable, survey, by_step, taken: BTreeSet::new() })
     }
 
     /// What became of the commit of a step; none when it has no commit.
@@ -171,7 +171,7 @@ impl<'a> Fates<'a> {
         }
         // A branch that was only moved to the commits of another run shares their fate.
         let owner = if step.is_fast_forward() { self.index.owner(commit) } else { Some(step.id) };
-        let fate = owner.and_then(|owner| self.fates.get(&owner).cloned());
+        let fate = owner.and_then(|owner| self.by_step.get(&owner).cloned());
         Some(fate.unwrap_or(CommitFate::Rewritten { instead: Vec::new(), difference: None }))
     }
 
@@ -184,7 +184,7 @@ impl<'a> Fates<'a> {
     /// and the one that holds its changes today. A clone, which lacks the old contents, can only go by a record.
     pub fn unrecorded(&self) -> Vec<(StepId, ObjectId, ObjectId)> {
         let mut found = Vec::new();
-        for (id, fate) in &self.fates {
+        for (id, fate) in &self.by_step {
             let (CommitFate::Moved { to: place } | CommitFate::Squashed { into: place, .. }) = fate else { continue };
             let recorded = self.index.get(*id).filter(|recorded| recorded.source == Source::Journal);
             let is_known = self.index.linked_to(*place).contains(id);
@@ -196,13 +196,13 @@ impl<'a> Fates<'a> {
     /// The step whose changes a commit holds that is not its own.
     pub fn step_in(&self, commit: ObjectId) -> Option<StepId> {
         let is_there = |(_, fate): &(&StepId, &CommitFate)| fate.place() == Some(commit);
-        self.fates.iter().find(is_there).map(|(step, _)| *step)
+        self.by_step.iter().find(is_there).map(|(step, _)| *step)
     }
 
     /// What a commit that names a step is to it.
     pub fn judge_claim(&self, claim: &Claim, facts: &CommitFacts) -> Result<ClaimFate, AuditError> {
         let Some(id) = self.index.step_named(&claim.trailers) else { return Ok(ClaimFate::Unknown) };
-        if let Some(fate) = self.fates.get(&id) {
+        if let Some(fate) = self.by_step.get(&id) {
             if fate.place() == Some(claim.commit) {
                 return Ok(ClaimFate::Holds(id));
             }
@@ -250,7 +250,7 @@ impl<'a> Fates<'a> {
         self.find_content(&mut lost)?;
         for id in lost {
             let fate = self.last_resort(id)?;
-            self.fates.insert(id, fate);
+            self.by_step.insert(id, fate);
         }
         Ok(())
     }

@@ -249,7 +249,7 @@ impl Verifier<'_> {
         let (log, record) = match read_log(self.repository, run, tip) {
             Ok(found) => found,
             Err(found) => {
-                self.found.breaks.push(found);
+                self.found.breaks.push(*found);
                 return Ok(());
             }
         };
@@ -446,10 +446,10 @@ impl Code {
 }
 
 /// The run that a log tells of, or why it cannot be believed.
-fn read_log(repository: &Repository, run: RunId, tip: ObjectId) -> Result<(trail::Log, RunRecord), Finding> {
+fn read_log(repository: &Repository, run: RunId, tip: ObjectId) -> Result<(trail::Log, RunRecord), Box<Finding>> {
     let broken = |step: Option<u32>, message: String| {
         let step = step.map(|step| StepId { run, step });
-        Finding::new(Code::LogBroken, Some(run), step, message)
+        Box::new(Finding::new(Code::LogBroken, Some(run), step, message))
     };
     let log = trail::load(repository, run, tip);
     // Where something is missing at the beginning, what is left does not begin with the first entry.

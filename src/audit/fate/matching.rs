@@ -82,7 +82,7 @@ impl Fates<'_> {
             let Some(recorded) = self.index.get(id) else { continue };
             let Some(to) = recorded.tree.and_then(|tree| self.survey.twin(&recorded.parents, tree)) else { continue };
             if self.may_hold(to, &[id]) && self.taken.insert(to) {
-                self.fates.insert(id, CommitFate::Reworded { to });
+                self.by_step.insert(id, CommitFate::Reworded { to });
                 lost.remove(&id);
             }
         }
@@ -101,7 +101,7 @@ impl Fates<'_> {
                     && self.may_hold(into, &steps)
                     && self.is_newer(into, id)?
                 {
-                    self.squash(into, steps, lost);
+                    self.squash(into, &steps, lost);
                 }
             }
         }
@@ -144,19 +144,19 @@ impl Fates<'_> {
                 let fate =
                     if is_reworded { CommitFate::Reworded { to: commit } } else { CommitFate::Moved { to: commit } };
                 self.taken.insert(commit);
-                self.fates.insert(id, fate);
+                self.by_step.insert(id, fate);
                 lost.remove(&id);
             }
-            Match::Squash(steps) => self.squash(commit, steps, lost),
+            Match::Squash(steps) => self.squash(commit, &steps, lost),
             Match::Other(_) | Match::Unknown => {}
         }
         Ok(())
     }
 
-    fn squash(&mut self, into: ObjectId, steps: Vec<StepId>, lost: &mut BTreeSet<StepId>) {
-        for id in &steps {
+    fn squash(&mut self, into: ObjectId, steps: &[StepId], lost: &mut BTreeSet<StepId>) {
+        for id in steps {
             if lost.remove(id) {
-                self.fates.insert(*id, CommitFate::Squashed { into, steps: steps.clone() });
+                self.by_step.insert(*id, CommitFate::Squashed { into, steps: steps.to_vec() });
             }
         }
     }
@@ -262,12 +262,12 @@ impl Fates<'_> {
                 }
                 if self.is_same(&recorded.delta, Some(&facts))? {
                     self.taken.insert(commit);
-                    self.fates.insert(id, CommitFate::Moved { to: commit });
+                    self.by_step.insert(id, CommitFate::Moved { to: commit });
                     lost.remove(&id);
                     break;
                 }
                 if let Some(steps) = self.squash_around(&open, at, &facts, Extent::AtLeast)? {
-                    self.squash(commit, steps, lost);
+                    self.squash(commit, &steps, lost);
                     break;
                 }
             }

@@ -61,12 +61,11 @@ impl Verifier<'_> {
             if scope.leaves_out(run) {
                 continue;
             }
-            match run.filter(|run| runs.contains(run)) {
-                Some(run) => self.claim(run, &claim)?,
-                None => {
-                    commits += 1;
-                    unknown.insert(claim.trailers.run);
-                }
+            if let Some(run) = run.filter(|run| runs.contains(run)) {
+                self.claim(run, &claim)?;
+            } else {
+                commits += 1;
+                unknown.insert(claim.trailers.run);
             }
         }
         if let (Some(first), Scope::All | Scope::WorkTree(_)) = (unknown.first(), scope) {

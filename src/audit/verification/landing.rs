@@ -20,7 +20,7 @@ use crate::journal::{RunId, StepId};
 pub fn judge_log(repository: &Repository, run: RunId, tip: ObjectId) -> Option<Finding> {
     match read_log(repository, run, tip) {
         Ok((log, record)) => missing_end(&log, &record),
-        Err(found) => Some(found),
+        Err(found) => Some(*found),
     }
 }
 
@@ -149,7 +149,7 @@ fn load(
                 None => history.runs.push(record),
                 Some(found) => drop(broken.insert(*run, found)),
             },
-            Err(found) => drop(broken.insert(*run, found)),
+            Err(found) => drop(broken.insert(*run, *found)),
         }
     }
     (history, broken)
