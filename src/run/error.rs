@@ -1,5 +1,6 @@
 //! Why a step could not be run, kept or undone.
 
+mod conversion;
 mod restart;
 mod words;
 
@@ -11,7 +12,7 @@ use super::author::AuthorError;
 use super::finish::FinishError;
 use super::worktree::WorktreeError;
 use crate::audit::error::AuditError;
-use crate::audit::reference::{MomentError, ReferenceError};
+use crate::audit::reference::ReferenceError;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
 use crate::exec::LowerError;
@@ -574,30 +575,5 @@ impl RunError {
                         | CheckpointError::UnknownRemote { .. }
                 )
         )
-    }
-}
-
-impl From<MomentError> for RunError {
-    fn from(err: MomentError) -> Self {
-        match err {
-            MomentError::Reference(err) => err.into(),
-            MomentError::Checkpoint(err) => err.into(),
-        }
-    }
-}
-
-impl From<AuditError> for RunError {
-    fn from(err: AuditError) -> Self {
-        match err {
-            AuditError::Checkpoint(err) => err.into(),
-            AuditError::Journal(err) => err.into(),
-            err => Self::Audit(err),
-        }
-    }
-}
-
-impl From<LowerError> for RunError {
-    fn from(err: LowerError) -> Self {
-        Self::Lower(Box::new(err))
     }
 }

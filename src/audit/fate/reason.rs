@@ -37,7 +37,7 @@ impl Fates<'_> {
         for id in &gone {
             let Some(recorded) = self.index.get(*id) else { continue };
             if let Some(fate) = self.reason(recorded, &reasons, &gone)? {
-                self.fates.insert(*id, fate);
+                self.by_step.insert(*id, fate);
                 lost.remove(id);
             }
         }

@@ -1,0 +1,31 @@
+//! Errors of lower modules as errors of a run.
+
+use super::RunError;
+use crate::audit::error::AuditError;
+use crate::audit::reference::MomentError;
+use crate::exec::LowerError;
+
+impl From<MomentError> for RunError {
+    fn from(err: MomentError) -> Self {
+        match err {
+            MomentError::Reference(err) => err.into(),
+            MomentError::Checkpoint(err) => err.into(),
+        }
+    }
+}
+
+impl From<AuditError> for RunError {
+    fn from(err: AuditError) -> Self {
+        match err {
+            AuditError::Checkpoint(err) => err.into(),
+            AuditError::Journal(err) => err.into(),
+            err => Self::Audit(err),
+        }
+    }
+}
+
+impl From<LowerError> for RunError {
+    fn from(err: LowerError) -> Self {
+        Self::Lower(Box::new(err))
+    }
+}
