@@ -180,8 +180,7 @@ impl Store {
 
     fn temporary_file(&self) -> Result<(PathBuf, File), CheckpointError> {
         let folder = self.objects();
-        let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
-        let path = folder.join(format!("tmp_{}_{number}", std::process::id()));
+        let path = folder.join(temporary_name());
         let open = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o444).open(&path);
         let opened = match open() {
             Err(err) if err.kind() == ErrorKind::NotFound => {
@@ -303,6 +302,11 @@ fn named_by(objects: &Path, file: &Path) -> Option<ObjectId> {
     path.replace('/', "").parse().ok()
 }
 
+/// A name that no other process uses at the same time.
+fn temporary_name() -> String {
+    format!("tmp_{}_{}", std::process::id(), TEMPORARY.fetch_add(1, Ordering::Relaxed))
+}
+
 fn make_parent(path: &Path) -> Result<(), CheckpointError> {
     match path.parent() {
         Some(folder) => fs::create_dir_all(folder).map_err(CheckpointError::io("make the folder", folder)),
@@ -323,9 +327,8 @@ fn rename(from: &Path, to: &Path) -> Result<(), CheckpointError> {
 
 /// Replaces a file as a whole, so that it is on disk when this returns.
 fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(UNFINISHED);
-    let temporary = path.with_file_name(name);
+    // Two runs in worktrees of their own may write the same file at once.
+    let temporary = path.with_file_name(temporary_name() + UNFINISHED);
     fs::write(&temporary, bytes).map_err(CheckpointError::io("write", &temporary))?;
     sync_path(&temporary)?;
     rename(&temporary, path)?;

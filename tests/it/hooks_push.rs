@@ -192,7 +192,10 @@ fn before_a_push_the_runs_that_are_pushed_are_verified() {
     ok(ask("main~1", "side"));
     fs::write(&journal, genuine).expect("written");
     ok(project.try_git(["push", "-q", "origin", "main"]));
-    // Snapshots never leave, not even in a mirror.
+    // Snapshots are no refs: a mirror is pushed as any branch is. What an earlier version left is refused.
+    ok(project.try_git(["push", "-q", "--mirror", "origin"]));
+    assert!(!project.bash("git -C ../remote.git for-each-ref").contains("refs/piton/local"));
+    project.git(["update-ref", "refs/piton/local/x", "HEAD"]);
     refused(&project.try_git(["push", "-q", "--mirror", "origin"]), "LOCAL_REF");
 }
 

@@ -65,12 +65,13 @@ fn h5_a_journal_that_cannot_be_written_is_refused_before_the_command_runs() {
 #[test]
 fn h5_a_snapshot_that_cannot_be_stored_is_refused_before_the_command_runs() {
     let project = project().file("u.txt", "untracked\n");
-    let objects = project.root().join(".git/objects");
+    let objects = project.root().join(".git/piton/store/objects");
+    fs::create_dir_all(&objects).expect("a folder");
     let blob = project.git(["hash-object", "u.txt"]);
     // The folder that the object of `u.txt` belongs into.
     fs::write(objects.join(&blob[..2]), "in the way").expect("a file");
     let (code, last) = told(&project, &exec(&project, MARK));
-    assert_eq!((code, &last["error"]["code"]), (Some(5), &Value::from("GIT_FAILED")), "{last}");
+    assert_eq!((code, &last["error"]["code"]), (Some(5), &Value::from("IO_FAILED")), "{last}");
     assert_eq!(project.files(), ["a.txt", "u.txt"]);
     assert_eq!(project.read("a.txt"), "one\n");
 }

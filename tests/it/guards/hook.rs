@@ -60,8 +60,8 @@ fn h16_a_failing_pre_commit_rolls_everything_back() {
     before.assert_only(&project, &["notes.txt"]);
     project.assert_clean();
     // The work is not lost.
-    let rescue = failed.event("rolled_back")["rescue"].as_str().expect("a ref").to_owned();
-    assert_eq!(project.git(["show", &format!("{rescue}:a.txt")]), "a\n");
+    let rescue = failed.event("rolled_back")["rescue"].as_str().expect("a step").to_owned();
+    assert_eq!(project.piton(["show", &format!("a.txt@{rescue}")]).stdout(), "a\n");
 }
 
 #[test]
