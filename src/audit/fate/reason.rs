@@ -79,11 +79,12 @@ impl Fates<'_> {
         if reasons.remote.contains(commit) {
             return Ok(Some(CommitFate::Remote));
         }
-        let was_local = step.was_detached() || reasons.finished.contains_key(&step.id.run);
-        Ok(Some(CommitFate::Elsewhere).filter(|_| was_local).filter(|_| {
-            // A commit that is here and in no branch was dropped here.
-            self.repository.find_commit(*commit).is_ok_and(|found| found.is_none())
-        }))
+        // A commit that is here and in no branch was dropped here.
+        if !self.repository.find_commit(*commit).is_ok_and(|found| found.is_none()) {
+            return Ok(None);
+        }
+        let finished = reasons.finished.get(&step.id.run).map(|by| CommitFate::Finished { by: *by });
+        Ok(finished.or_else(|| step.was_detached().then_some(CommitFate::Elsewhere)))
     }
 
     fn reasons(&self, history: &History, lost: &BTreeSet<StepId>) -> Result<Reasons, AuditError> {
