@@ -4,6 +4,7 @@ use git2::ObjectType;
 
 use super::attributes::{self, Conversion};
 use super::checkpointer::Checkpointer;
+use super::content;
 use super::delta::{Change, ChangeKind, Delta, count_lines};
 use super::error::CheckpointError;
 use super::files::read_if_there;
@@ -153,7 +154,7 @@ impl Checkpointer {
         let tree = tree::edit(&objects, index_tree, &edits)?;
         let head = self.repository.head()?;
         // What is only staged would be gone once it is staged no more.
-        self.repository.keep_new(&objects, self.repository.tree_of(head.commit)?, index_tree)?;
+        content::keep_new(&objects, self.repository.tree_of(head.commit)?, index_tree)?;
         objects.sync()?;
         self.cache = scan.cache;
         self.unproved = scan.files.into_keys().chain(scan.left_out.iter().map(|left| left.path.clone())).collect();

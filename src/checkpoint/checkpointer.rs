@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use super::attributes::Conversion;
 use super::commit::{self, CommitPlan, PreparedCommit};
+use super::content;
 use super::delta::{self, Delta, Oversized};
 use super::error::CheckpointError;
 use super::identity::Identity;
@@ -131,7 +132,7 @@ impl Checkpointer {
         };
         delta.too_large = after.left_out.iter().filter_map(oversized).collect();
         // Both sides, so that the delta can be led back whatever git prunes.
-        self.repository.keep_difference(&objects, before, after)?;
+        content::keep_difference(&objects, before, after)?;
         objects.sync()?;
         Ok(delta)
     }
@@ -143,7 +144,7 @@ impl Checkpointer {
         let excluded = |path: &RepoPath| ignored.contains(path);
         let plan = commit::plan(&self.repository, &objects, self.conversion, before, delta, &excluded)?;
         let head_tree = self.repository.tree_of(plan.head.commit)?;
-        self.repository.keep_changes(&objects, delta, head_tree, plan.tree)?;
+        content::keep_changes(&objects, delta, head_tree, plan.tree)?;
         objects.sync()?;
         Ok(plan)
     }

@@ -37,50 +37,43 @@ pub enum Needed {
 /// The states before and after a step, as far as they were recorded.
 pub type Sides<'s> = (Option<&'s Snapshot>, Option<&'s Snapshot>);
 
+/// Copies what a tree has and another one has not.
+pub(crate) fn keep_new(objects: &Objects<'_>, known: ObjectId, new: ObjectId) -> Result<(), CheckpointError> {
+    tree::visit_differences(objects, known, new, &mut |side, id| match side {
+        Side::One => Ok(()),
+        Side::Other => objects.copy(id),
+    })
+}
+
+/// Copies what two trees differ in, of both.
+fn keep_both(objects: &Objects<'_>, one: ObjectId, other: ObjectId) -> Result<(), CheckpointError> {
+    tree::visit_differences(objects, one, other, &mut |_, id| objects.copy(id))
+}
+
+/// Copies everything that leads from one state to another and back.
+pub(crate) fn keep_difference(
+    objects: &Objects<'_>,
+    before: &Snapshot,
+    after: &Snapshot,
+) -> Result<(), CheckpointError> {
+    keep_both(objects, before.tree, after.tree)?;
+    keep_both(objects, before.index_tree, after.index_tree)
+}
+
+/// Copies the contents of changes, and what a tree of a commit differs in from the tree before it.
+pub(crate) fn keep_changes(
+    objects: &Objects<'_>,
+    delta: &Delta,
+    head: ObjectId,
+    tree: ObjectId,
+) -> Result<(), CheckpointError> {
+    keep_both(objects, head, tree)?;
+    let entries = delta.changes.iter().flat_map(|change| [change.before, change.after]).flatten();
+    let mut contents = entries.filter(|entry| entry.mode != FileMode::Gitlink);
+    contents.try_for_each(|entry| objects.copy(entry.id))
+}
+
 impl Repository {
-    /// Copies what a tree has and another one has not.
-    pub(crate) fn keep_new(
-        &self,
-        objects: &Objects<'_>,
-        known: ObjectId,
-        new: ObjectId,
-    ) -> Result<(), CheckpointError> {
-        tree::visit_differences(objects, known, new, &mut |side, id| match side {
-            Side::One => Ok(()),
-            Side::Other => objects.copy(id),
-        })
-    }
-
-    /// Copies what two trees differ in, of both.
-    fn keep_both(&self, objects: &Objects<'_>, one: ObjectId, other: ObjectId) -> Result<(), CheckpointError> {
-        tree::visit_differences(objects, one, other, &mut |_, id| objects.copy(id))
-    }
-
-    /// Copies everything that leads from one state to another and back.
-    pub(crate) fn keep_difference(
-        &self,
-        objects: &Objects<'_>,
-        before: &Snapshot,
-        after: &Snapshot,
-    ) -> Result<(), CheckpointError> {
-        self.keep_both(objects, before.tree, after.tree)?;
-        self.keep_both(objects, before.index_tree, after.index_tree)
-    }
-
-    /// Copies the contents of changes, and what a tree of a commit differs in from the tree before it.
-    pub(crate) fn keep_changes(
-        &self,
-        objects: &Objects<'_>,
-        delta: &Delta,
-        head: ObjectId,
-        tree: ObjectId,
-    ) -> Result<(), CheckpointError> {
-        self.keep_both(objects, head, tree)?;
-        let entries = delta.changes.iter().flat_map(|change| [change.before, change.after]).flatten();
-        let mut contents = entries.filter(|entry| entry.mode != FileMode::Gitlink);
-        contents.try_for_each(|entry| objects.copy(entry.id))
-    }
-
     /// Gives the user's object database what a commit needs and its first parent has not.
     pub(crate) fn publish(
         &self,
@@ -91,7 +84,7 @@ impl Repository {
         if tree == ObjectId::EMPTY_TREE {
             objects.write(ObjectType::Tree, &[])?;
         }
-        self.keep_new(objects, self.tree_of(parents.first().copied())?, tree)
+        keep_new(objects, self.tree_of(parents.first().copied())?, tree)
     }
 
     /// Keeps commits under a name, oldest first, with what they differ in from their parents: no branch has them, or
@@ -161,12 +154,12 @@ impl Repository {
     /// Removes from the store what is needed neither here nor by a name, and is not young.
     pub fn sweep(&self, needed: Vec<Needed>, sweep: Sweep) -> Result<Swept, CheckpointError> {
         let kept = self.all_kept()?.into_iter().flat_map(|kept| kept.objects).map(Needed::Any);
-        let marked = self.mark(needed.into_iter().chain(kept).collect())?;
+        let marked = self.mark(needed.into_iter().chain(kept).collect());
         self.store.sweep(&marked, sweep)
     }
 
     /// Everything in the store that some objects lead to. Folders of the user's own lead to nothing in it.
-    fn mark(&self, mut next: Vec<Needed>) -> Result<BTreeSet<ObjectId>, CheckpointError> {
+    fn mark(&self, mut next: Vec<Needed>) -> BTreeSet<ObjectId> {
         let mut marked = BTreeSet::new();
         while let Some(needed) = next.pop() {
             let (Needed::Tree(id) | Needed::File(id) | Needed::Any(id)) = needed;
@@ -184,7 +177,7 @@ impl Repository {
                 _ => {}
             }
         }
-        Ok(marked)
+        marked
     }
 
     /// The refs in which earlier versions kept snapshots and commits.
@@ -220,11 +213,11 @@ impl Repository {
         for (before, after) in steps {
             for snapshot in [before, after].into_iter().flatten() {
                 let head = self.tree_of(snapshot.head.commit).unwrap_or(ObjectId::EMPTY_TREE);
-                gone_is_gone(self.keep_new(&objects, head, snapshot.tree))?;
-                gone_is_gone(self.keep_new(&objects, head, snapshot.index_tree))?;
+                gone_is_gone(keep_new(&objects, head, snapshot.tree))?;
+                gone_is_gone(keep_new(&objects, head, snapshot.index_tree))?;
             }
             if let (Some(before), Some(after)) = (before, after) {
-                gone_is_gone(self.keep_difference(&objects, before, after))?;
+                gone_is_gone(keep_difference(&objects, before, after))?;
             }
         }
         objects.sync()?;
@@ -256,7 +249,7 @@ impl Repository {
                 Some(parent) => self.find_commit(*parent)?.map(|parent| parent.tree),
                 None => None,
             };
-            self.keep_both(objects, parent.unwrap_or(ObjectId::EMPTY_TREE), facts.tree)?;
+            keep_both(objects, parent.unwrap_or(ObjectId::EMPTY_TREE), facts.tree)?;
         }
         Ok(())
     }

@@ -198,7 +198,8 @@ impl Store {
     pub(crate) fn keep(&self, name: &str, objects: &[ObjectId]) -> Result<(), CheckpointError> {
         let path = self.folder.join("kept").join(name);
         make_parent(&path)?;
-        let text: String = objects.iter().map(|id| format!("{id}\n")).collect();
+        let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
+        let text = names.join("\n") + "\n";
         write_durably(&path, text.as_bytes())?;
         failpoint("commit-kept");
         Ok(())
@@ -352,7 +353,7 @@ mod tests {
     fn git_reads_what_is_written_here() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::of(folder.path());
-        for data in [b"".as_slice(), b"one\n", &[0_u8; 100_000]] {
+        for data in [b"".as_slice(), b"one\n", &vec![0_u8; 100_000]] {
             store.write(id(data), ObjectType::Blob, data).unwrap();
             let odb = git2::Odb::new().unwrap();
             odb.add_disk_alternate(store.objects().to_str().unwrap()).unwrap();
@@ -369,7 +370,9 @@ mod tests {
             store.write(id(data), ObjectType::Blob, data).unwrap();
             id(data)
         });
-        [needed, old, used].iter().for_each(|id| age(&loose_path(&store.objects(), *id)));
+        for id in [needed, old, used] {
+            age(&loose_path(&store.objects(), id));
+        }
         assert!(store.has(used), "looking for it makes it young again");
         let kept = BTreeSet::from([needed]);
         assert_eq!(store.sweep(&kept, Sweep::Count).unwrap().objects, 1);

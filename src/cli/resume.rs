@@ -334,7 +334,7 @@ fn show_status(ui: &mut Ui, past: &Past, record: &RunRecord, there: &Context) ->
             ui.hint(&format!("`piton{folder} resume {id}` goes on, `piton{folder} cancel {id}` ends it"));
         }
         (None, _) => {
-            ui.hint(&format!("`piton{folder} recover` puts its worktree in order, as the next run there does"))
+            ui.hint(&format!("`piton{folder} recover` puts its worktree in order, as the next run there does"));
         }
     }
     Ok(())

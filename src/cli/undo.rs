@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::exec::words;
 use super::render;
 use super::ui::{Format, Ui};
+use crate::checkpoint::object::ObjectId;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
@@ -121,7 +122,7 @@ fn perform(ctx: &Context, ui: &mut Ui, action: Action<'_>, is_dry: bool) -> Resu
                 ui.note(&format!("{}: nothing to do, its changes are not there any more", step.name));
             }
             CheckpointStatus::Skipped => {
-                ui.success(&format!("{} ({})", step.name, render::files(changed.files_changed)))
+                ui.success(&format!("{} ({})", step.name, render::files(changed.files_changed)));
             }
             _ => {}
         }
@@ -160,7 +161,7 @@ fn show_preview(ui: &mut Ui, preview: &Preview) -> Result<ExitStatus, Error> {
         ui.line(&format!("{:<12}{}", file.effect.as_str(), file.path))?;
     }
     if !preview.commits.is_empty() {
-        let commits: Vec<String> = preview.commits.iter().map(|commit| commit.short()).collect();
+        let commits: Vec<String> = preview.commits.iter().map(ObjectId::short).collect();
         ui.note(&format!("a new commit would take back {}", commits.join(", ")));
     }
     if preview.has_conflicts() {

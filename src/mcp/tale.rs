@@ -47,7 +47,7 @@ impl<'w> Tale<'w> {
                 self.work.tell(format!("> {name}  {directive}"));
             }
             Event::SnapshotsMoved { .. } => {
-                self.work.tell("moved snapshots of an earlier version into piton's own store".to_owned())
+                self.work.tell("moved snapshots of an earlier version into piton's own store".to_owned());
             }
             Event::Recovered { found, did, .. } => self.work.tell(format!("a run had been cut off: {found}; {did}")),
             _ => {}

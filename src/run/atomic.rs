@@ -94,7 +94,7 @@ impl Session<'_, '_> {
             (Ok(kept), _) if !kept.is_empty() => self.leave_as_it_was(&mut checkpointer, step, before, kept),
             (Ok(_), Some(plan)) => self
                 .find_own(&mut checkpointer, step, before, Ownership::EVERYTHING)
-                .and_then(|found| self.commit_or_put_back(&mut checkpointer, step, wording, before, found, plan)),
+                .and_then(|found| self.commit_or_put_back(&mut checkpointer, step, wording, before, found, &plan)),
             (Ok(_), None) => {
                 self.checkpointer = Some(checkpointer);
                 let verdict = Verdict::Keep("nothing of the run was committed");

@@ -120,7 +120,7 @@ impl Past {
         let holders = Holders::of(ctx, repository.as_ref());
         let top = repository.as_ref().map_or(ctx.root.as_path(), Repository::top);
         let here = top.to_string_lossy().into_owned();
-        Ok(Self { history, undone, repository, unreadable, covered, settled, holders, here })
+        Ok(Self { history, undone, repository, unreadable, settled, covered, holders, here })
     }
 
     /// What an approval of the step that a run waits in would commit; none where the files cannot be read.

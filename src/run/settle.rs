@@ -417,7 +417,7 @@ impl Session<'_, '_> {
         notes: Vec<String>,
     ) -> Result<Settlement, RunError> {
         let plan = checkpointer.plan_commit(head, delta)?;
-        self.commit_planned(checkpointer, step, wording, plan, delta, notes)
+        self.commit_planned(checkpointer, step, wording, &plan, delta, notes)
     }
 
     /// Makes a commit that was planned.
@@ -426,13 +426,13 @@ impl Session<'_, '_> {
         checkpointer: &mut Checkpointer,
         step: u32,
         wording: Wording<'_>,
-        plan: CommitPlan,
+        plan: &CommitPlan,
         delta: &Delta,
         mut notes: Vec<String>,
     ) -> Result<Settlement, RunError> {
-        notes.extend(checkpointer.check_secrets(&plan)?);
+        notes.extend(checkpointer.check_secrets(plan)?);
         if plan.is_empty() {
-            return self.nothing_to_commit(checkpointer, step, &plan, delta);
+            return self.nothing_to_commit(checkpointer, step, plan, delta);
         }
         self.announce_hooks(checkpointer, step)?;
         let asked_by = self.state.as_ref().and_then(|state| state.frames.last()).map(|frame| &frame.directive);
@@ -451,12 +451,12 @@ impl Session<'_, '_> {
                 undoes: wording.undoes.to_vec(),
             },
         })?;
-        let text = checkpointer.edit_message(&plan, text, &self.run.to_string(), self.ctx.now())?;
-        let prepared = checkpointer.prepare_commit(&plan, &text, self.ctx.now())?;
+        let text = checkpointer.edit_message(plan, text, &self.run.to_string(), self.ctx.now())?;
+        let prepared = checkpointer.prepare_commit(plan, &text, self.ctx.now())?;
         failpoint("commit-prepared");
         self.record(&Event::Decided {
             step,
-            decision: decided(&prepared, &plan, wording.undoes.first().copied(), None),
+            decision: decided(&prepared, plan, wording.undoes.first().copied(), None),
         })?;
         failpoint("commit-decided");
         let commit = prepared.new;
@@ -464,7 +464,7 @@ impl Session<'_, '_> {
         // No `?` into a failed checkpoint from here on: the branch has the commit.
         prepared.finish().map_err(RunError::Unfinished)?;
         failpoint("commit-applied");
-        self.committed(checkpointer, step, &plan, commit, text, notes)
+        self.committed(checkpointer, step, plan, commit, text, notes)
     }
 
     /// Writes down that the branch has a commit.

@@ -28,6 +28,7 @@ use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::commit::CommitPlan;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::reversal::{Committed, Operation, Reach};
 use crate::checkpoint::snapshot::Snapshot;
@@ -192,7 +193,11 @@ impl StepRecord {
             Some(base) => git.find_commit(base)?.map(|facts| facts.tree),
             None => None,
         };
-        git.changes(base.unwrap_or(ObjectId::EMPTY_TREE), made.tree)
+        let mut changes = git.changes(base.unwrap_or(ObjectId::EMPTY_TREE), made.tree)?;
+        // Another person may have committed meanwhile: what the step did not change is theirs.
+        let own = |path: &RepoPath| self.delta.iter().flat_map(|delta| &delta.changes).any(|own| own.path == *path);
+        changes.retain(|change| own(&change.path));
+        Ok(changes)
     }
 }
 
@@ -245,7 +250,7 @@ impl Session<'_, '_> {
         failpoint("undo-applied");
         let wording = Wording { name: &undoing.name, undoes: &undoing.undoes, ..Wording::default() };
         let mut settlement = match (undoing.how, inverse.commit) {
-            (How::Inverse, Some(plan)) => self.commit_inverse(step, wording, &before, plan)?,
+            (How::Inverse, Some(plan)) => self.commit_inverse(step, wording, &before, &plan)?,
             (How::Commit, _) => self.settle(step, wording, &before, Verdict::Commit, Rules::NONE)?,
             (How::Inverse | How::Keep, _) => {
                 self.settle(step, wording, &before, Verdict::Keep(UNCOMMITTED), Rules::NONE)?
@@ -264,7 +269,7 @@ impl Session<'_, '_> {
         step: u32,
         wording: Wording<'_>,
         before: &Snapshot,
-        plan: CommitPlan,
+        plan: &CommitPlan,
     ) -> Result<Settlement, RunError> {
         let Some(mut checkpointer) = self.checkpointer.take() else { return Err(UndoError::NothingToUndo.into()) };
         let settled = self.commit_inverse_with(&mut checkpointer, step, wording, before, plan);
@@ -278,7 +283,7 @@ impl Session<'_, '_> {
         step: u32,
         wording: Wording<'_>,
         before: &Snapshot,
-        plan: CommitPlan,
+        plan: &CommitPlan,
     ) -> Result<Settlement, RunError> {
         let found = match self.find_own(checkpointer, step, before, Ownership::EVERYTHING) {
             Ok(found) => found,
@@ -302,7 +307,7 @@ impl Session<'_, '_> {
         wording: Wording<'_>,
         before: &Snapshot,
         found: Attributed,
-        plan: CommitPlan,
+        plan: &CommitPlan,
     ) -> Result<Settlement, RunError> {
         let Attributed { after, delta, .. } = found;
         if delta.is_empty() && before.head == after.head {

@@ -69,7 +69,9 @@ pub fn of_run(store: &ItemStore, root: &Item, skipped: &BTreeSet<String>) -> Run
         let mut found = of_directive(store, item, Strength::Lenient, skipped);
         found.extend(of_file(store, item));
         if certainty == Certainty::Possible {
-            found.iter_mut().for_each(|finding| finding.severity = Severity::Warning);
+            for finding in &mut found {
+                finding.severity = Severity::Warning;
+            }
         }
         findings.insert(item.file.clone(), found);
         for step in directive.steps.iter().filter(|step| !skipped.contains(&step.name)) {

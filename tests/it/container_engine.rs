@@ -87,6 +87,8 @@ fn podman(folder: &TempDir, peer: &Path) -> Command {
     let mut command = Command::new("podman");
     let at = |name: &str| folder.path().join(name);
     command
+        // An engine leaves a file `oom` where it was started when a container runs out of memory.
+        .current_dir(folder.path())
         .env("CONTAINERS_CONF", peer.join("containers.conf"))
         .env("HOME", folder.path())
         .env("TMPDIR", folder.path());

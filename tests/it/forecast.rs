@@ -52,8 +52,11 @@ fn findings(value: &Value, codes: &[&str]) -> Vec<String> {
 
 const GRANTS: [&str; 3] = ["MISSING_GRANT", "UNUSED_GRANT", "DIRECTIVE_CYCLE"];
 
+/// An exit code and the findings.
+type Foreseen = (Option<i32>, Vec<String>);
+
 /// What `validate` and `--dry-run` find about grants, and their exit codes.
-fn foreseen(project: &TestProject, name: &str) -> ((Option<i32>, Vec<String>), (Option<i32>, Vec<String>)) {
+fn foreseen(project: &TestProject, name: &str) -> (Foreseen, Foreseen) {
     let json =
         |ran: &Ran| serde_json::from_str::<Value>(ran.stdout().trim()).unwrap_or_else(|err| panic!("{err} {ran}"));
     let validated = project.piton(["validate", "--format", "json"]);

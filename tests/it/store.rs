@@ -234,7 +234,7 @@ fn assert_taken_over(project: &TestProject) {
     succeeds(project.piton(["verify", "--all"]));
     let log = project.piton(["log", "--format", "json"]).stdout();
     let failed = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
-    let failed = failed.filter(|run| run.to_string().contains("exit 3")).last().expect("the failed run");
+    let failed = failed.rfind(|run| run.to_string().contains("exit 3")).expect("the failed run");
     let lost = failed["id"].as_str().expect("a name").to_owned();
     assert_eq!(project.piton(["show", &format!("lost.txt@{lost}")]).stdout(), "lost\n");
     succeeds(project.piton(["undo"]));

@@ -78,6 +78,7 @@ struct Later {
 
 /// How a directive is run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, by itself")]
 pub struct RunOptions {
     /// Whether a change that a tool did not announce is a failure.
     #[serde(default)]
