@@ -6,6 +6,8 @@
 
 #[path = "property/company.rs"]
 mod company;
+#[path = "property/git_life.rs"]
+mod git_life;
 #[path = "property/world.rs"]
 mod world;
 

@@ -333,7 +333,7 @@ fn gc_drops_indexes_of_projects_that_are_gone() {
     exit_code: 0
     ----- stdout -----
     ----- stderr -----
-    ✓ dropped 0 snapshots of 0 runs, kept 0; journals stay
+    ✓ dropped the contents of 0 runs, kept those of 0; journals stay
     ✓ dropped 1 index that no search used for 30 days or whose project is gone
     ");
     assert_eq!(indexes(), 1);

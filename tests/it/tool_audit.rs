@@ -216,7 +216,7 @@ fn gc_drops_environments_that_no_tool_used_for_a_month() {
     exit_code: 0
     ----- stdout -----
     ----- stderr -----
-    ✓ dropped 0 snapshots of 0 runs, kept 0; journals stay
+    ✓ dropped the contents of 0 runs, kept those of 0; journals stay
     ✓ dropped 2 virtual environments that no tool used for 30 days
     ");
     let left = ["old", "unmarked", "young"].map(|name| venvs.join(name).exists());
