@@ -65,7 +65,7 @@ pub struct Inverse {
     pub commit: Option<CommitPlan>,
     /// Files that get content which none of the states had: later edits of other lines stay.
     pub merged: Vec<RepoPath>,
-    /// Files that somebody has changed, on disk, staged or committed, in a way that cannot be merged.
+    /// Files that changed since, on disk, staged or committed, in a way that cannot be merged.
     pub conflicts: Vec<RepoPath>,
 }
 
@@ -133,7 +133,7 @@ impl Checkpointer {
         Ok(inverse)
     }
 
-    /// Writes files and index as an inverse wants them; what somebody has changed meanwhile is kept and named.
+    /// Writes files and index as an inverse wants them; files that another process changed meanwhile are kept and named.
     pub fn apply_inverse(&self, inverse: &Inverse, operations: &[Operation]) -> Result<Report, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         // Folders get the bits that they had then, not those of today.

@@ -175,7 +175,7 @@ fn compare<'p>(
         }
         let is_made = file.there != file.now;
         makes_something |= is_made;
-        // The base has it already: somebody else made this change.
+        // The base has this change already: another commit made it.
         if !is_made && file.first != file.last {
             unmade = unmade.or(Some(*path));
         }

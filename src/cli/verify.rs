@@ -45,7 +45,7 @@ pub(super) struct VerifyArguments {
     /// Accept what became of the checkpoint of a step, or of a commit that names one; may be repeated.
     #[arg(long, value_name = "STEP", requires = "reason", conflicts_with_all = ["run", "all"])]
     accept: Vec<String>,
-    /// Why; shown with your name to everybody who verifies, in clones as well.
+    /// The reason; later verifications show it with your name, in clones as well.
     #[arg(long, value_name = "TEXT", requires = "accept")]
     reason: Option<String>,
 }

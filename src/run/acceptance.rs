@@ -54,7 +54,7 @@ impl AcceptanceError {
             Self::NotRewritten { step, .. } => {
                 format!("`piton verify {}` says more; only `REWRITTEN` and `NOT_RECORDED` can be accepted", step.run)
             }
-            Self::NoReason => "say why with `--reason TEXT`: it is shown to everybody who verifies".to_owned(),
+            Self::NoReason => "say why with `--reason TEXT`: later verifications show it with your name".to_owned(),
         })
     }
 }
