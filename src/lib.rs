@@ -17,6 +17,7 @@
 //! - [`context`]: project, home, environment, settings and clock; the only reader of the process.
 //! - [`config`]: settings in layers, each value with its source.
 //! - [`item`]: what is on disk under `.ai/`; parsing and validation, never execution.
+//! - [`disk`]: when the files that piton writes reach the disk.
 //! - [`failpoint`]: where tests let piton die; nothing in release builds.
 
 pub mod audit;
@@ -24,6 +25,7 @@ pub mod checkpoint;
 pub mod cli;
 pub mod config;
 pub mod context;
+pub mod disk;
 pub mod error;
 pub mod exec;
 pub mod failpoint;

@@ -74,7 +74,7 @@ impl Checkpointer {
         };
         let objects = Objects::of(self.repository())?;
         let tree = tree::edit(&objects, after.tree, &edits)?;
-        objects.sync()?;
+        objects.stage()?;
         let mut permissions = after.permissions.clone();
         for path in &outside {
             permissions.exceptions.remove(path);

@@ -39,7 +39,7 @@ impl Checkpointer {
         };
         let tree = edited(before.tree)?;
         let index_tree = if commits.is_empty() { before.index_tree } else { edited(before.index_tree)? };
-        objects.sync()?;
+        objects.stage()?;
         Ok(Snapshot { tree, index_tree, head, commit: None, ..before.clone() })
     }
 }

@@ -66,7 +66,7 @@ impl Checkpointer {
                 delta.changes.push(Change { path, before, after, insertions, deletions });
             }
         }
-        objects.sync()?;
+        objects.stage()?;
         Ok(delta)
     }
 
@@ -155,7 +155,7 @@ impl Checkpointer {
         let head = self.repository.head()?;
         // What is only staged would be gone once it is staged no more.
         content::keep_new(&objects, self.repository.tree_of(head.commit)?, index_tree)?;
-        objects.sync()?;
+        objects.stage()?;
         self.cache = scan.cache;
         self.unproved = scan.files.into_keys().chain(scan.left_out.iter().map(|left| left.path.clone())).collect();
         // Without it the next scan is slower, not wrong.
@@ -192,7 +192,7 @@ impl Checkpointer {
         let mut holds = |id: ObjectId| objects.is_stored(id);
         let mut sink = Sink { holds: &mut holds, store: &mut store };
         let scan = scan::scan(&self.work_tree, &self.index, &self.cache, rules, &options, &mut sink)?;
-        objects.sync()?;
+        objects.stage()?;
         Ok(scan)
     }
 

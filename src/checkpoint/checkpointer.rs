@@ -75,7 +75,7 @@ impl Checkpointer {
         let own = repository.own_folder();
         let temporary = own.join("tmp");
         std::fs::create_dir_all(&temporary).map_err(CheckpointError::io("make the folder", &temporary))?;
-        let work_tree = WorkTree::open(repository.top(), &temporary)?;
+        let work_tree = WorkTree::open(repository.top(), &temporary, repository.fsync)?;
         let index = Index::load(&repository.index_file())?;
         let cache = StatCache::load(&own.join("index"));
         Ok(Self {
@@ -133,7 +133,7 @@ impl Checkpointer {
         delta.too_large = after.left_out.iter().filter_map(oversized).collect();
         // Both sides, so that the delta can be led back whatever git prunes.
         content::keep_difference(&objects, before, after)?;
-        objects.sync()?;
+        objects.stage()?;
         Ok(delta)
     }
 
@@ -145,7 +145,7 @@ impl Checkpointer {
         let plan = commit::plan(&self.repository, &objects, self.conversion, before, delta, &excluded)?;
         let head_tree = self.repository.tree_of(plan.head.commit)?;
         content::keep_changes(&objects, delta, head_tree, plan.tree)?;
-        objects.sync()?;
+        objects.stage()?;
         Ok(plan)
     }
 
@@ -182,7 +182,7 @@ impl Checkpointer {
         let published = Objects::of_user(&self.repository)?;
         self.repository.publish(&published, &plan.parents, plan.tree)?;
         // The commit finds them there, and does not write them again.
-        published.sync()?;
+        published.stage()?;
         let objects = Objects::of(&self.repository)?;
         let stat_of = |path: &RepoPath, entry: Entry| self.trusted_stat(plan, path, entry);
         let edits = staging::of_tree(&objects, &self.index, plan.tree, &stat_of)?;
@@ -253,7 +253,7 @@ impl Checkpointer {
         let lock = self.lock_index()?;
         let index = Index::load(&self.repository.index_file())?;
         let staged = self.staged_for(&objects, &index, plan, OnOverlap::KeepStaged)?;
-        objects.sync()?;
+        objects.stage()?;
         lock.write(&staged.to_bytes())?.commit()
     }
 
@@ -276,7 +276,7 @@ impl Checkpointer {
             let (edits, kept) = staging::of_roll_back(&objects, &index, before, delta)?;
             // What was staged may have been pruned since.
             staging::publish(&objects, &edits)?;
-            objects.sync()?;
+            objects.stage()?;
             lock.write(&index.edited(&edits).to_bytes())?.commit()?;
             report.kept.extend(kept);
         }
@@ -284,7 +284,8 @@ impl Checkpointer {
     }
 
     pub(super) fn lock_index(&self) -> Result<IndexLock, CheckpointError> {
-        IndexLock::acquire(&self.repository.index_file(), &self.repository.own_folder(), self.options.lock_wait)
+        let (index, own) = (self.repository.index_file(), self.repository.own_folder());
+        IndexLock::acquire(&index, &own, self.options.lock_wait, &self.repository.disk)
     }
 
     fn create_commit(

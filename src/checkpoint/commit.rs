@@ -5,6 +5,8 @@
 //! the last two the caller writes its decision down: from then on a crash is finished, not undone.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
 
 use git2::{ErrorCode, Oid};
 
@@ -15,7 +17,7 @@ use super::index::Index;
 use super::index::lock::{IndexLock, WrittenLock};
 use super::merge::{Merged, three_way};
 use super::object::{Entry, ObjectId};
-use super::objects::{Objects, sync_path};
+use super::objects::Objects;
 use super::path::RepoPath;
 use super::repository::Repository;
 use super::snapshot::Head;
@@ -145,7 +147,7 @@ pub(crate) fn prepare<'repo>(
     index: &Index,
 ) -> Result<PreparedCommit<'repo>, CheckpointError> {
     objects.adopt(commit);
-    objects.sync()?;
+    objects.stage()?;
     let bytes = index.to_bytes();
     let checksum = bytes.last_chunk().map_or(ObjectId::ZERO, |last| ObjectId::from_bytes(*last));
     let lock = lock.write(&bytes)?;
@@ -169,7 +171,7 @@ impl PreparedCommit<'_> {
     /// Puts the index in place. If that fails it is still to be done, and a redo of the commit does it.
     pub fn finish(self) -> Result<(), CheckpointError> {
         failpoint("commit-ref-moved");
-        sync_ref(self.repository, &self.target)?;
+        stage_ref(self.repository, &self.target)?;
         self.lock.commit()
     }
 }
@@ -196,9 +198,27 @@ pub(crate) fn move_ref(
     }
 }
 
-/// A loose ref is a file: it has to be on disk before anything relies on it.
+/// Puts a loose ref on disk, and before it what is staged.
 pub(crate) fn sync_ref(repository: &Repository, name: &str) -> Result<(), CheckpointError> {
+    let path = loose_ref(repository, name);
+    if !path.is_file() {
+        return Ok(());
+    }
+    let synced = File::open(&path).and_then(|file| repository.disk.barrier(&file));
+    synced.map_err(CheckpointError::io("write to disk", &path))
+}
+
+fn loose_ref(repository: &Repository, name: &str) -> PathBuf {
     let folder = if name == "HEAD" { repository.git.path() } else { repository.git.commondir() };
-    let path = folder.join(name);
-    if path.is_file() { sync_path(&path) } else { Ok(()) }
+    folder.join(name)
+}
+
+/// A loose ref is a file: it has to be on disk before a line of the journal says that it moved.
+fn stage_ref(repository: &Repository, name: &str) -> Result<(), CheckpointError> {
+    let path = loose_ref(repository, name);
+    if !path.is_file() {
+        return Ok(());
+    }
+    let staged = repository.disk.stage_path(&path);
+    staged.map_err(CheckpointError::io("write to disk", &path))
 }

@@ -86,7 +86,7 @@ impl Repository {
                 objects.adopt(id);
             }
         }
-        objects.sync()?;
+        objects.stage()?;
         Ok(Merge::Clean(tree))
     }
 
@@ -159,7 +159,7 @@ impl Checkpointer {
                 }
             }
         }
-        objects.sync()?;
+        objects.stage()?;
         overlaps.extend(blocked(&objects, now, &plan)?);
         overlaps.extend(plan.conflicts(&self.work_tree, self.executable())?);
         match staging::of_commit(&objects, &self.index, &commit, head_tree, &|_, _| None, OnOverlap::Refuse) {

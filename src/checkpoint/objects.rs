@@ -4,12 +4,11 @@
 //! to one of them: [`Objects::of`] writes to the store, [`Objects::of_user`] to the user's object database.
 //! libgit2 would not write an object that the other place has; here each place is asked by itself.
 //!
-//! [`Objects`] remembers what it wrote; [`Objects::sync`] puts all of it on disk at once, which a
-//! caller does before it writes a ref or a journal entry that names any of it.
+//! [`Objects`] remembers what it wrote. A caller stages all of it ([`Objects::stage`]) before it writes a line of
+//! the journal that names any of it, and syncs it ([`Objects::sync`]) before it writes anything else that does.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid};
@@ -18,10 +17,7 @@ use super::error::CheckpointError;
 use super::object::ObjectId;
 use super::repository::Repository;
 use super::store::{Store, loose_path};
-
-/// So many objects are synced one by one; for more, the whole file system at once is faster.
-#[cfg(target_os = "linux")]
-const FEW: usize = 64;
+use crate::disk::Disk;
 
 /// Where new objects go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +35,7 @@ pub(crate) struct Objects<'repo> {
     /// The user's objects alone.
     users_alone: OnceCell<Odb<'static>>,
     store: &'repo Store,
+    disk: &'repo Disk,
     destination: Destination,
     /// The user's loose objects.
     users: PathBuf,
@@ -64,8 +61,9 @@ impl<'repo> Objects<'repo> {
         repository.attach_store()?;
         let odb = repository.git.odb().map_err(CheckpointError::git("open the object database"))?;
         let users = repository.git.commondir().join("objects");
-        let (store, written, linked) = (&repository.store, RefCell::default(), RefCell::default());
-        Ok(Self { odb, users_alone: OnceCell::new(), store, destination, users, written, linked })
+        let (store, disk) = (&repository.store, &repository.disk);
+        let (written, linked) = (RefCell::default(), RefCell::default());
+        Ok(Self { odb, users_alone: OnceCell::new(), store, disk, destination, users, written, linked })
     }
 
     /// Stores an object unless its place has it already.
@@ -189,31 +187,18 @@ impl<'repo> Objects<'repo> {
     ///
     /// A packed object has no file of its own; git's own process wrote and synced it.
     pub(crate) fn sync(&self) -> Result<(), CheckpointError> {
+        self.stage()?;
+        self.disk.settle().map_err(CheckpointError::io("write to disk", &self.users))
+    }
+
+    /// Stages everything written so far: it is on disk before the next line of the journal that relies on it.
+    pub(crate) fn stage(&self) -> Result<(), CheckpointError> {
         let written = std::mem::take(&mut *self.written.borrow_mut());
         let linked = std::mem::take(&mut *self.linked.borrow_mut());
-        #[cfg(target_os = "linux")]
-        if written.len() + linked.len() > FEW {
-            let folder = OpenOptions::new().read(true).open(&self.users);
-            let synced = folder.and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
-            return synced.map_err(CheckpointError::io("write to disk", &self.users));
-        }
-        let mut folders = linked;
-        for path in written {
-            if path.exists() {
-                sync_path(&path)?;
-                folders.extend(path.parent().map(Path::to_path_buf));
-            }
-        }
-        folders.iter().try_for_each(|folder| sync_path(folder))
+        self.disk.stage_paths(&written, &linked).map_err(CheckpointError::io("write to disk", &self.users))
     }
 }
 
 fn missing(id: ObjectId) -> CheckpointError {
     CheckpointError::Missing { what: format!("object {id}") }
-}
-
-/// Puts a file or the names in a folder on disk.
-pub(crate) fn sync_path(path: &Path) -> Result<(), CheckpointError> {
-    let file = OpenOptions::new().read(true).open(path).map_err(CheckpointError::io("open", path))?;
-    file.sync_all().map_err(CheckpointError::io("write to disk", path))
 }

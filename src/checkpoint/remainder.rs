@@ -146,7 +146,7 @@ impl Checkpointer {
             let (insertions, deletions) = count_lines(&objects, head, after)?;
             remainder.changes.push(Change { path: path.clone(), before: head, after, insertions, deletions });
         }
-        objects.sync()?;
+        objects.stage()?;
         Ok(remainder)
     }
 

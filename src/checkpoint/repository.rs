@@ -15,6 +15,7 @@ use super::object::ObjectId;
 use super::place::HookPlace;
 use super::snapshot::Head;
 use super::store::Store;
+use crate::disk::{Disk, Fsync};
 
 /// A repository with a work tree that can be served.
 pub struct Repository {
@@ -27,6 +28,10 @@ pub struct Repository {
     user_folder: Option<PathBuf>,
     /// Piton's own objects, which no git command sees.
     pub(crate) store: Store,
+    /// The file system of the git directory.
+    pub(crate) disk: Disk,
+    /// How much is synced.
+    pub(crate) fsync: Fsync,
     /// Whether libgit2 reads the store as well.
     is_attached: Cell<bool>,
     /// A second handle, whose writes go nowhere.
@@ -39,6 +44,7 @@ impl Repository {
         folder: &Path,
         home: Option<&Path>,
         environment: &BTreeMap<OsString, OsString>,
+        fsync: Fsync,
     ) -> Result<Self, CheckpointError> {
         let git = open_git(folder)?;
         let top = match git.workdir() {
@@ -50,7 +56,7 @@ impl Repository {
         if top.parent().is_none() || home == Some(top.as_path()) {
             return Err(CheckpointError::TooBroad(top));
         }
-        let repository = Self::of(git, top, home, environment)?;
+        let repository = Self::of(git, top, home, environment, fsync)?;
         repository.refuse_unsupported()?;
         Ok(repository)
     }
@@ -61,9 +67,10 @@ impl Repository {
         place: &HookPlace,
         home: Option<&Path>,
         environment: &BTreeMap<OsString, OsString>,
+        fsync: Fsync,
     ) -> Result<Self, CheckpointError> {
         let git = git2::Repository::open(&place.git_dir).map_err(|err| why_not(&place.git_dir, err))?;
-        let repository = Self::of(git, place.top.clone(), home, environment)?;
+        let repository = Self::of(git, place.top.clone(), home, environment, fsync)?;
         if let Some(incoming) = place.incoming.as_ref().and_then(|path| path.to_str()) {
             let odb = repository.git.odb().map_err(CheckpointError::git("open the object database"))?;
             odb.add_disk_alternate(incoming).map_err(CheckpointError::git("open what is pushed"))?;
@@ -76,6 +83,7 @@ impl Repository {
         top: PathBuf,
         home: Option<&Path>,
         environment: &BTreeMap<OsString, OsString>,
+        fsync: Fsync,
     ) -> Result<Self, CheckpointError> {
         let config = settings(&git, environment)?;
         // Line ends and the like are converted by libgit2, which would look into other files.
@@ -86,9 +94,10 @@ impl Repository {
             .map(PathBuf::from)
             .or_else(|| home.map(|home| home.join(".config")))
             .map(|folder| folder.join("git"));
-        let store = Store::of(git.commondir());
-        let is_attached = Cell::new(false);
-        let repository = Self { git, top, config, user_folder, store, is_attached, scratch: OnceCell::new() };
+        let disk = Disk::of(git.commondir(), fsync);
+        let store = Store::of(git.commondir(), disk.clone());
+        let (is_attached, scratch) = (Cell::new(false), OnceCell::new());
+        let repository = Self { git, top, config, user_folder, store, disk, fsync, is_attached, scratch };
         repository.attach_store()?;
         Ok(repository)
     }
@@ -118,6 +127,11 @@ impl Repository {
         }
         let missing = || CheckpointError::Missing { what: "the repository".to_owned() };
         self.scratch.get().ok_or_else(missing)
+    }
+
+    /// The file system of the git directory, for what has to survive a power loss.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     /// The top of the work tree.

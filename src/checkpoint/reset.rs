@@ -60,7 +60,7 @@ impl Checkpointer {
         if self.conversion == Conversion::Possible {
             self.convert(&objects, to, &mut reset.plan)?;
         }
-        objects.sync()?;
+        objects.stage()?;
         let conflicts = reset.plan.conflicts(&self.work_tree, self.executable())?;
         if !conflicts.is_empty() {
             return Err(CheckpointError::ChangedSince(conflicts));

@@ -167,6 +167,7 @@ impl Plan {
                 failpoint("restore-path");
             }
         }
+        work_tree.stage_names()?;
         report.restored.sort();
         report.kept.sort();
         Ok(report)

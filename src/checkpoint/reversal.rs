@@ -127,7 +127,7 @@ impl Checkpointer {
                 Err(err) => return Err(err),
             }
         }
-        objects.sync()?;
+        objects.stage()?;
         inverse.conflicts.sort();
         inverse.conflicts.dedup();
         Ok(inverse)
@@ -148,7 +148,7 @@ impl Checkpointer {
             let reversed = self.reversed_index(&objects, &index, operations)?;
             // Git reads what is staged from the user's object database, which may have pruned it.
             staging::publish(&objects, &reversed.edits)?;
-            objects.sync()?;
+            objects.stage()?;
             lock.write(&index.edited(&reversed.edits).to_bytes())?.commit()?;
             report.kept.extend(reversed.overlaps);
         }

@@ -22,7 +22,7 @@ use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fl
 use super::error::CheckpointError;
 use super::files::read_if_there;
 use super::object::ObjectId;
-use super::objects::sync_path;
+use crate::disk::Disk;
 use crate::failpoint::failpoint;
 
 /// An object is not removed before it is this old: a run in another worktree may have written it, and
@@ -65,12 +65,13 @@ pub enum Sweep {
 #[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
+    disk: Disk,
 }
 
 impl Store {
     /// The store of a repository. Nothing is made before something is written.
-    pub(crate) fn of(common_dir: &Path) -> Self {
-        Self { folder: common_dir.join("piton").join("store") }
+    pub(crate) fn of(common_dir: &Path, disk: Disk) -> Self {
+        Self { folder: common_dir.join("piton").join("store"), disk }
     }
 
     /// Where the objects are.
@@ -200,7 +201,7 @@ impl Store {
         make_parent(&path)?;
         let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
         let text = names.join("\n") + "\n";
-        write_durably(&path, text.as_bytes())?;
+        self.write_durably(&path, text.as_bytes())?;
         failpoint("commit-kept");
         Ok(())
     }
@@ -248,7 +249,7 @@ impl Store {
     pub(crate) fn settle(&self) -> Result<(), CheckpointError> {
         let path = self.folder.join("format");
         make_parent(&path)?;
-        write_durably(&path, FORMAT.as_bytes())
+        self.write_durably(&path, FORMAT.as_bytes())
     }
 
     /// Removes the objects that nothing needs, except those that are young.
@@ -275,6 +276,19 @@ impl Store {
             }
         }
         Ok(swept)
+    }
+
+    /// Replaces a file as a whole, so that it is on disk when this returns, and before it what is staged.
+    fn write_durably(&self, path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
+        // Two runs in worktrees of their own may write the same file at once.
+        let temporary = path.with_file_name(temporary_name() + UNFINISHED);
+        let writing = || CheckpointError::io("write", &temporary);
+        self.disk.settle().map_err(writing())?;
+        let mut file = File::create(&temporary).map_err(writing())?;
+        file.write_all(bytes).and_then(|()| self.disk.stage(&file)).map_err(writing())?;
+        rename(&temporary, path)?;
+        let folder = path.parent().map_or(Ok(()), |folder| self.disk.stage_folder(folder));
+        folder.and_then(|()| self.disk.barrier(&file)).map_err(writing())
     }
 
     /// Holds the lock between looking at the age of objects and acting on it.
@@ -326,19 +340,10 @@ fn rename(from: &Path, to: &Path) -> Result<(), CheckpointError> {
     renamed.map_err(CheckpointError::io("write", to))
 }
 
-/// Replaces a file as a whole, so that it is on disk when this returns.
-fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
-    // Two runs in worktrees of their own may write the same file at once.
-    let temporary = path.with_file_name(temporary_name() + UNFINISHED);
-    fs::write(&temporary, bytes).map_err(CheckpointError::io("write", &temporary))?;
-    sync_path(&temporary)?;
-    rename(&temporary, path)?;
-    path.parent().map_or(Ok(()), sync_path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Fsync;
 
     fn id(data: &[u8]) -> ObjectId {
         git2::Oid::hash_object(ObjectType::Blob, data).unwrap().into()
@@ -352,7 +357,7 @@ mod tests {
     #[test]
     fn git_reads_what_is_written_here() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path());
+        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto));
         for data in [b"".as_slice(), b"one\n", &vec![0_u8; 100_000]] {
             store.write(id(data), ObjectType::Blob, data).unwrap();
             let odb = git2::Odb::new().unwrap();
@@ -365,7 +370,7 @@ mod tests {
     #[test]
     fn only_old_objects_that_nothing_needs_are_swept() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path());
+        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto));
         let [needed, old, young, used] = [b"needed", b"oldest", b"youngs", b"reused"].map(|data| {
             store.write(id(data), ObjectType::Blob, data).unwrap();
             id(data)
@@ -383,7 +388,7 @@ mod tests {
     #[test]
     fn a_file_that_a_power_loss_emptied_counts_as_missing() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path());
+        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto));
         let data = b"content";
         store.write(id(data), ObjectType::Blob, data).unwrap();
         let path = loose_path(&store.objects(), id(data));
@@ -397,7 +402,7 @@ mod tests {
     #[test]
     fn names_are_kept_until_they_are_released() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path());
+        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto));
         assert_eq!(store.all_kept().unwrap(), []);
         let objects = vec![id(b"one"), id(b"two")];
         store.keep("01k/1/commit", &objects).unwrap();

@@ -10,6 +10,7 @@ use crate::item::wording::nearest;
 use serde::{Serialize, Serializer};
 
 use super::{AgentCommand, ColorSetting, HookPolicy, SecretPolicy, SignatureRequirement};
+use crate::disk::Fsync;
 use crate::item::directive::CheckpointMode;
 
 /// The name of a setting.
@@ -33,6 +34,8 @@ pub enum Key {
     CheckpointSecrets,
     /// Paths and fingerprints that are no secrets.
     CheckpointSecretsAllowed,
+    /// How much is done against a power loss.
+    CheckpointFsync,
     /// Whether git stops when its hooks find no piton.
     HooksFailClosed,
     /// Whether checkpoints need a git repository.
@@ -98,6 +101,8 @@ pub enum Value {
     Hooks(HookPolicy),
     /// Of `checkpoint.secrets`.
     Secrets(SecretPolicy),
+    /// Of `checkpoint.fsync`.
+    Fsync(Fsync),
     /// Several texts.
     List(Vec<String>),
     /// Of `signature.require`.
@@ -143,7 +148,7 @@ struct Row {
 
 impl Key {
     /// Every key, in the order of the documentation.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::ValidateStrict,
         Self::SignatureRequire,
         Self::SignatureAllowedSigners,
@@ -153,6 +158,7 @@ impl Key {
         Self::CheckpointHooks,
         Self::CheckpointSecrets,
         Self::CheckpointSecretsAllowed,
+        Self::CheckpointFsync,
         Self::HooksFailClosed,
         Self::GitRequired,
         Self::AgentCommand,
@@ -238,6 +244,14 @@ impl Key {
                 values: Values::Described("a list of path globs and fingerprints"),
                 default: Value::List(Vec::new()),
                 protection: Protection::NotByProject,
+            },
+            Self::CheckpointFsync => Row {
+                name: "checkpoint.fsync",
+                variable: "PITON_CHECKPOINT_FSYNC",
+                summary: "how much is synced to the disk, so that a power loss harms nothing",
+                values: Values::Words(&["auto", "always", "never"]),
+                default: Value::Fsync(Fsync::Auto),
+                protection: Protection::OnlyTighten,
             },
             Self::HooksFailClosed => Row {
                 name: "hooks.fail_closed",
@@ -348,6 +362,7 @@ impl Key {
             Self::CheckpointMaxFileSize | Self::CheckpointMaxTotalSize => parse_size(text).map(Value::Size),
             Self::CheckpointHooks => HookPolicy::parse(text).map(Value::Hooks),
             Self::CheckpointSecrets => SecretPolicy::parse(text).map(Value::Secrets),
+            Self::CheckpointFsync => Fsync::parse(text).map(Value::Fsync),
             Self::CheckpointSecretsAllowed => {
                 let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
                 Some(Value::List(texts.map(str::to_owned).collect()))
@@ -367,6 +382,7 @@ impl Key {
             (Protection::OnlyTighten, Value::Signature(from), Value::Signature(to)) => to >= from,
             (Protection::OnlyTighten, Value::Secrets(from), Value::Secrets(to)) => to >= from,
             (Protection::OnlyTighten, Value::Hooks(from), Value::Hooks(to)) => to >= from,
+            (Protection::OnlyTighten, Value::Fsync(from), Value::Fsync(to)) => to >= from,
             (Protection::OnlyTighten, Value::Bool(from), Value::Bool(to)) => to >= from,
             _ => true,
         }
@@ -436,6 +452,7 @@ impl fmt::Display for Value {
             Self::Mode(mode) => formatter.write_str(mode.as_str()),
             Self::Hooks(policy) => formatter.write_str(policy.as_str()),
             Self::Secrets(policy) => formatter.write_str(policy.as_str()),
+            Self::Fsync(fsync) => formatter.write_str(fsync.as_str()),
             Self::List(texts) => formatter.write_str(&texts.join(",")),
             Self::Signature(requirement) => formatter.write_str(requirement.as_str()),
             Self::File(file) => write!(formatter, "{}", file.as_deref().unwrap_or(Path::new("")).display()),

@@ -18,6 +18,7 @@ use serde::Serialize;
 pub use command::AgentCommand;
 pub use key::{Key, Tier, Value};
 
+use crate::disk::Fsync;
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::{Finding, Severity, serialize_path};
 
@@ -252,6 +253,14 @@ impl Config {
         match self.get(Key::CheckpointSecretsAllowed).value {
             Value::List(texts) => texts,
             _ => Vec::new(),
+        }
+    }
+
+    /// `checkpoint.fsync`.
+    pub fn fsync(&self) -> Fsync {
+        match self.get(Key::CheckpointFsync).value {
+            Value::Fsync(fsync) => fsync,
+            _ => Fsync::Auto,
         }
     }
 

@@ -18,8 +18,8 @@ use rustix::fs::{FlockOperation, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::Durability;
 use super::id::RunId;
+use crate::disk::Disk;
 use crate::exec::process;
 use crate::failpoint::failpoint;
 
@@ -39,7 +39,6 @@ pub struct RunLock {
     file: File,
     path: PathBuf,
     holder: Holder,
-    durability: Durability,
 }
 
 /// Who holds a lock, or held it.
@@ -134,16 +133,11 @@ impl RunLock {
     /// Takes the lock of a worktree, whose folder is `<git dir>/piton`, waiting at most for `wait`.
     ///
     /// Also returns the holder that died without releasing it, if there was one.
-    pub fn acquire(folder: &Path, holder: &Holder, wait: Duration) -> Result<(Self, Option<Holder>), LockError> {
-        Self::acquire_for(folder, holder, wait, Durability::EachLine)
-    }
-
-    /// The same for a run that may have nothing to recover.
-    pub fn acquire_for(
+    pub fn acquire(
         folder: &Path,
         holder: &Holder,
         wait: Duration,
-        durability: Durability,
+        disk: &Disk,
     ) -> Result<(Self, Option<Holder>), LockError> {
         fs::create_dir_all(folder).map_err(LockError::io("create", folder))?;
         let path = folder.join(FILE);
@@ -183,11 +177,11 @@ impl RunLock {
                 .unfinished
                 .push(Unfinished { run: previous.run, died: last_beat(&file).unwrap_or(previous.started) });
         }
-        // What an earlier run left undone has to stay known whatever this one promises.
-        let durability = if holder.unfinished.is_empty() { durability } else { Durability::EachLine };
-        write(&file, &holder, durability).map_err(LockError::io("write", &path))?;
+        // A power loss that brings the earlier holder back loses nothing: it is recovered again.
+        let written = write(&file, &holder).and_then(|()| disk.accompany(&file));
+        written.map_err(LockError::io("write", &path))?;
         failpoint("lock-taken");
-        Ok((Self { file, path, holder, durability }, previous))
+        Ok((Self { file, path, holder }, previous))
     }
 
     /// The runs that were cut off here, oldest first.
@@ -199,7 +193,7 @@ impl RunLock {
     pub fn forget_unfinished(&mut self) -> Result<(), LockError> {
         failpoint("lock-forget");
         self.holder.unfinished.clear();
-        write(&self.file, &self.holder, Durability::EachLine).map_err(LockError::io("write", &self.path))
+        write(&self.file, &self.holder).map_err(LockError::io("write", &self.path))
     }
 
     /// Begins to show that this process is alive.
@@ -223,19 +217,14 @@ impl RunLock {
         let keep = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         // The time of the file is when that run died.
         let times = Timestamps { last_access: keep, last_modification: died };
-        let written =
-            write(&self.file, previous, Durability::EachLine).and_then(|()| Ok(futimens(&self.file, &times)?));
+        let written = write(&self.file, previous).and_then(|()| Ok(futimens(&self.file, &times)?));
         written.map_err(LockError::io("write", &self.path))
     }
 
     /// Says that the run has ended and nothing is left to recover, and frees the worktree.
     pub fn release(self) -> Result<(), LockError> {
         failpoint("lock-release");
-        let emptied = self.file.set_len(0).and_then(|()| match self.durability {
-            Durability::EachLine => self.file.sync_data(),
-            Durability::LastLine => Ok(()),
-        });
-        emptied.map_err(LockError::io("empty", &self.path))
+        self.file.set_len(0).map_err(LockError::io("empty", &self.path))
     }
 }
 
@@ -312,15 +301,11 @@ fn written(file: &File) -> Option<Holder> {
 
 /// Names the holder. At no moment does the file name nobody: killed in between, the first line is
 /// still whole.
-fn write(file: &File, holder: &Holder, durability: Durability) -> io::Result<()> {
+fn write(file: &File, holder: &Holder) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(holder)?;
     bytes.push(b'\n');
     file.write_all_at(&bytes, 0)?;
-    file.set_len(bytes.len() as u64)?;
-    match durability {
-        Durability::EachLine => file.sync_data(),
-        Durability::LastLine => Ok(()),
-    }
+    file.set_len(bytes.len() as u64)
 }
 
 #[cfg(test)]

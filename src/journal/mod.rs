@@ -10,6 +10,7 @@ pub mod event;
 pub mod id;
 pub mod lock;
 pub mod record;
+mod reliance;
 pub mod seal;
 pub mod summary;
 pub mod tail;
@@ -32,7 +33,9 @@ pub use tail::read_back;
 pub use walk::{Brief, walk};
 
 use record::{NewLine, Place};
+use reliance::Reliance;
 
+use crate::disk::Disk;
 use crate::failpoint::{fail, failpoint};
 
 const FILE: &str = "journal.jsonl";
@@ -50,13 +53,14 @@ pub struct Journal {
     salt: Option<Salt>,
     state: State,
     durability: Durability,
+    disk: Disk,
 }
 
-/// When a journal and its lock have to be on disk.
+/// When the lines of a journal have to be on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Each line before the next thing happens: a recovery relies on it, also after a power loss.
-    EachLine,
+    /// A line before the thing that it announces is done: a recovery relies on it, also after a power loss.
+    Decisions,
     /// With the last line. Enough where there is nothing to recover: a death of the process loses
     /// nothing, a power loss the lines of a run that promised nothing.
     LastLine,
@@ -71,9 +75,15 @@ enum State {
 
 impl Journal {
     /// Begins the journal of a new run below `…/piton/runs`.
-    pub fn create(folder: &Path, run: RunId, salt: Salt, durability: Durability) -> Result<Self, JournalError> {
+    pub fn create(
+        folder: &Path,
+        run: RunId,
+        salt: Salt,
+        durability: Durability,
+        disk: &Disk,
+    ) -> Result<Self, JournalError> {
         let home = folder.join(run.to_string());
-        ensure_folder(folder)?;
+        ensure_folder(folder, disk)?;
         DirBuilder::new().create(&home).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => JournalError::Exists(run),
             _ => JournalError::Io { doing: "create", path: home.clone(), source },
@@ -83,19 +93,19 @@ impl Journal {
         let file =
             OpenOptions::new().append(true).create_new(true).open(&path).map_err(JournalError::io("create", &path))?;
         // A line that was synced is lost all the same when the name of its file is not on disk.
-        if durability == Durability::EachLine {
-            sync_folder(&home)?;
-            sync_folder(folder)?;
+        if durability == Durability::Decisions {
+            let mut folders = [home.as_path(), folder].into_iter();
+            folders.try_for_each(|folder| name_on_disk(folder, disk))?;
         }
         failpoint("journal-created");
-        let (salt, head, state) = (Some(salt), Digest::of_run(run), State::Known);
-        Ok(Self { file, path, run, lines: 0, length: 0, head, salt, state, durability })
+        let (salt, head, state, disk) = (Some(salt), Digest::of_run(run), State::Known, disk.clone());
+        Ok(Self { file, path, run, lines: 0, length: 0, head, salt, state, durability, disk })
     }
 
     /// Opens the journal of a run that was interrupted, and shows each of its records. A torn last line is cut off.
     ///
     /// What was shown counts only when this succeeds: the chain is checked on the way.
-    pub fn open(folder: &Path, run: RunId, see: &mut dyn FnMut(&Record)) -> Result<Self, JournalError> {
+    pub fn open(folder: &Path, run: RunId, disk: &Disk, see: &mut dyn FnMut(&Record)) -> Result<Self, JournalError> {
         let path = path_of(folder, run);
         let (mut head, mut lines, mut length) = (Digest::of_run(run), 0, 0);
         let (mut salt, mut is_whole) = (None, true);
@@ -123,11 +133,12 @@ impl Journal {
         if let Some(torn) = torn {
             file.set_len(torn.offset).and_then(|()| file.sync_all()).map_err(JournalError::io("mend", &path))?;
         }
-        let (state, durability) = (State::Known, Durability::EachLine);
-        Ok(Self { file, path, run, lines, length, head, salt, state, durability })
+        let (state, durability, disk) = (State::Known, Durability::Decisions, disk.clone());
+        Ok(Self { file, path, run, lines, length, head, salt, state, durability, disk })
     }
 
-    /// Writes an event; it is on disk when this returns, unless only the last line has to be.
+    /// Writes an event. What it relies on is on disk before it, and it is on disk itself when this returns, as far as
+    /// [`Event::reliance`] says so.
     pub fn append(&mut self, at: Timestamp, event: &Event) -> Result<Digest, JournalError> {
         if self.state == State::Unsure {
             return Err(JournalError::Unsure(self.path.clone()));
@@ -147,6 +158,16 @@ impl Journal {
         let mut bytes = line.text.into_bytes();
         bytes.push(b'\n');
         failpoint("journal-append");
+        let reliance = match self.durability {
+            Durability::Decisions => event.reliance(),
+            Durability::LastLine if matches!(event, Event::RunFinished(_)) => Reliance::Announces,
+            Durability::LastLine => Reliance::Nothing,
+        };
+        if reliance != Reliance::Nothing
+            && let Err(source) = self.disk.settle()
+        {
+            return Err(failed(source));
+        }
         if let Err(source) = fail("journal-append").and_then(|()| self.file.write_all(&bytes)) {
             // Part of the line may be there. Without it the next line can still follow.
             if self.file.set_len(self.length).is_err() {
@@ -155,8 +176,14 @@ impl Journal {
             return Err(failed(source));
         }
         // After a sync that failed nobody knows what is on disk, and a second one would lie.
-        let is_due = self.durability == Durability::EachLine || matches!(event, Event::RunFinished(_));
-        if is_due && let Err(source) = fail("journal-sync").and_then(|()| self.file.sync_data()) {
+        let synced = match reliance {
+            Reliance::Announces => fail("journal-sync").and_then(|()| self.disk.barrier(&self.file)),
+            // Where the file system keeps the order, the last thing that was done is not on disk yet.
+            _ if matches!(event, Event::RunFinished(_)) && self.disk.has_staged() => self.disk.barrier(&self.file),
+            _ if matches!(event, Event::RunFinished(_)) => self.disk.accompany(&self.file),
+            Reliance::Reports | Reliance::Nothing => Ok(()),
+        };
+        if let Err(source) = synced {
             self.state = State::Unsure;
             return Err(failed(source));
         }
@@ -211,22 +238,23 @@ pub fn list(folder: &Path) -> Result<Vec<RunId>, JournalError> {
     Ok(runs)
 }
 
-/// Makes a folder and those around it, each of them on disk when this returns.
-fn ensure_folder(folder: &Path) -> Result<(), JournalError> {
+/// Makes a folder and those around it.
+fn ensure_folder(folder: &Path, disk: &Disk) -> Result<(), JournalError> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
     for folder in missing.into_iter().rev() {
         match fs::create_dir(folder) {
             Err(err) if err.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(JournalError::io("create", folder)(err));
             }
-            _ => folder.parent().map_or(Ok(()), sync_folder)?,
+            _ => folder.parent().map_or(Ok(()), |parent| name_on_disk(parent, disk))?,
         }
     }
     Ok(())
 }
 
-fn sync_folder(folder: &Path) -> Result<(), JournalError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(JournalError::io("sync", folder))
+/// The names in a folder are on disk no later than the first line.
+fn name_on_disk(folder: &Path, disk: &Disk) -> Result<(), JournalError> {
+    disk.accompany_folder(folder).map_err(JournalError::io("sync", folder))
 }
 
 #[cfg(test)]

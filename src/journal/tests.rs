@@ -22,7 +22,8 @@ impl Ground {
     /// With a journal of some lines.
     fn with_lines(count: usize) -> Self {
         let ground = Self::new();
-        let mut journal = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap();
+        let mut journal =
+            Journal::create(&ground.folder(), ground.run, salt(), Durability::Decisions, &Disk::unsynced()).unwrap();
         for (second, event) in samples().iter().cycle().take(count).enumerate() {
             journal.append(at(second), event).unwrap();
         }
@@ -56,7 +57,8 @@ impl Ground {
 fn reopen(ground: &Ground) -> Result<(Journal, Contents), JournalError> {
     let torn = read(&ground.path()).ok().and_then(|contents| contents.torn);
     let mut records = Vec::new();
-    let journal = Journal::open(&ground.folder(), ground.run, &mut |record| records.push(record.clone()))?;
+    let journal =
+        Journal::open(&ground.folder(), ground.run, &Disk::unsynced(), &mut |record| records.push(record.clone()))?;
     Ok((journal, Contents { records, torn }))
 }
 
@@ -75,7 +77,8 @@ fn broken(line: usize, reason: BreakReason) -> Result<Digest, Break> {
 #[test]
 fn what_is_appended_is_read_and_verified() {
     let ground = Ground::new();
-    let mut journal = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap();
+    let mut journal =
+        Journal::create(&ground.folder(), ground.run, salt(), Durability::Decisions, &Disk::unsynced()).unwrap();
     assert_eq!(read(&ground.path()).unwrap(), Contents { records: vec![], torn: None });
     let mut heads = vec![journal.head()];
     for (second, event) in samples().iter().enumerate() {
@@ -95,7 +98,8 @@ fn what_is_appended_is_read_and_verified() {
 #[test]
 fn a_line_is_what_is_promised() {
     let ground = Ground::new();
-    let mut journal = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap();
+    let mut journal =
+        Journal::create(&ground.folder(), ground.run, salt(), Durability::Decisions, &Disk::unsynced()).unwrap();
     journal.append(at(0), &Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() }).unwrap();
     // printf %s 01kdz3gqc80000000000000001 | sha256sum
     let prev = "sha256:1d46f892ba5b3cc1f5738eb239fcd9b75f12bc1d56a02dd74f355ee10c9fbf26";
@@ -109,7 +113,8 @@ fn a_line_is_what_is_promised() {
 fn a_run_exists_once() {
     let ground = Ground::with_lines(1);
     let before = ground.bytes();
-    let err = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap_err();
+    let err =
+        Journal::create(&ground.folder(), ground.run, salt(), Durability::Decisions, &Disk::unsynced()).unwrap_err();
     assert_eq!((err.code(), err.to_string()), ("RUN_EXISTS", format!("there is a run `{RUN}` already")));
     assert_eq!(ground.bytes(), before);
 }
@@ -324,7 +329,8 @@ fn the_first_format_is_still_read_and_continued() {
 #[test]
 fn the_second_format_is_what_is_written() {
     let ground = Ground::new();
-    let mut journal = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap();
+    let mut journal =
+        Journal::create(&ground.folder(), ground.run, salt(), Durability::Decisions, &Disk::unsynced()).unwrap();
     for (second, event) in every_sample().iter().enumerate() {
         journal.append(at(second), event).unwrap();
     }
@@ -378,7 +384,7 @@ fn runs_are_listed_newest_first() {
     assert_eq!(list(&ground.folder()).unwrap(), []);
     let runs: Vec<RunId> = [3, 1, 2].iter().map(|second| RunId::new(at(*second), 7)).collect();
     for run in &runs {
-        Journal::create(&ground.folder(), *run, salt(), Durability::EachLine).unwrap();
+        Journal::create(&ground.folder(), *run, salt(), Durability::Decisions, &Disk::unsynced()).unwrap();
     }
     fs::create_dir(ground.folder().join("not a run")).unwrap();
     assert_eq!(list(&ground.folder()).unwrap(), [runs[0], runs[2], runs[1]]);

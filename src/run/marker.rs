@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 
 use super::error::RunError;
 use super::session::Folders;
@@ -49,7 +50,7 @@ impl WaitingRun {
 
 /// The run of a directive that is not finished here.
 pub(super) fn find(folders: &Folders) -> Result<Option<WaitingRun>, RunError> {
-    let Some(run) = named(folders)? else { return Ok(None) };
+    let Some(run) = named(&folders.own)? else { return Ok(None) };
     let standing = match Standing::load(&folders.runs, run) {
         Err(JournalError::NoRun(_)) => return Ok(None),
         loaded => loaded?,
@@ -58,8 +59,8 @@ pub(super) fn find(folders: &Folders) -> Result<Option<WaitingRun>, RunError> {
     Ok(standing.run().filter(|record| record.is_open()).map(WaitingRun::of))
 }
 
-pub(super) fn named(folders: &Folders) -> Result<Option<RunId>, RunError> {
-    match read_bytes(&folders.own.join(FILE), MOST) {
+pub(super) fn named(own: &Path) -> Result<Option<RunId>, RunError> {
+    match read_bytes(&own.join(FILE), MOST) {
         Ok(bytes) => Ok(std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok())),
         Err(Unread::Failed(err)) if err.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(err) => Err(RunError::Marker(io::Error::other(err))),
@@ -69,14 +70,14 @@ pub(super) fn named(folders: &Folders) -> Result<Option<RunId>, RunError> {
 /// Says that a run has begun. The lock of the worktree must be held.
 pub(super) fn set(folders: &Folders, run: RunId) -> Result<(), RunError> {
     let mut file = tempfile::NamedTempFile::new_in(&folders.own).map_err(RunError::Marker)?;
-    writeln!(file, "{run}").and_then(|()| file.as_file().sync_data()).map_err(RunError::Marker)?;
+    writeln!(file, "{run}").and_then(|()| folders.disk.stage(file.as_file())).map_err(RunError::Marker)?;
     file.persist(folders.own.join(FILE)).map_err(|err| RunError::Marker(err.error))?;
     Ok(())
 }
 
 /// Says that a run has ended.
 pub(super) fn clear(folders: &Folders, run: RunId) -> Result<(), RunError> {
-    if named(folders)? != Some(run) {
+    if named(&folders.own)? != Some(run) {
         return Ok(());
     }
     match fs::remove_file(folders.own.join(FILE)) {

@@ -8,7 +8,6 @@ use std::path::Path;
 
 use super::error::RunError;
 use super::marker;
-use super::session::Folders;
 use super::standing::Standing;
 use crate::checkpoint::message::Trailers;
 use crate::journal::event::{Event, Maker, Wait};
@@ -56,7 +55,7 @@ pub fn find(own: &Path, runs: &Path, candidate: Option<&str>) -> Result<Option<P
         let by = if candidate == Some(run.to_string().as_str()) { Maker::Step } else { Maker::Somebody };
         return open_step(runs, run, by, Expected::Work);
     }
-    let Some(waiting) = marker::named(&Folders { runs: runs.to_path_buf(), own: own.to_path_buf() })? else {
+    let Some(waiting) = marker::named(own)? else {
         return Ok(None);
     };
     match candidate {

@@ -28,6 +28,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::redo::Redo;
 use crate::checkpoint::snapshot::{Head, Snapshot};
 use crate::context::Context;
+use crate::disk::Disk;
 use crate::exec::call;
 use crate::exec::process;
 use crate::exec::supervisor::MARK;
@@ -64,7 +65,7 @@ pub fn recover_now(ctx: &Context, observer: &mut Observer<'_>) -> Result<Vec<Rec
     let now = ctx.now();
     let holder = Holder::of_process(RunId::new(now, ctx.random_bits()), now);
     refuse_inside(ctx, &own)?;
-    let (mut lock, _) = RunLock::acquire(&own, &holder, Duration::ZERO)?;
+    let (mut lock, _) = RunLock::acquire(&own, &holder, Duration::ZERO, checkpointer.repository().disk())?;
     let recovery = recover_all(ctx, Some(checkpointer), &runs, &mut lock, observer)?;
     lock.release()?;
     Ok(recovery.told)
@@ -113,7 +114,8 @@ fn recover(
 ) -> Result<(Option<Checkpointer>, Option<Recovered>), RunError> {
     let Unfinished { run, died: last_sign } = unfinished;
     let mut standing = Standing::default();
-    let journal = match Journal::open(runs, run, &mut |record| standing.take(record)) {
+    let disk = Disk::of(runs, ctx.config.fsync());
+    let journal = match Journal::open(runs, run, &disk, &mut |record| standing.take(record)) {
         Ok(opened) => opened,
         Err(JournalError::NoRun(_)) => return Ok((checkpointer, None)),
         Err(err) => return Err(err.into()),

@@ -14,6 +14,7 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::rewriting::Replacement;
 use crate::context::Context;
+use crate::disk::Disk;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Event, RewrittenCommit};
@@ -114,7 +115,8 @@ pub(super) fn write(
 fn appear(ctx: &Context, runs: &Path, run: RunId, events: &[Event]) -> Result<(), RunError> {
     fs::create_dir_all(runs).map_err(JournalError::io("create", runs))?;
     let draft = tempfile::Builder::new().prefix("draft-").tempdir_in(runs).map_err(JournalError::io("create", runs))?;
-    let mut journal = Journal::create(draft.path(), run, Salt::new(ctx.random_bits()), Durability::LastLine)?;
+    let disk = Disk::of(draft.path(), ctx.config.fsync());
+    let mut journal = Journal::create(draft.path(), run, Salt::new(ctx.random_bits()), Durability::LastLine, &disk)?;
     for event in events {
         journal.append(ctx.now(), event)?;
     }

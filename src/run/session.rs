@@ -21,6 +21,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
+use crate::disk::Disk;
 use crate::exec::mcp::Servers;
 use crate::exec::supervisor::MARK;
 use crate::item::directive::CheckpointMode;
@@ -111,7 +112,7 @@ pub fn open_checkpointer(ctx: &Context) -> Result<Checkpointer, CheckpointError>
 
 /// Opens the repository of a project.
 pub fn open_repository(ctx: &Context) -> Result<Repository, CheckpointError> {
-    Repository::open(&ctx.root, ctx.home.as_deref(), ctx.environment.variables())
+    Repository::open(&ctx.root, ctx.home.as_deref(), ctx.environment.variables(), ctx.config.fsync())
 }
 
 fn options(ctx: &Context) -> Options {
@@ -131,6 +132,8 @@ fn options(ctx: &Context) -> Options {
 pub(super) struct Folders {
     pub(super) runs: PathBuf,
     pub(super) own: PathBuf,
+    /// The file system they are on.
+    pub(super) disk: Disk,
 }
 
 impl Folders {
@@ -161,10 +164,10 @@ impl<'a, 'o> Session<'a, 'o> {
         let now = ctx.now();
         let named = request.directive.as_ref().and_then(|start| start.run);
         let run = named.unwrap_or_else(|| RunId::new(now, ctx.random_bits()));
-        let durability = if is_disabled { Durability::LastLine } else { Durability::EachLine };
+        let durability = if is_disabled { Durability::LastLine } else { Durability::Decisions };
         let holder = Holder::of_process(run, now);
         refuse_inside(ctx, &folders.own)?;
-        let (mut lock, _) = RunLock::acquire_for(&folders.own, &holder, request.lock_timeout, durability)?;
+        let (mut lock, _) = RunLock::acquire(&folders.own, &holder, request.lock_timeout, &folders.disk)?;
         if is_disabled && !lock.unfinished().is_empty() {
             checkpointer = find_checkpointer(ctx, request.mode)?;
         }
@@ -189,7 +192,7 @@ impl<'a, 'o> Session<'a, 'o> {
         let found = checkpointer.as_mut().map(Checkpointer::before).transpose()?;
         // Only a snapshot can be compared with what was changed after a death.
         let found_any = found.is_some();
-        let journal = Journal::create(&folders.runs, run, Salt::new(ctx.random_bits()), durability)?;
+        let journal = Journal::create(&folders.runs, run, Salt::new(ctx.random_bits()), durability, &folders.disk)?;
         let mut state = None;
         let mut pinned_hash = None;
         if let Some(DirectiveStart { pinned, .. }) = &request.directive {
@@ -436,8 +439,10 @@ pub(super) fn refuse_inside(ctx: &Context, own: &Path) -> Result<(), RunError> {
 
 fn folders(ctx: &Context, repository: Option<&Repository>) -> Folders {
     if let Some(repository) = repository {
-        return Folders { runs: repository.runs_folder(), own: repository.own_folder() };
+        let disk = repository.disk().clone();
+        return Folders { runs: repository.runs_folder(), own: repository.own_folder(), disk };
     }
     let own = ctx.state_folder();
-    Folders { runs: own.join("runs"), own }
+    let disk = Disk::of(&own, ctx.config.fsync());
+    Folders { runs: own.join("runs"), own, disk }
 }

@@ -60,6 +60,7 @@ mod migrate;
 mod new;
 mod own_items;
 mod permission;
+mod power_loss;
 mod property;
 mod quickstart;
 mod reference;

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::checkpoint::repository::create_repository;
+use crate::disk::{Disk, Fsync};
 use crate::journal::event::StepKind;
 use crate::journal::summary::{RunStatus, RunSummary, StepStatus};
 use crate::journal::{Durability, Event, Journal, Salt};
@@ -22,9 +23,9 @@ impl Ground {
     fn new() -> (Self, Journal) {
         let home = tempfile::tempdir().unwrap();
         create_repository(home.path()).unwrap();
-        let repository = Repository::open(home.path(), None, &BTreeMap::new()).unwrap();
+        let repository = Repository::open(home.path(), None, &BTreeMap::new(), Fsync::Never).unwrap();
         let (folder, run) = (repository.runs_folder(), "01kdz3gqc80000000000000001".parse().unwrap());
-        let mut journal = Journal::create(&folder, run, Salt::new(1), Durability::LastLine).unwrap();
+        let mut journal = Journal::create(&folder, run, Salt::new(1), Durability::LastLine, &Disk::unsynced()).unwrap();
         let started = Event::RunStarted {
             name: "long".to_owned(),
             command: vec!["private".to_owned()],

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::error::CheckpointError;
+use crate::disk::Disk;
 use crate::failpoint::failpoint;
 
 /// The name of our own in the folder of piton.
@@ -24,12 +25,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct IndexLock {
     file: File,
+    disk: Disk,
     lock: LockFile,
 }
 
 /// The lock, with a new index in it.
 #[derive(Debug)]
 pub(crate) struct WrittenLock {
+    disk: Disk,
     lock: LockFile,
 }
 
@@ -38,7 +41,7 @@ impl IndexLock {
     ///
     /// The lock is a second name of a file of ours in the folder `own`: should this process die, the
     /// next one can tell its lock from anybody else's ([`clear_stale`]).
-    pub(crate) fn acquire(index: &Path, own: &Path, wait: Duration) -> Result<Self, CheckpointError> {
+    pub(crate) fn acquire(index: &Path, own: &Path, wait: Duration, disk: &Disk) -> Result<Self, CheckpointError> {
         // As git does it: a link stays a link, the file behind it is replaced.
         let index = if index.is_symlink() {
             index.canonicalize().map_err(CheckpointError::io("follow", index))?
@@ -59,7 +62,7 @@ impl IndexLock {
             match fs::hard_link(&mark, &path) {
                 Ok(()) => {
                     failpoint("index-locked");
-                    return Ok(Self { file, lock: LockFile { path, index, mark, is_used: false } });
+                    return Ok(Self { file, disk: disk.clone(), lock: LockFile { path, index, mark, is_used: false } });
                 }
                 Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(err) => return Err(CheckpointError::io("make", path)(err)),
@@ -75,7 +78,7 @@ impl IndexLock {
         }
     }
 
-    /// Writes the new index, to the disk.
+    /// Writes the new index, and stages it.
     pub(crate) fn write(mut self, bytes: &[u8]) -> Result<WrittenLock, CheckpointError> {
         let failed = || CheckpointError::io("write", &self.lock.path);
         match fs::metadata(&self.lock.index) {
@@ -84,9 +87,9 @@ impl IndexLock {
             Err(err) => return Err(CheckpointError::io("look at", &self.lock.index)(err)),
         }
         self.file.write_all(bytes).map_err(failed())?;
-        self.file.sync_all().map_err(failed())?;
+        self.disk.stage(&self.file).map_err(failed())?;
         failpoint("index-written");
-        Ok(WrittenLock { lock: self.lock })
+        Ok(WrittenLock { disk: self.disk, lock: self.lock })
     }
 }
 
@@ -99,7 +102,7 @@ impl WrittenLock {
         failpoint("index-replaced");
         // The name must survive a loss of power, as the content does.
         let folder = index.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(CheckpointError::io("write", folder))
+        self.disk.stage_folder(folder).map_err(CheckpointError::io("write", folder))
     }
 }
 

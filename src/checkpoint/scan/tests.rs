@@ -17,6 +17,7 @@ use super::super::index::IndexEntry;
 use super::super::object::Entry;
 use super::super::snapshot::LeftOutReason;
 use super::*;
+use crate::disk::Fsync;
 
 struct Repo {
     folder: tempfile::TempDir,
@@ -87,7 +88,7 @@ impl Repo {
         rules: &IgnoreRules,
         options: &Options,
     ) -> Result<(Scan, Vec<ObjectId>), CheckpointError> {
-        let tree = WorkTree::open(self.folder.path(), &self.at(".git/piton/tmp"))?;
+        let tree = WorkTree::open(self.folder.path(), &self.at(".git/piton/tmp"), Fsync::Auto)?;
         let stored = RefCell::new(Vec::new());
         let mut store = |blobs: &[Blob]| {
             for blob in blobs {

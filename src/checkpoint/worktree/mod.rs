@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use super::error::CheckpointError;
 use super::path::RepoPath;
 use super::stat::Stat;
+use crate::disk::{Disk, Fsync};
 use crate::failpoint::failpoint;
 
 pub(crate) use name::{is_safe, is_safe_name};
@@ -42,6 +43,7 @@ pub(crate) struct WorkTree {
     fd: OwnedFd,
     /// Where files are written before they are moved into place: `<git dir>/piton/tmp`.
     temporary: PathBuf,
+    disk: Disk,
 }
 
 /// What is at a path.
@@ -73,11 +75,12 @@ enum Missing {
 
 impl WorkTree {
     /// Opens the folder at the top, which may be reached through links.
-    pub(crate) fn open(top: &Path, temporary: &Path) -> Result<Self, CheckpointError> {
+    pub(crate) fn open(top: &Path, temporary: &Path, fsync: Fsync) -> Result<Self, CheckpointError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = system::open(top, flags, Mode::empty()).map_err(io::Error::from);
         let fd = fd.map_err(CheckpointError::io("open", top))?;
-        Ok(Self { top: top.to_owned(), fd, temporary: temporary.to_owned() })
+        let disk = Disk::of(top, fsync);
+        Ok(Self { top: top.to_owned(), fd, temporary: temporary.to_owned(), disk })
     }
 
     /// The open folder at the top.
@@ -156,7 +159,7 @@ impl WorkTree {
             let mut file = File::from(system::openat(folder, name, NEW_FILE, Mode::from_bits_truncate(0o600))?);
             file.write_all(bytes)?;
             system::fchmod(&file, Mode::from_bits_truncate(permissions))?;
-            file.sync_all()
+            self.disk.stage(&file)
         })
     }
 
@@ -222,6 +225,11 @@ impl WorkTree {
                 Err(err) => Err(err.into()),
             }
         })
+    }
+
+    /// Stages what was made, renamed and removed.
+    pub(crate) fn stage_names(&self) -> Result<(), CheckpointError> {
+        self.disk.stage_folder(&self.top).map_err(CheckpointError::io("write to disk", &self.top))
     }
 
     /// The time by the clock of the file system: seconds and nanoseconds.

@@ -13,7 +13,7 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().join("top");
         fs::create_dir(&top).unwrap();
-        let tree = WorkTree::open(&top, &folder.path().join("git/piton/tmp")).unwrap();
+        let tree = WorkTree::open(&top, &folder.path().join("git/piton/tmp"), Fsync::Auto).unwrap();
         Self { folder, tree }
     }
 
@@ -145,7 +145,7 @@ fn a_file_is_not_written_over_a_folder_and_leaves_nothing_behind() {
 fn a_file_is_written_where_the_temporary_folder_is_on_another_device() {
     let place = Place::new();
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-    let tree = WorkTree::open(&place.at("top"), elsewhere.path()).unwrap();
+    let tree = WorkTree::open(&place.at("top"), elsewhere.path(), Fsync::Auto).unwrap();
     tree.write_file(&"a/file".into(), b"text", 0o640).unwrap();
     tree.write_link(&"a/link".into(), b"file").unwrap();
     assert_eq!(fs::read(place.at("top/a/link")).unwrap(), b"text");

@@ -19,6 +19,7 @@ use super::Hook;
 use crate::checkpoint::place::HookPlace;
 use crate::checkpoint::repository::Repository;
 use crate::context::Environment;
+use crate::disk::Fsync;
 use crate::error::Error;
 use crate::exec::supervisor::MARK;
 use crate::item::source::{Unread, read_bytes};
@@ -122,7 +123,7 @@ impl HookCall<'_> {
 
     fn open(&self, place: &HookPlace) -> Result<Repository, Error> {
         let home = self.environment.home();
-        let opened = Repository::open_for_hook(place, home.as_deref(), self.environment.variables());
+        let opened = Repository::open_for_hook(place, home.as_deref(), self.environment.variables(), Fsync::Auto);
         Ok(opened.map_err(RunError::from)?)
     }
 

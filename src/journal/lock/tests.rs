@@ -13,7 +13,7 @@ fn holder(number: u8) -> Holder {
 }
 
 fn acquire(folder: &TempDir, number: u8, wait: u64) -> Result<(RunLock, Option<Holder>), LockError> {
-    RunLock::acquire(&folder.path().join("piton"), &holder(number), Duration::from_millis(wait))
+    RunLock::acquire(&folder.path().join("piton"), &holder(number), Duration::from_millis(wait), &Disk::unsynced())
 }
 
 fn current(folder: &TempDir) -> Option<Holder> {
@@ -73,7 +73,7 @@ fn a_lock_that_is_given_back_is_as_it_was_found() {
 fn a_shorter_name_replaces_a_longer_one() {
     let folder = tempfile::tempdir().unwrap();
     let long = Holder { host: "h".repeat(300), ..holder(1) };
-    drop(RunLock::acquire(&folder.path().join("piton"), &long, Duration::ZERO).unwrap());
+    drop(RunLock::acquire(&folder.path().join("piton"), &long, Duration::ZERO, &Disk::unsynced()).unwrap());
     let (lock, previous) = acquire(&folder, 2, 0).unwrap();
     assert_eq!(previous, Some(long));
     drop(lock);
@@ -102,7 +102,7 @@ fn two_processes_exclude_each_other_and_death_frees_the_lock() {
     let test = "journal::lock::tests::two_processes_exclude_each_other_and_death_frees_the_lock";
     #[expect(clippy::disallowed_methods, reason = "the test starts itself again")]
     if let Some(folder) = std::env::var_os(VARIABLE) {
-        let _lock = RunLock::acquire(Path::new(&folder), &holder(1), Duration::ZERO).unwrap();
+        let _lock = RunLock::acquire(Path::new(&folder), &holder(1), Duration::ZERO, &Disk::unsynced()).unwrap();
         fs::write(Path::new(&folder).join("ready"), "").unwrap();
         thread::sleep(Duration::from_mins(10));
         return;

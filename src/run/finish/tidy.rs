@@ -86,7 +86,7 @@ fn let_go(ctx: &Context, repository: &Repository, history: &History, worktree: &
     }
     // A name of its own: whoever finds this lock must not take the finish for a run of that worktree.
     let holder = Holder::of_process(RunId::new(ctx.now(), ctx.random_bits()), ctx.now());
-    let taken = RunLock::acquire(&worktree.git_dir.join("piton"), &holder, Duration::ZERO);
+    let taken = RunLock::acquire(&worktree.git_dir.join("piton"), &holder, Duration::ZERO, repository.disk());
     let (lock, previous) = taken.map_err(|err| stays(with_causes(&err)))?;
     if !lock.unfinished().is_empty() {
         // If even that fails, the next command there sees to it.

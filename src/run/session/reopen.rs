@@ -60,7 +60,7 @@ impl<'a, 'o> Session<'a, 'o> {
         let now = ctx.now();
         let holder = Holder::of_process(run, now);
         refuse_inside(ctx, &folders.own)?;
-        let (mut lock, _) = RunLock::acquire(&folders.own, &holder, lock_timeout)?;
+        let (mut lock, _) = RunLock::acquire(&folders.own, &holder, lock_timeout, &folders.disk)?;
         checkpointer = recovery::recover_all(ctx, checkpointer, &folders.runs, &mut lock, observer)?.checkpointer;
         let root = checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
         let root = root.to_string_lossy().into_owned();
@@ -105,7 +105,7 @@ impl<'a, 'o> Session<'a, 'o> {
             state.know(content.clone(), found.clone());
         }
         let mut standing = Standing::default();
-        let journal = Journal::open(&folders.runs, run, &mut |record| {
+        let journal = Journal::open(&folders.runs, run, &folders.disk, &mut |record| {
             standing.take(record);
             state.apply(record.at, record.prev, &record.event);
         })?;
@@ -156,7 +156,8 @@ impl<'a, 'o> Session<'a, 'o> {
         let folders = Self::folders_of(ctx);
         let (_, record) = require_waiting(&folders, run, None)?;
         refuse_inside(ctx, &folders.own)?;
-        let (mut lock, _) = RunLock::acquire(&folders.own, &Holder::of_process(run, ctx.now()), Duration::ZERO)?;
+        let holder = Holder::of_process(run, ctx.now());
+        let (mut lock, _) = RunLock::acquire(&folders.own, &holder, Duration::ZERO, &folders.disk)?;
         let checkpointer = open_checkpointer(ctx).ok();
         let recovered = recovery::recover_all(ctx, checkpointer, &folders.runs, &mut lock, observer)?;
         let top = recovered.checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
@@ -169,7 +170,7 @@ impl<'a, 'o> Session<'a, 'o> {
                 return Err(err);
             }
         };
-        let journal = Journal::open(&folders.runs, run, &mut |_| {})?;
+        let journal = Journal::open(&folders.runs, run, &folders.disk, &mut |_| {})?;
         let mut session = Self::resume(ctx, record.mode, journal, folders, recovered.checkpointer, observer);
         session.steps = standing.steps;
         session.directive = record.directive;

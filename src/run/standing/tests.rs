@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::*;
+use crate::disk::Disk;
 use crate::item::directive::CheckpointMode;
 use crate::journal::{Durability, Journal, Salt};
 
@@ -25,7 +26,8 @@ fn running(step: u32, pid: u32) -> Event {
 fn standing(events: &[Event]) -> Standing {
     let folder = tempfile::tempdir().unwrap();
     let run: RunId = RUN.parse().unwrap();
-    let mut journal = Journal::create(folder.path(), run, Salt::new(7), Durability::LastLine).unwrap();
+    let mut journal =
+        Journal::create(folder.path(), run, Salt::new(7), Durability::LastLine, &Disk::unsynced()).unwrap();
     let first = Event::RunStarted {
         name: "long".to_owned(),
         command: Vec::new(),

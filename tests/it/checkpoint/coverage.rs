@@ -8,6 +8,7 @@ use piton::checkpoint::checkpointer::{Checkpointer, Options};
 use piton::checkpoint::path::RepoPath;
 use piton::checkpoint::repository::Repository;
 use piton::config::{HookPolicy, SecretPolicy};
+use piton::disk::Fsync;
 
 use crate::harness::TestProject;
 
@@ -56,7 +57,7 @@ fn what_is_said_to_be_held_is_seen_to_come_and_go() {
 }
 
 fn engine(project: &TestProject) -> Checkpointer {
-    let repository = Repository::open(&project.root(), None, &BTreeMap::new()).expect("a repository");
+    let repository = Repository::open(&project.root(), None, &BTreeMap::new(), Fsync::Auto).expect("a repository");
     let options = Options {
         max_file_size: 50,
         max_total_size: 1 << 20,

@@ -123,12 +123,14 @@ fn a_run_that_has_not_ended_is_refused() {
 
 #[test]
 fn a_run_that_waits_is_refused_with_the_way_on() {
+    use piton::disk::{Disk, Fsync};
     use piton::item::directive::CheckpointMode;
     use piton::journal::summary::{RunStatus, RunSummary};
     use piton::journal::{Durability, Event, Journal, Salt};
     let project = project();
     let (run, runs) = (run_id(7), project.root().join(".git/piton/runs"));
-    let mut journal = Journal::create(&runs, run, Salt::new(7), Durability::EachLine).expect("a journal");
+    let disk = Disk::of(&runs, Fsync::Auto);
+    let mut journal = Journal::create(&runs, run, Salt::new(7), Durability::Decisions, &disk).expect("a journal");
     let started = Event::RunStarted {
         name: "work".to_owned(),
         command: Vec::new(),

@@ -18,6 +18,7 @@ use piton::checkpoint::error::CheckpointError;
 use piton::checkpoint::repository::Repository;
 use piton::checkpoint::snapshot::Snapshot;
 use piton::config::{HookPolicy, SecretPolicy};
+use piton::disk::Fsync;
 use proptest::prelude::TestCaseError;
 use tempfile::TempDir;
 
@@ -211,7 +212,7 @@ impl World {
     pub(super) fn engine(&self) -> Checkpointer {
         let environment: BTreeMap<OsString, OsString> =
             variables().iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let repository = Repository::open(&self.root, None, &environment).expect("a repository");
+        let repository = Repository::open(&self.root, None, &environment, Fsync::Auto).expect("a repository");
         let options = Options {
             max_file_size: 1 << 20,
             max_total_size: 1 << 30,

@@ -8,11 +8,12 @@ use std::time::Duration;
 use super::super::super::error::CheckpointError;
 use super::super::lock::IndexLock;
 use super::repository::Repository;
+use crate::disk::Disk;
 
 #[test]
 fn git_waits_for_us_and_we_for_git() {
     let repository = Repository::with_files();
-    let lock = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO).unwrap();
+    let lock = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO, &Disk::unsynced()).unwrap();
     repository.write(b"new", b"new");
     assert!(!repository.run(&["add", "new"], b"").status.success());
     drop(lock);
@@ -21,7 +22,7 @@ fn git_waits_for_us_and_we_for_git() {
     let path = repository.index().with_extension("lock");
     fs::write(&path, "somebody's").unwrap();
     for wait in [Duration::ZERO, Duration::from_millis(20)] {
-        let refused = IndexLock::acquire(&repository.index(), &repository.own(), wait).unwrap_err();
+        let refused = IndexLock::acquire(&repository.index(), &repository.own(), wait, &Disk::unsynced()).unwrap_err();
         assert!(
             matches!(&refused, CheckpointError::IndexLocked { path: named, age } if *named == path && age.as_secs() < 3600)
         );
@@ -33,10 +34,12 @@ fn git_waits_for_us_and_we_for_git() {
 #[test]
 fn a_lock_that_goes_away_in_time_is_taken() {
     let repository = Repository::with_files();
-    let held = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO).unwrap();
+    let held = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO, &Disk::unsynced()).unwrap();
     let index = repository.index();
     let own = tempfile::tempdir().unwrap();
-    let waiting = thread::spawn(move || IndexLock::acquire(&index, own.path(), Duration::from_mins(1)).map(drop));
+    let waiting = thread::spawn(move || {
+        IndexLock::acquire(&index, own.path(), Duration::from_mins(1), &Disk::unsynced()).map(drop)
+    });
     thread::sleep(Duration::from_millis(30));
     drop(held);
     waiting.join().unwrap().unwrap();
@@ -47,7 +50,7 @@ fn a_lock_that_goes_away_in_time_is_taken() {
 fn nothing_changes_unless_it_is_committed() {
     let repository = Repository::with_files();
     let before = repository.bytes();
-    let lock = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO).unwrap();
+    let lock = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO, &Disk::unsynced()).unwrap();
     let written = lock.write(b"never used").unwrap();
     assert_eq!(fs::read(repository.index().with_extension("lock")).unwrap(), b"never used");
     drop(written);
@@ -71,7 +74,7 @@ fn the_file_behind_a_link_is_replaced() {
     let target = repository.folder().join(".git/real");
     fs::rename(repository.index(), &target).unwrap();
     symlink("real", repository.index()).unwrap();
-    let lock = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO).unwrap();
+    let lock = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO, &Disk::unsynced()).unwrap();
     assert!(repository.folder().join(".git/real.lock").exists());
     drop(lock);
     repository.assert_survives();
@@ -81,8 +84,12 @@ fn the_file_behind_a_link_is_replaced() {
 #[test]
 fn a_folder_that_is_not_there_is_an_error_at_once() {
     let repository = Repository::new();
-    let refused =
-        IndexLock::acquire(&repository.folder().join("none/index"), &repository.own(), Duration::from_mins(1))
-            .unwrap_err();
+    let refused = IndexLock::acquire(
+        &repository.folder().join("none/index"),
+        &repository.own(),
+        Duration::from_mins(1),
+        &Disk::unsynced(),
+    )
+    .unwrap_err();
     assert!(matches!(refused, CheckpointError::Io { .. }));
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::super::Index;
 use super::super::lock::IndexLock;
 use super::ObjectId;
+use crate::disk::Disk;
 
 pub(super) struct Repository {
     folder: tempfile::TempDir,
@@ -74,7 +75,7 @@ impl Repository {
 
     /// Puts an index in the place of the repository's.
     pub(super) fn replace(&self, index: &Index) {
-        let lock = IndexLock::acquire(&self.index(), &self.own(), Duration::ZERO).unwrap();
+        let lock = IndexLock::acquire(&self.index(), &self.own(), Duration::ZERO, &Disk::unsynced()).unwrap();
         lock.write(&index.to_bytes()).unwrap().commit().unwrap();
     }
 

@@ -28,7 +28,7 @@ fn the_cache_answers_only_while_the_object_is_stored() {
     assert_eq!(stored.len(), 1);
     let (second, again) = repo.scan_with(&first.cache, &repo.rules(), &OPTIONS).unwrap();
     assert_eq!((&second.files, again), (&first.files, vec![]));
-    let tree = WorkTree::open(repo.folder.path(), &repo.at(".git/piton/tmp")).unwrap();
+    let tree = WorkTree::open(repo.folder.path(), &repo.at(".git/piton/tmp"), Fsync::Auto).unwrap();
     let mut count = 0;
     let mut store = |blobs: &[Blob]| {
         count += blobs.len();
@@ -93,7 +93,7 @@ fn an_entry_that_proves_nothing_is_hashed() {
     repo.write("file", "text");
     repo.write("emptied", "");
     repo.git(&["add", "-A"]);
-    let tree = WorkTree::open(repo.folder.path(), &repo.at(".git/piton/tmp")).unwrap();
+    let tree = WorkTree::open(repo.folder.path(), &repo.at(".git/piton/tmp"), Fsync::Auto).unwrap();
     let scan_as = |path: &str, modified: SystemTime| {
         fs::File::options().write(true).open(repo.at(path)).unwrap().set_modified(modified).unwrap();
         repo.git(&["update-index", "--refresh"]);
@@ -117,7 +117,7 @@ fn an_entry_that_proves_nothing_is_hashed() {
 fn a_file_that_never_holds_still_is_an_error() {
     // The system says of this file that it is empty, and it never is: as if it grew at each reading.
     let folder = tempfile::tempdir().unwrap();
-    let tree = WorkTree::open(Path::new("/proc/self"), folder.path()).unwrap();
+    let tree = WorkTree::open(Path::new("/proc/self"), folder.path(), Fsync::Auto).unwrap();
     let pending = content::Pending {
         path: "status".into(),
         tracked: None,

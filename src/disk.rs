@@ -1,0 +1,294 @@
+//! When the files that piton writes reach the disk (`checkpoint.fsync`).
+//!
+//! A file that is written survives the death of the process; only a sync makes it survive a power loss, and a sync
+//! is slow. So files are *staged* one by one, and a *barrier* brings all of them to the disk at once. The
+//! journal sets the barriers: see [`crate::journal::Journal::append`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How much piton does so that its files survive a power loss; later is stricter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fsync {
+    /// Nothing is synced.
+    Never,
+    /// Files are staged, and a few barriers bring them to the disk.
+    #[default]
+    Auto,
+    /// Every file and folder is synced by itself.
+    Always,
+}
+
+/// How files of one file system are brought to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    /// The file system writes its changes in their order. The bytes of a staged file are handed to the disk at once, and
+    /// syncing any later file makes them permanent together with all names.
+    Ordered,
+    /// Nothing is known of the order. A barrier syncs the whole file system.
+    Whole,
+    /// Each file and folder is synced when it is staged.
+    Each,
+    /// Nothing is synced.
+    Nothing,
+}
+
+/// The file system that holds a repository's git directory, or its work tree.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    method: Method,
+    device: u64,
+    /// Any file or folder of the file system; none where no barrier needs one.
+    handle: Option<Arc<File>>,
+}
+
+/// So many files are synced one by one; for more, the whole file system at once is faster.
+#[cfg(target_os = "linux")]
+const FEW: usize = 64;
+
+/// The file systems with staged files. This belongs to the process: a second handle on a repository may stage
+/// what the journal of the first relies on.
+static STAGED: Mutex<BTreeMap<u64, Disk>> = Mutex::new(BTreeMap::new());
+
+impl Fsync {
+    /// Every value.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
+
+    /// The value as it is written in a settings file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+
+    /// The value of a word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|value| value.as_str() == text)
+    }
+}
+
+impl Disk {
+    /// The file system of a folder. One that cannot be examined gets a sync for each file.
+    pub fn of(folder: &Path, fsync: Fsync) -> Self {
+        let each = |method| Self { method, device: 0, handle: None };
+        match fsync {
+            Fsync::Never => each(Method::Nothing),
+            Fsync::Always => each(Method::Each),
+            Fsync::Auto => Self::examine(folder).unwrap_or_else(|_| each(Method::Each)),
+        }
+    }
+
+    /// Nothing is synced: for tests of other things.
+    #[cfg(test)]
+    pub(crate) fn unsynced() -> Self {
+        Self { method: Method::Nothing, device: 0, handle: None }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn examine(folder: &Path) -> io::Result<Self> {
+        let handle = File::open(folder)?;
+        let device = handle.metadata()?.dev();
+        let method = if linux::keeps_order(&handle, device) { Method::Ordered } else { Method::Whole };
+        Ok(Self { method, device, handle: Some(Arc::new(handle)) })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn examine(_: &Path) -> io::Result<Self> {
+        Ok(Self { method: Method::Each, device: 0, handle: None })
+    }
+
+    /// Stages a file: it is on disk before the next line of a journal that relies on it.
+    pub fn stage(&self, file: &File) -> io::Result<()> {
+        match self.method {
+            Method::Nothing => return Ok(()),
+            Method::Each => return file.sync_all(),
+            // A link may lead to another file system.
+            Method::Ordered | Method::Whole if file.metadata()?.dev() != self.device => return file.sync_all(),
+            Method::Ordered => write_out(file)?,
+            Method::Whole => {}
+        }
+        self.mark();
+        Ok(())
+    }
+
+    /// Stages many files that are closed already, and the names in their folders. Files that are gone are left out.
+    pub fn stage_paths(&self, paths: &BTreeSet<PathBuf>, folders: &BTreeSet<PathBuf>) -> io::Result<()> {
+        if self.method == Method::Nothing || (paths.is_empty() && folders.is_empty()) {
+            return Ok(());
+        }
+        #[cfg(target_os = "linux")]
+        if self.method != Method::Whole && paths.len() + folders.len() > FEW {
+            let any = paths.iter().chain(folders).find_map(|path| File::open(path).ok());
+            return any.map_or(Ok(()), |file| Ok(rustix::fs::syncfs(file)?));
+        }
+        for path in paths {
+            match self.stage_path(path) {
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+                staged => staged?,
+            }
+        }
+        let parents: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+        let mut folders = parents.into_iter().chain(folders.iter().map(PathBuf::as_path));
+        folders.try_for_each(|folder| self.stage_folder(folder))
+    }
+
+    /// As [`Self::stage`] for a file of this file system that is closed already.
+    pub fn stage_path(&self, path: &Path) -> io::Result<()> {
+        match self.method {
+            Method::Nothing => Ok(()),
+            Method::Each | Method::Ordered => self.stage(&File::open(path)?),
+            Method::Whole if std::fs::metadata(path)?.dev() != self.device => File::open(path)?.sync_all(),
+            Method::Whole => {
+                self.mark();
+                Ok(())
+            }
+        }
+    }
+
+    /// Stages the names in a folder of this file system.
+    pub fn stage_folder(&self, folder: &Path) -> io::Result<()> {
+        match self.method {
+            Method::Nothing => return Ok(()),
+            Method::Each => return File::open(folder)?.sync_all(),
+            Method::Ordered | Method::Whole => self.mark(),
+        }
+        Ok(())
+    }
+
+    /// A file that is on disk no later than the next line of a journal that has to be; nothing relies on it before.
+    pub fn accompany(&self, file: &File) -> io::Result<()> {
+        match self.method {
+            Method::Nothing | Method::Whole => Ok(()),
+            Method::Each => file.sync_data(),
+            Method::Ordered => write_out(file),
+        }
+    }
+
+    /// As [`Self::accompany`] for the names in a folder.
+    pub fn accompany_folder(&self, folder: &Path) -> io::Result<()> {
+        if self.method == Method::Each { File::open(folder)?.sync_all() } else { Ok(()) }
+    }
+
+    /// Brings everything that is staged to the disk before anything that is written from now on.
+    pub fn settle(&self) -> io::Result<()> {
+        match self.method {
+            Method::Nothing | Method::Each => Ok(()),
+            // It does so by itself.
+            Method::Ordered => sync_staged(&|device| device != self.device),
+            Method::Whole => sync_staged(&|_| true),
+        }
+    }
+
+    /// Brings a file to the disk, and everything that was staged before.
+    pub fn barrier(&self, file: &File) -> io::Result<()> {
+        match self.method {
+            Method::Nothing => Ok(()),
+            Method::Each => file.sync_data(),
+            Method::Ordered => {
+                file.sync_data()?;
+                staged().remove(&self.device);
+                sync_staged(&|_| true)
+            }
+            Method::Whole => {
+                self.mark();
+                sync_staged(&|_| true)
+            }
+        }
+    }
+
+    /// Whether a barrier would bring more to the disk than the file it is given.
+    pub fn has_staged(&self) -> bool {
+        matches!(self.method, Method::Ordered | Method::Whole) && !staged().is_empty()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn sync_all(&self) -> io::Result<()> {
+        self.handle.as_ref().map_or(Ok(()), |handle| Ok(rustix::fs::syncfs(handle)?))
+    }
+
+    /// No method of this system stages anything.
+    #[cfg(not(target_os = "linux"))]
+    fn sync_all(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn mark(&self) {
+        staged().entry(self.device).or_insert_with(|| self.clone());
+    }
+}
+
+fn staged() -> std::sync::MutexGuard<'static, BTreeMap<u64, Disk>> {
+    // The map is whole at every moment, whichever thread ended.
+    STAGED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Syncs the chosen file systems with staged files. After an error they count as staged still.
+fn sync_staged(is_chosen: &dyn Fn(u64) -> bool) -> io::Result<()> {
+    let chosen: Vec<Disk> = staged().values().filter(|disk| is_chosen(disk.device)).cloned().collect();
+    for disk in chosen {
+        // What is staged from now on is not part of this sync.
+        staged().remove(&disk.device);
+        if let Err(err) = disk.sync_all() {
+            disk.mark();
+            return Err(err);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn write_out(file: &File) -> io::Result<()> {
+    file.sync_all()
+}
+
+#[cfg(target_os = "linux")]
+use linux::write_out;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    //! What Linux tells of a file system.
+
+    use std::fs::{self, File};
+    use std::io;
+    use std::os::fd::AsRawFd as _;
+    use std::path::Path;
+
+    const EXT4: u64 = 0xEF53;
+    const XFS: u64 = 0x5846_5342;
+
+    /// Whether syncing one file makes every earlier change of names permanent as well. That holds where one
+    /// journal takes all of them in turn: XFS, and ext4 unless it was made without a journal.
+    pub(super) fn keeps_order(handle: &File, device: u64) -> bool {
+        let kind = rustix::fs::fstatfs(handle).map(|found| u64::from(found.f_type.cast_unsigned()));
+        match kind {
+            Ok(XFS) => true,
+            Ok(EXT4) => has_journal(device),
+            _ => false,
+        }
+    }
+
+    /// Whether an ext4 file system has a journal: the kernel names the process that writes it.
+    fn has_journal(device: u64) -> bool {
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let target = fs::read_link(format!("/sys/dev/block/{major}:{minor}"));
+        let name = target.as_ref().ok().and_then(|path| path.file_name());
+        let task = name.map(|name| fs::read_to_string(Path::new("/sys/fs/ext4").join(name).join("journal_task")));
+        task.and_then(Result::ok).is_some_and(|task| task.trim().parse::<u32>().is_ok())
+    }
+
+    /// Hands the bytes of a file to the disk and waits until the disk has them. They are permanent after the next
+    /// sync of any file there.
+    #[expect(unsafe_code, reason = "no crate wraps this call")]
+    pub(super) fn write_out(file: &File) -> io::Result<()> {
+        let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+        // SAFETY: the call reads numbers only, and the file is open.
+        let result = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}

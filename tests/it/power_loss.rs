@@ -1,0 +1,199 @@
+//! The power fails at any instant: what is on disk then is enough for a recovery, and no less is synced than that needs.
+//!
+//! The repository lies on a file system of its own in a file. Piton is killed at each place of its protocol, and
+//! the file is copied at once: the copy holds what had reached the disk, without anything that the kernel
+//! still had in memory. The copy is mounted, which replays the journal of the file system, and recovered.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::crash::PLACES;
+use crate::crash::scene::{Picture, Scene, WORK, was_killed};
+use crate::harness::TestProject;
+
+/// The step makes its own files permanent: what a command does not sync is nobody's promise.
+const SYNCED: &str = "find . -path ./.git -prune -o \\( -type f -o -type d \\) -exec sync {} +";
+
+/// A repository on a file system of its own.
+struct Machine {
+    scene: Scene,
+    images: TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let images = tempfile::tempdir().expect("a temporary folder");
+        let image = images.path().join("start");
+        as_root("truncate", &["-s", "48M", &image.display().to_string()]);
+        as_root("mkfs.ext4", &["-q", "-F", &image.display().to_string()]);
+        let project = TestProject::without_git();
+        mount(&image, &project.root());
+        project.bash("rmdir lost+found; git init -q --initial-branch=main");
+        let machine = Self { scene: Scene::of(project), images };
+        machine.unplug();
+        machine
+    }
+
+    /// Mounts a copy of a state under another name.
+    fn boot(&self, from: &str, to: &str) {
+        let (from, to) = (self.images.path().join(from), self.images.path().join(to));
+        as_root("cp", &["--sparse=always", &from.display().to_string(), &to.display().to_string()]);
+        mount(&to, &self.scene.project.root());
+    }
+
+    /// Writes everything to the disk and takes it out.
+    fn unplug(&self) {
+        as_root("umount", &[&self.scene.project.root().display().to_string()]);
+    }
+
+    /// Kills a command at one pass of a place, loses the power at once, and recovers; false when the place was not passed.
+    fn lose_power(&self, fsync: &str, command: &[&str], place: &str) -> Option<Result<Picture, String>> {
+        self.boot("start", "running");
+        let variables = [("PITON_FAILPOINT", place), ("PITON_CHECKPOINT_FSYNC", fsync)];
+        let output = self.scene.project.command(command).envs(variables).output().expect("piton starts");
+        let (running, lost) = (self.images.path().join("running"), self.images.path().join("lost"));
+        fs::copy(&running, &lost).expect("a copy of the disk");
+        self.unplug();
+        if !was_killed(&output) {
+            return None;
+        }
+        mount(&lost, &self.scene.project.root());
+        let recovered = self.scene.project.piton(["recover"]);
+        let fsck = self.scene.project.try_git(["fsck", "--full", "--strict", "--no-dangling"]);
+        let found = match (recovered.code(), fsck.code()) {
+            (Some(0), Some(0)) => Ok(self.scene.picture()),
+            _ => Err(format!("{recovered}{fsck}")),
+        };
+        self.unplug();
+        Some(found)
+    }
+
+    /// What comes of a command that nothing disturbs.
+    fn outcome(&self, command: &[&str]) -> (Picture, Picture) {
+        self.boot("start", "running");
+        let before = self.scene.picture();
+        let _ = self.scene.project.piton(command);
+        let after = self.scene.picture();
+        self.unplug();
+        (before, after)
+    }
+
+    /// The places at which a loss of power leaves neither the state before a command nor the one after it.
+    fn broken_places(&self, fsync: &str, command: &[&str]) -> (usize, Vec<String>) {
+        let (before, after) = self.outcome(command);
+        let (mut losses, mut broken) = (0, Vec::new());
+        for place in PLACES {
+            for pass in 1.. {
+                let armed = format!("{place}:{pass}");
+                let Some(found) = self.lose_power(fsync, command, &armed) else { break };
+                losses += 1;
+                match found {
+                    Ok(picture) if picture == before || picture == after => {}
+                    Ok(picture) => broken.push(format!("{armed}: {picture:?}")),
+                    Err(told) => broken.push(format!("{armed}: {told}")),
+                }
+            }
+        }
+        (losses, broken)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // A test that failed may have left it mounted; the folder below must not be removed through it.
+        let root = self.scene.project.root();
+        let _ = Command::new("umount").arg("--lazy").arg(root).output();
+    }
+}
+
+fn mount(image: &PathBuf, at: &PathBuf) {
+    as_root("mount", &["-o", "loop", &image.display().to_string(), &at.display().to_string()]);
+}
+
+/// Mounting is root's business.
+fn as_root(program: &str, arguments: &[&str]) {
+    let mut command = Command::new(if rustix::process::geteuid().is_root() { program } else { "sudo" });
+    if !rustix::process::geteuid().is_root() {
+        command.args(["-n", program]);
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = command.args(arguments).env("PATH", format!("{path}:/usr/sbin:/sbin")).output();
+    let output = output.unwrap_or_else(|err| panic!("{program}: {err}"));
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn step(end: &str) -> Vec<String> {
+    let script = format!("{WORK}; {SYNCED}; {end}");
+    ["exec", "--", "bash", "-c", &script].map(str::to_owned).to_vec()
+}
+
+/// Loses the power in a step that is committed and in one that is put back.
+fn survives(fsync: &str) {
+    let machine = Machine::new();
+    for end in ["exit 0", "exit 3"] {
+        let command = step(end);
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        let (losses, broken) = machine.broken_places(fsync, &command);
+        assert!(losses > 20, "only {losses} places were passed");
+        assert!(broken.is_empty(), "{} of {losses} losses of power with `{end}`:\n{}", broken.len(), broken.join("\n"));
+    }
+}
+
+#[test]
+fn a_step_survives_a_power_loss_at_every_place() {
+    survives("auto");
+}
+
+#[test]
+fn a_step_survives_a_power_loss_when_every_file_is_synced_by_itself() {
+    survives("always");
+}
+
+/// How often a command waits for the disk.
+fn syncs(project: &TestProject, command: &[&str]) -> usize {
+    let trace = project.root().with_file_name("tmp").join("trace");
+    let mut strace = project.hermetic("strace", &project.root());
+    strace.args(["-f", "-qq", "-e", "trace=fsync,fdatasync,syncfs,sync", "-o"]).arg(&trace);
+    let ran = strace.arg(env!("CARGO_BIN_EXE_piton")).args(command).output().expect("strace starts");
+    let lines = fs::read_to_string(&trace).expect("a trace");
+    assert!(!lines.contains("ptrace"), "{}", String::from_utf8_lossy(&ran.stderr));
+    lines.lines().filter(|line| line.contains("sync") && !line.contains("resumed")).count()
+}
+
+/// Commits a change, puts one back, and changes nothing.
+fn few_syncs(project: &TestProject) {
+    let exec = |script: &'static str| ["exec", "--quiet", "--", "sh", "-c", script];
+    // The first command makes the folders of piton.
+    assert_eq!(project.piton(exec("echo 1 >> a.txt")).code(), Some(0));
+    let counts = ["echo 2 >> a.txt", "echo 3 >> a.txt; exit 1", "true"].map(|script| syncs(project, &exec(script)));
+    assert_eq!(project.read("a.txt"), "a\n1\n2\n");
+    for (count, most) in counts.into_iter().zip([5, 5, 1]) {
+        assert!((1..=most).contains(&count), "{counts:?} syncs for a commit, a roll back, and no change");
+    }
+}
+
+#[test]
+fn a_step_waits_for_the_disk_a_few_times_only() {
+    few_syncs(&TestProject::new().file("a.txt", "a\n").committed());
+}
+
+#[test]
+fn a_step_waits_a_few_times_only_where_the_file_system_keeps_a_journal() {
+    let machine = Machine::new();
+    machine.boot("start", "running");
+    machine.scene.project.bash("git reset -q --hard; git clean -fdqx; echo a > a.txt; git add -A; git commit -qm a");
+    few_syncs(&machine.scene.project);
+}
+
+/// The model can fail: without any sync there are losses that no recovery makes good.
+#[test]
+fn without_syncs_a_power_loss_does_harm() {
+    let machine = Machine::new();
+    let command = step("exit 0");
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let (losses, broken) = machine.broken_places("never", &command);
+    assert!(!broken.is_empty(), "{losses} losses of power did no harm although nothing was synced");
+}
