@@ -5,6 +5,7 @@
 
 mod call;
 mod pending;
+mod place;
 mod undoing;
 
 use std::cmp::Reverse;
@@ -53,6 +54,9 @@ pub struct RunRecord {
     pub directive: Option<String>,
     /// The work tree it ran in.
     pub root: String,
+    /// The linked worktree by its name, empty for the main one.
+    #[serde(skip)]
+    pub(crate) worktree: Option<String>,
     /// The names of the steps of its directive, in order.
     #[serde(skip)]
     pub plan: Vec<String>,
@@ -256,6 +260,7 @@ impl History {
                 Err(err) => unreadable.push(err),
             }
         }
+        history.runs.iter_mut().for_each(|run| run.locate(folder));
         Ok((history, unreadable))
     }
 
@@ -392,7 +397,9 @@ impl Folding {
 
 impl RunRecord {
     fn begun(first: &Record) -> Option<Self> {
-        let Event::RunStarted { name, command, mode, directive, root, beside, steps, atomic, .. } = &first.event else {
+        let Event::RunStarted { name, command, mode, directive, root, worktree, beside, steps, atomic, .. } =
+            &first.event
+        else {
             return None;
         };
         Some(Self {
@@ -403,6 +410,7 @@ impl RunRecord {
             mode: *mode,
             directive: directive.clone(),
             root: root.clone(),
+            worktree: worktree.clone(),
             plan: steps.clone(),
             beside: *beside,
             atomic: *atomic,

@@ -203,6 +203,12 @@ impl Repository {
         }
     }
 
+    /// The name of this worktree below `worktrees/`; empty for the main one.
+    pub fn worktree_name(&self) -> String {
+        let name = self.git.path().strip_prefix(self.git.commondir().join("worktrees")).ok();
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     /// Removes a branch that is still at a commit and that no worktree has checked out.
     pub fn remove_branch(&self, name: &str, commit: ObjectId) -> Result<(), CheckpointError> {
         let removing = || CheckpointError::git("remove the branch");
@@ -218,6 +224,18 @@ impl Repository {
             Err(err) => Err(removing()(err)),
         }
     }
+}
+
+/// Where the work tree of a linked worktree is now, or of the main one for an empty name; none when it is gone.
+pub fn root_of(common_dir: &Path, name: &str) -> Option<PathBuf> {
+    let root = if name.is_empty() {
+        // Anywhere else, git's settings say where it is, and they do not move along.
+        common_dir.parent().filter(|_| common_dir.ends_with(".git")).map(Path::to_path_buf)
+    } else {
+        let link = std::fs::read_to_string(common_dir.join("worktrees").join(name).join("gitdir")).ok()?;
+        Path::new(link.trim_end()).parent().map(Path::to_path_buf)
+    };
+    root.and_then(|root| root.canonicalize().ok())
 }
 
 /// The branch that HEAD names. Read by hand: libgit2 does not open a worktree whose files are gone.

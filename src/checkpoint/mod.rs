@@ -45,6 +45,7 @@ pub mod reversal;
 pub mod rewriting;
 mod scan;
 pub mod secret;
+mod shared;
 pub mod snapshot;
 pub mod staged;
 mod staging;

@@ -162,13 +162,29 @@ impl Repository {
     pub fn head(&self) -> Result<Head, CheckpointError> {
         let reading = CheckpointError::git;
         let head = self.git.find_reference("HEAD").map_err(reading("read HEAD"))?;
-        let branch = head.symbolic_target_bytes().map(|name| String::from_utf8_lossy(name).into_owned());
+        let branch = self.branch_of(&head);
         let commit = match self.git.refname_to_id("HEAD") {
             Ok(id) => Some(ObjectId::from(id)),
             Err(err) if err.code() == ErrorCode::NotFound => None,
             Err(err) => return Err(reading("read HEAD")(err)),
         };
         Ok(Head { branch, commit })
+    }
+
+    /// The branch that a symbolic ref leads to. One may lead to another; git follows a few of them.
+    fn branch_of(&self, head: &git2::Reference<'_>) -> Option<String> {
+        const FOLLOWED: usize = 5;
+        let target = |found: &git2::Reference<'_>| {
+            found.symbolic_target_bytes().map(|name| String::from_utf8_lossy(name).into_owned())
+        };
+        let mut branch = target(head)?;
+        for _ in 0..FOLLOWED {
+            match self.git.find_reference(&branch).ok().as_ref().and_then(target) {
+                Some(next) => branch = next,
+                None => break,
+            }
+        }
+        Some(branch)
     }
 
     /// The files of HEAD; none on an unborn branch.

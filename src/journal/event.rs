@@ -46,6 +46,10 @@ pub enum Event {
         /// The top of the work tree; bytes that are not UTF-8 are replaced.
         #[serde(default)]
         root: String,
+        /// The linked worktree by its name below `worktrees/` of the git directory, empty for the main one: the folder may
+        /// be moved. None without a repository, and in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worktree: Option<String>,
         /// The sha256 of the file that pins its items and inputs; none for a single command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pinned: Option<String>,

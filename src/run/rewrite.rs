@@ -86,6 +86,7 @@ pub(super) fn write(
         mode: CheckpointMode::Explicit,
         directive: None,
         root: repository.top().to_string_lossy().into_owned(),
+        worktree: Some(repository.worktree_name()),
         pinned: None,
         beside: None,
         steps: Vec::new(),

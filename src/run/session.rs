@@ -209,6 +209,7 @@ impl<'a, 'o> Session<'a, 'o> {
             mode: request.mode,
             directive: request.directive.as_ref().map(|start| start.label.clone()),
             root: root.to_string_lossy().into_owned(),
+            worktree: checkpointer.as_ref().map(|found| found.repository().worktree_name()),
             pinned: pinned_hash,
             beside,
             steps: request.directive.as_ref().map(DirectiveStart::step_names).unwrap_or_default(),
@@ -410,6 +411,10 @@ impl<'a, 'o> Session<'a, 'o> {
             if status != RunStatus::Waiting {
                 marker::clear(&self.folders, self.run)?;
             }
+        }
+        if let Some(checkpointer) = &self.checkpointer {
+            // The run is over; what cannot be shared now is tried again at the end of the next one.
+            let _ = checkpointer.repository().share();
         }
         drop(self.heartbeat.take());
         self.lock.take().map_or(Ok(()), RunLock::release)?;

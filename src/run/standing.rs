@@ -42,7 +42,12 @@ impl Standing {
         let mut standing = Self::default();
         let read = journal::read_each(&journal::path_of(runs, run), &mut |record| standing.take(&record));
         match read {
-            Ok(_) => Ok(standing),
+            Ok(_) => {
+                if let Some(run) = &mut standing.folding.run {
+                    run.locate(runs);
+                }
+                Ok(standing)
+            }
             Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 Err(JournalError::NoRun(run))
             }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "main",
     "cli",
     "mcp",
@@ -22,6 +22,7 @@ const ORDER: [&str; 16] = [
     "context",
     "config",
     "item",
+    "disk",
     "failpoint",
 ];
 

@@ -17,6 +17,7 @@ fn without_files_everything_has_its_default() {
     checkpoint.hooks            auto       default
     checkpoint.secrets          block      default
     checkpoint.secrets_allowed  (none)     default
+    checkpoint.fsync            auto       default
     hooks.fail_closed           false      default
     git.required                true       default
     agent.command               (none)     default
@@ -50,6 +51,7 @@ fn every_value_says_which_layer_set_it() {
     checkpoint.hooks            auto       default
     checkpoint.secrets          block      default
     checkpoint.secrets_allowed  (none)     default
+    checkpoint.fsync            auto       default
     hooks.fail_closed           false      default
     git.required                true       default
     agent.command               (none)     default
@@ -66,7 +68,7 @@ fn every_value_says_which_layer_set_it() {
     success: true
     exit_code: 0
     ----- stdout -----
-    {"settings":[{"key":"validate.strict","value":true,"source":{"layer":"project","file":".ai/config.yaml","line":2}},{"key":"signature.require","value":"integrity","source":{"layer":"user","file":"[HOME]/.ai/config.yaml","line":3}},{"key":"signature.allowed_signers","value":null,"source":{"layer":"default"}},{"key":"checkpoint.mode","value":"explicit","source":{"layer":"default"}},{"key":"checkpoint.max_file_size","value":10485760,"source":{"layer":"default"}},{"key":"checkpoint.max_total_size","value":1073741824,"source":{"layer":"default"}},{"key":"checkpoint.hooks","value":"auto","source":{"layer":"default"}},{"key":"checkpoint.secrets","value":"block","source":{"layer":"default"}},{"key":"checkpoint.secrets_allowed","value":[],"source":{"layer":"default"}},{"key":"hooks.fail_closed","value":false,"source":{"layer":"default"}},{"key":"git.required","value":true,"source":{"layer":"default"}},{"key":"agent.command","value":null,"source":{"layer":"default"}},{"key":"agent.commands.fast","value":null,"source":{"layer":"default"}},{"key":"agent.commands.balanced","value":null,"source":{"layer":"default"}},{"key":"agent.commands.general","value":null,"source":{"layer":"default"}},{"key":"agent.commands.reasoning","value":null,"source":{"layer":"default"}},{"key":"agent.commands.expert","value":null,"source":{"layer":"default"}},{"key":"agent.commands.orchestrator","value":null,"source":{"layer":"default"}},{"key":"ui.color","value":"never","source":{"layer":"flag","flag":"--color"}}],"findings":[]}
+    {"settings":[{"key":"validate.strict","value":true,"source":{"layer":"project","file":".ai/config.yaml","line":2}},{"key":"signature.require","value":"integrity","source":{"layer":"user","file":"[HOME]/.ai/config.yaml","line":3}},{"key":"signature.allowed_signers","value":null,"source":{"layer":"default"}},{"key":"checkpoint.mode","value":"explicit","source":{"layer":"default"}},{"key":"checkpoint.max_file_size","value":10485760,"source":{"layer":"default"}},{"key":"checkpoint.max_total_size","value":1073741824,"source":{"layer":"default"}},{"key":"checkpoint.hooks","value":"auto","source":{"layer":"default"}},{"key":"checkpoint.secrets","value":"block","source":{"layer":"default"}},{"key":"checkpoint.secrets_allowed","value":[],"source":{"layer":"default"}},{"key":"checkpoint.fsync","value":"auto","source":{"layer":"default"}},{"key":"hooks.fail_closed","value":false,"source":{"layer":"default"}},{"key":"git.required","value":true,"source":{"layer":"default"}},{"key":"agent.command","value":null,"source":{"layer":"default"}},{"key":"agent.commands.fast","value":null,"source":{"layer":"default"}},{"key":"agent.commands.balanced","value":null,"source":{"layer":"default"}},{"key":"agent.commands.general","value":null,"source":{"layer":"default"}},{"key":"agent.commands.reasoning","value":null,"source":{"layer":"default"}},{"key":"agent.commands.expert","value":null,"source":{"layer":"default"}},{"key":"agent.commands.orchestrator","value":null,"source":{"layer":"default"}},{"key":"ui.color","value":"never","source":{"layer":"flag","flag":"--color"}}],"findings":[]}
     ----- stderr -----
     "#);
 }
@@ -169,6 +171,7 @@ fn every_mistake_in_a_file_is_reported_and_the_rest_still_counts() {
     checkpoint.hooks            auto       default
     checkpoint.secrets          block      default
     checkpoint.secrets_allowed  (none)     default
+    checkpoint.fsync            auto       default
     hooks.fail_closed           false      default
     git.required                true       default
     agent.command               (none)     default

@@ -64,6 +64,7 @@ mod power_loss;
 mod property;
 mod quickstart;
 mod reference;
+mod repository_kinds;
 mod resolution;
 mod rewritten;
 mod rollback;

@@ -32,6 +32,7 @@ impl Ground {
             mode: CheckpointMode::Auto,
             directive: None,
             root: "/private".to_owned(),
+            worktree: None,
             pinned: None,
             beside: None,
             steps: Vec::new(),

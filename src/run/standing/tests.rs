@@ -34,6 +34,7 @@ fn standing(events: &[Event]) -> Standing {
         mode: CheckpointMode::Auto,
         directive: Some("long@1.0.0".to_owned()),
         root: "/".to_owned(),
+        worktree: None,
         pinned: Some("the hash".to_owned()),
         beside: None,
         steps: Vec::new(),

@@ -137,6 +137,7 @@ fn a_run_that_waits_is_refused_with_the_way_on() {
         mode: CheckpointMode::Auto,
         directive: Some("work".to_owned()),
         root: project.root().to_string_lossy().into_owned(),
+        worktree: None,
         pinned: None,
         beside: None,
         steps: Vec::new(),

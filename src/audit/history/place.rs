@@ -1,0 +1,17 @@
+//! Where the work tree of a run is today.
+
+use std::path::Path;
+
+use super::RunRecord;
+use crate::checkpoint::linked;
+
+impl RunRecord {
+    /// Finds the work tree of a run below `…/piton/runs` where it is now: the repository may have been moved or copied.
+    pub(crate) fn locate(&mut self, runs: &Path) {
+        let common_dir = runs.parent().and_then(Path::parent);
+        let now = self.worktree.as_deref().zip(common_dir).and_then(|(name, common)| linked::root_of(common, name));
+        if let Some(now) = now {
+            self.root = now.to_string_lossy().into_owned();
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Every kind of repository that people have is served, or refused with its name.
+
+use std::process::Command;
+
+use crate::harness::{Ran, TestProject};
+
+fn exec(project: &TestProject, script: &str) -> Ran {
+    let ran = project.piton(["exec", "--", "sh", "-c", script]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    ran
+}
+
+#[test]
+fn a_head_that_leads_to_a_branch_by_another_name_is_served() {
+    let project = TestProject::new().file("a.txt", "a\n").committed();
+    project.bash("git symbolic-ref refs/heads/alias refs/heads/main; git symbolic-ref HEAD refs/heads/alias");
+    exec(&project, "echo b >> a.txt");
+    assert_eq!(project.git(["log", "--format=%s", "main"]).lines().count(), 2);
+    assert_eq!(project.git(["symbolic-ref", "HEAD"]).trim(), "refs/heads/alias", "HEAD still leads to the alias");
+    project.assert_clean();
+    assert_eq!(project.piton(["undo"]).code(), Some(0));
+    assert_eq!(project.read("a.txt"), "a\n");
+    assert_eq!(project.piton(["verify"]).code(), Some(0));
+}
+
+/// One of two users in one group, each with a home of their own.
+fn as_user(project: &TestProject, user: &str, script: &str) -> Ran {
+    let root = project.root();
+    let home = root.with_file_name(format!("home-{user}"));
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", user, "--regid", "2000", "--clear-groups", "bash", "-euc", script])
+        .current_dir(&root)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", &home)
+        .env("PITON", env!("CARGO_BIN_EXE_piton"));
+    project.ran(command.output().expect("setpriv starts"))
+}
+
+#[test]
+fn a_shared_repository_stays_shared() {
+    assert!(rustix::process::geteuid().is_root(), "two users can only be tried as root");
+    let project = TestProject::without_git();
+    let root = project.root();
+    project.bash(
+        "chmod 755 ..; chown 1001:2000 .; chmod 2775 .
+         for user in 1001 1002; do
+           mkdir ../home-$user; chown $user:2000 ../home-$user
+           printf '[user]\\nname = %s\\nemail = %s@example.org\\n[safe]\\ndirectory = *\\n' $user $user > ../home-$user/.gitconfig
+         done",
+    );
+    let one = |script: &str| as_user(&project, "1001", script);
+    let two = |script: &str| as_user(&project, "1002", script);
+    let begin = "umask 022; git init -q --shared=group; umask 002; echo a > a.txt; git add a.txt; git commit -qm a";
+    assert_eq!(one(begin).code(), Some(0), "{}", one(begin));
+    // Hundreds of contents reach almost every folder of objects.
+    let many = "umask 022; \"$PITON\" exec -- sh -c 'umask 002; for i in $(seq 400); do echo $i > f$i; done'";
+    let ran = one(many);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    for script in [
+        "for i in $(seq 400); do echo two $i > f$i; done; git add -A; git commit -qm two",
+        "\"$PITON\" exec -- sh -c 'umask 002; echo more >> a.txt'",
+        "\"$PITON\" undo",
+        "\"$PITON\" log; \"$PITON\" verify",
+    ] {
+        let ran = two(script);
+        assert_eq!(ran.code(), Some(0), "{script}: {ran}");
+    }
+    let ran = one("\"$PITON\" exec -- sh -c 'echo third >> a.txt'; \"$PITON\" gc; git fsck --strict");
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    let left = Command::new("find").arg(root.join(".git")).args(["-type", "d", "!", "-perm", "-2070"]).output();
+    assert_eq!(String::from_utf8_lossy(&left.expect("find").stdout), "", "folders that the group may not use");
+}
+
+#[test]
+fn a_repository_at_another_place_keeps_its_past() {
+    let project = TestProject::new().file("a.txt", "a\n").committed();
+    exec(&project, "echo b >> a.txt");
+    exec(&project, "echo c >> a.txt");
+    project.bash("mkdir ../moved; cp -a . ../moved/deep");
+    let moved = project.root().with_file_name("moved").join("deep");
+    let there = |arguments: &[&str]| {
+        let mut command = project.hermetic(env!("CARGO_BIN_EXE_piton"), &moved);
+        project.ran(command.args(arguments).output().expect("piton starts"))
+    };
+    for undone in ["a\nb\n", "a\n"] {
+        let ran = there(&["undo"]);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        assert_eq!(std::fs::read_to_string(moved.join("a.txt")).expect("a file"), undone);
+    }
+    assert_eq!(there(&["redo"]).code(), Some(0));
+    assert_eq!(there(&["status"]).code(), Some(0));
+    assert_eq!(there(&["verify"]).code(), Some(0));
+    assert_eq!(project.read("a.txt"), "a\nb\nc\n", "the original is untouched");
+}
