@@ -284,12 +284,11 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
         }
         return Ok(ExitStatus::Success);
     }
-    match chosen.and_then(|(id, there)| Some((past.history.run(id)?, there))) {
-        Some((record, there)) => show_status(ui, &past, record, &there)?,
-        None => {
-            ui.line("no run waits here")?;
-            show_left(ui, &left)?;
-        }
+    if let Some((record, there)) = chosen.and_then(|(id, there)| Some((past.history.run(id)?, there))) {
+        show_status(ui, &past, record, &there)?;
+    } else {
+        ui.line("no run waits here")?;
+        show_left(ui, &left)?;
     }
     for (run, situation) in &others {
         let label = run.directive.clone().unwrap_or_else(|| past::words(run));

@@ -322,6 +322,7 @@ fn the_first_format_is_still_read_and_continued() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "only a person who changes the format sets the variable")]
 fn the_second_format_is_what_is_written() {
     let ground = Ground::new();
     let mut journal = Journal::create(&ground.folder(), ground.run, salt(), Durability::EachLine).unwrap();

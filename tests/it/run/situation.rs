@@ -163,6 +163,21 @@ fn situation(told: &Value) -> Value {
     fields.iter().map(|field| ((*field).to_owned(), told[field].clone())).collect::<serde_json::Map<_, _>>().into()
 }
 
+/// Over MCP the run stands as at the terminal, whether it is named or not.
+fn assert_told_as_shown(project: &TestProject, client: &mut McpClient, run: &str, life_and_pid: &Value) {
+    let shown = project.piton(["status", "--format", "json"]).json();
+    for named in [None, Some(run)] {
+        let told = asked(client, "status", named);
+        assert_eq!(told["run_id"], run, "{told}");
+        assert_eq!(situation(&told), situation(&shown), "{named:?}: {told}");
+        assert_eq!(
+            json!([told["branch"], told["is_here"], told["position"]]),
+            json!(["main", true, {"step": "slow", "number": 2, "of": 3}]),
+        );
+        assert_eq!(&json!([told["life"], told["process"]["pid"]]), life_and_pid, "{told}");
+    }
+}
+
 #[test]
 fn over_mcp_the_status_of_a_run_has_what_the_terminal_shows() {
     let project = pausing_run();
@@ -173,24 +188,10 @@ fn over_mcp_the_status_of_a_run_has_what_the_terminal_shows() {
         project.command(["run", "long"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton");
     paused(&project);
     let run = logged(&project)["id"].as_str().expect("a run").to_owned();
-    for life in ["running", "interrupted"] {
-        let shown = project.piton(["status", "--format", "json"]).json();
-        for named in [None, Some(run.as_str())] {
-            let told = asked(&mut client, "status", named);
-            assert_eq!(told["run_id"], run, "{told}");
-            assert_eq!(situation(&told), situation(&shown), "{named:?}: {told}");
-            assert_eq!(
-                json!([told["life"], told["branch"], told["is_here"], told["position"]]),
-                json!([life, "main", true, {"step": "slow", "number": 2, "of": 3}]),
-            );
-            let pid = if life == "running" { json!(piton.id()) } else { Value::Null };
-            assert_eq!(told["process"]["pid"], pid, "{told}");
-        }
-        if life == "running" {
-            piton.kill().expect("a process to kill");
-            piton.wait().expect("piton ends");
-        }
-    }
+    assert_told_as_shown(&project, &mut client, &run, &json!(["running", piton.id()]));
+    piton.kill().expect("a process to kill");
+    piton.wait().expect("piton ends");
+    assert_told_as_shown(&project, &mut client, &run, &json!(["interrupted", null]));
     // To look at it changes nothing: the run is not recovered yet.
     assert_eq!(project.read("half.txt"), "half\n");
     let (status, said) = client.end();

@@ -185,15 +185,12 @@ fn variants(source: &str, name: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut current = String::new();
     for line in body.lines() {
         let field = line.strip_prefix("        ").and_then(|rest| rest.split_once(": ")).map(|(field, _)| field);
-        match line.strip_prefix("    ").filter(|rest| rest.starts_with(char::is_uppercase)) {
-            Some(rest) => {
-                current = snake_case(&rest[..rest.find([' ', '(', ',']).unwrap()]);
-                variants.entry(current.clone()).or_default();
-            }
-            None => {
-                let field = field.filter(|field| field.chars().all(|it| it.is_ascii_lowercase() || it == '_'));
-                variants.entry(current.clone()).or_default().extend(field.map(str::to_owned));
-            }
+        if let Some(rest) = line.strip_prefix("    ").filter(|rest| rest.starts_with(char::is_uppercase)) {
+            current = snake_case(&rest[..rest.find([' ', '(', ',']).unwrap()]);
+            variants.entry(current.clone()).or_default();
+        } else {
+            let field = field.filter(|field| field.chars().all(|it| it.is_ascii_lowercase() || it == '_'));
+            variants.entry(current.clone()).or_default().extend(field.map(str::to_owned));
         }
     }
     variants.remove("unknown");
@@ -202,11 +199,14 @@ fn variants(source: &str, name: &str) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 fn snake_case(name: &str) -> String {
-    let words = name.chars().enumerate().map(|(at, letter)| match letter.is_uppercase() && at > 0 {
-        true => format!("_{}", letter.to_ascii_lowercase()),
-        false => letter.to_ascii_lowercase().to_string(),
-    });
-    words.collect()
+    let mut text = String::new();
+    for (at, letter) in name.chars().enumerate() {
+        if letter.is_uppercase() && at > 0 {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
 }
 
 /// The public fields of all types that a file declares.
@@ -233,7 +233,9 @@ fn the_fixture_has_every_event_with_every_field() {
     let records = journal::read(&path).unwrap().records;
     let events: Vec<Value> = records.iter().map(|record| serde_json::to_value(&record.event).unwrap()).collect();
     let mut all = Vec::new();
-    events.iter().for_each(|event| objects(event, &mut all));
+    for event in &events {
+        objects(event, &mut all);
+    }
     let mut missing = Vec::new();
     let (event, kind) = (include_str!("../../event.rs"), include_str!("../kind.rs"));
     for (source, name, tag) in [
