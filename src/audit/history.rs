@@ -25,7 +25,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
-use crate::journal::event::{Acceptance, Decision, HandCommit, RewrittenCommit, StepKind, Wait, Written};
+use crate::journal::event::{Acceptance, Decision, HandCommit, RewrittenCommit, StepKind, ToolCall, Wait, Written};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus};
 use crate::journal::{self, Digest, Event, JournalError, Record, RunId, StepId};
 
@@ -340,6 +340,13 @@ impl StepRecord {
     /// Whether it is a call, or has begun one, with effects elsewhere, which nobody here can see or take back.
     pub fn is_external(&self) -> bool {
         matches!(&self.kind, StepKind::Tool(call) if call.external) || self.calls.iter().any(|it| it.call.external)
+    }
+
+    /// Whether a call of it has effects elsewhere that happen again when the call is made again.
+    pub fn has_unrepeatable_call(&self) -> bool {
+        let is_unrepeatable = |call: &ToolCall| call.external && !call.repeatable;
+        let own = matches!(&self.kind, StepKind::Tool(call) if is_unrepeatable(call));
+        own || self.calls.iter().any(|it| is_unrepeatable(&it.call))
     }
 
     /// Whether its changes are in the work tree or in a commit.

@@ -161,6 +161,6 @@ fn snippets(report: &Report, ui: &mut Ui) -> Result<(), Error> {
             ui.note(&format!("and then: {then}"));
         }
     }
-    ui.hint("nothing of this stops anybody who has no piton; `piton hooks status` says whether it works");
+    ui.hint("teammates without piton are not affected; `piton hooks status` says whether it works");
     Ok(())
 }

@@ -21,6 +21,7 @@ use crate::journal::summary::RunStatus;
 use crate::run::account::RunLine;
 use crate::run::directive::{self, Input, Run, StartAt, TakeUp, Worker};
 use crate::run::past::{Past, Report, repo_paths, run_here, waiting_in};
+use crate::run::remainder::Left;
 use crate::run::review::Review;
 use crate::run::situation::Life;
 
@@ -147,7 +148,8 @@ pub(super) struct CancelArguments {
 /// Show the runs that are not over: at work, waiting or interrupted
 ///
 /// Without RUN: the run of this worktree with its steps, then the runs of other worktrees, one line each. A run is
-/// `running` while its process is alive, `interrupted` when the process is gone.
+/// `running` while its process is alive, `interrupted` when the process is gone. If no run waits here, the files that
+/// steps changed and no commit has are listed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -258,7 +260,9 @@ fn drive_on(
 }
 
 pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let past = past::load_with_disk(ctx, ui)?;
+    let mut past = past::load(ctx, ui)?;
+    // What was recorded can be shown where the files cannot be read.
+    let left = past.look_at_disk(ctx).unwrap_or_default();
     let chosen = match &arguments.run {
         Some(name) => Some(past.find_run(ctx, name)?),
         None => past.run_here(ctx)?.map(|run| past.find_run(ctx, &run.to_string())).transpose()?,
@@ -268,8 +272,11 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
     if ui.format() == Format::Json {
         let others: Vec<RunLine> = others.iter().map(|(run, situation)| RunLine::new(run, situation)).collect();
         match &chosen {
-            None if others.is_empty() => ui.json(&Value::Null)?,
-            None => ui.json(&json!({"run_id": null, "others": others}))?,
+            None if others.is_empty() && left.steps.is_empty() => ui.json(&Value::Null)?,
+            None => {
+                let uncommitted = left.files.paths();
+                ui.json(&json!({"run_id": null, "others": others, "uncommitted": uncommitted}))?;
+            }
             Some((id, there)) => {
                 let report = past.report(*id)?.with_review(past.review(there, *id));
                 ui.json(&ReportWithOthers { report, others })?;
@@ -277,9 +284,11 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
         }
         return Ok(ExitStatus::Success);
     }
-    match chosen.and_then(|(id, there)| Some((past.history.run(id)?, there))) {
-        Some((record, there)) => show_status(ui, &past, record, &there)?,
-        None => ui.line("no run waits here")?,
+    if let Some((record, there)) = chosen.and_then(|(id, there)| Some((past.history.run(id)?, there))) {
+        show_status(ui, &past, record, &there)?;
+    } else {
+        ui.line("no run waits here")?;
+        show_left(ui, &left)?;
     }
     for (run, situation) in &others {
         let label = run.directive.clone().unwrap_or_else(|| past::words(run));
@@ -287,6 +296,21 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
         ui.line(&format!("{label}  run {}  {}: {details}", run.id, situation.word(run)))?;
     }
     Ok(ExitStatus::Success)
+}
+
+/// Names the files that steps changed and no commit has.
+fn show_left(ui: &mut Ui, left: &Left) -> Result<(), Error> {
+    let paths = left.files.paths();
+    if left.steps.is_empty() || paths.is_empty() {
+        return Ok(());
+    }
+    let steps: Vec<String> = left.steps.iter().map(|step| format!("`{step}`")).collect();
+    ui.line(&format!("left uncommitted by {}:", steps.join(", ")))?;
+    for path in paths {
+        ui.line(&format!("  {path}"))?;
+    }
+    ui.hint("`piton diff` shows the changes, `piton checkpoint` commits them, `piton undo` takes the newest step back");
+    Ok(())
 }
 
 /// Says what an approval would commit, and how a script approves exactly that.

@@ -25,6 +25,8 @@ use crate::item::json_path::JsonPath;
 use answer::Answer;
 use redirect::Next;
 
+pub(super) use retry::is_repeatable;
+
 /// The most redirects that are followed.
 const MOST_HOPS: usize = 10;
 
@@ -118,7 +120,7 @@ impl Job {
             };
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(wait) = wait.filter(|wait| attempt < self.retries && *wait < left) else {
-                let answer = outcome.map_err(|fault| fault.failure)?;
+                let answer = outcome.map_err(|fault| fault.into_failure(&self.method))?;
                 return answer.into_result(transform.as_ref().map(|(text, path)| (*text, path)), attempt + 1);
             };
             tokio::time::sleep(wait).await;
@@ -197,6 +199,14 @@ impl From<Failure> for Fault {
 }
 
 impl Fault {
+    /// The failure of a call with this method.
+    fn into_failure(self, method: &str) -> Failure {
+        if self.kind == FaultKind::Broken && !retry::is_repeatable(method) {
+            return self.failure.unanswered();
+        }
+        self.failure
+    }
+
     /// What the client says, in words without an address, which may hold secrets.
     fn of(err: reqwest::Error, url: &Url, meanwhile: &str) -> Self {
         let err = err.without_url();

@@ -163,6 +163,11 @@ impl Action {
         }
     }
 
+    /// Whether it can be done twice without harm, as an HTTP request that only reads or sets.
+    pub fn is_repeatable(&self) -> bool {
+        matches!(self, Self::Http(http) if crate::exec::http::is_repeatable(&http.method))
+    }
+
     fn add_to(&self, rows: &mut Rows<'_>) {
         match self {
             Self::Process(process) => process.add_to(rows),

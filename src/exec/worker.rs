@@ -22,6 +22,9 @@ const MODE: &str = "__work";
 /// The code of a tool that is refused until a person accepts what it is now.
 pub const MCP_CHANGED: &str = "MCP_CHANGED";
 
+/// The code of a call that was sent and got no answer, so that it may have been done.
+pub const NO_ANSWER: &str = "NO_ANSWER";
+
 /// The largest job that is read.
 const MAX_JOB: u64 = 64 * 1024 * 1024;
 
@@ -70,6 +73,8 @@ pub enum FailureKind {
     Job,
     /// The other side could not be reached, or broke off.
     Network,
+    /// A call that must not be made twice was sent, and its answer did not come: it may have been done.
+    NoAnswer,
     /// The address is none that may be reached.
     Address,
     /// A redirect leads where the call may not go, or nowhere.
@@ -120,6 +125,7 @@ impl FailureKind {
         match self {
             Self::Job => "WORKER_FAILED",
             Self::Network => "NETWORK_FAILED",
+            Self::NoAnswer => NO_ANSWER,
             Self::Address => "ADDRESS_REFUSED",
             Self::Redirect => "REDIRECT_REFUSED",
             Self::Status => "HTTP_STATUS",
@@ -156,6 +162,13 @@ impl Failure {
     /// A failure without a way out.
     pub(super) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), suggestion: None }
+    }
+
+    /// The same, of a call that was sent and may have been done.
+    pub(super) fn unanswered(self) -> Self {
+        let way_out = "it may have been done: find out before you make the call again";
+        let suggestion = self.suggestion.or_else(|| Some(way_out.to_owned()));
+        Self { kind: FailureKind::NoAnswer, suggestion, ..self }
     }
 
     /// The same with a way out.

@@ -1,6 +1,6 @@
 //! What to write by hand where piton writes nothing: the exact lines, for each manager in its own words.
 //!
-//! None of them stops anybody who has no piton.
+//! Teammates without piton are not affected by them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

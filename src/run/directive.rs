@@ -292,7 +292,8 @@ impl<'a, 'o> Run<'a, 'o> {
                 }
             };
         }
-        if let Err(err) = run.enter_root().and_then(|()| run.forget_settled()) {
+        let ready = run.session.take_over_own_refs().and_then(|()| run.enter_root());
+        if let Err(err) = ready.and_then(|()| run.forget_settled()) {
             run.pause_with(Some(told(&err)))?;
             return Err(err);
         }

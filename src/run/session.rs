@@ -239,13 +239,9 @@ impl<'a, 'o> Session<'a, 'o> {
             observer,
         };
         session.record(&started)?;
-        if let Some(checkpointer) = session.checkpointer.take() {
-            let taken = session.take_over_refs(checkpointer.repository());
-            session.checkpointer = Some(checkpointer);
-            if let Err(err) = taken {
-                session.abandon(&err)?;
-                return Err(err);
-            }
+        if let Err(err) = session.take_over_own_refs() {
+            session.abandon(&err)?;
+            return Err(err);
         }
         Ok(session)
     }

@@ -364,7 +364,7 @@ impl Session<'_, '_> {
     }
 
     /// Lets the user's `pre-commit` hook have its say; what it changes becomes part of the step.
-    fn run_pre_commit(
+    pub(super) fn run_pre_commit(
         &mut self,
         checkpointer: &mut Checkpointer,
         step: u32,

@@ -1,7 +1,7 @@
 //! One step: snapshot, act, snapshot, and then keep it or put it back.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::RunError;
@@ -19,10 +19,13 @@ use crate::exec::subprocess::{self, Outcome, Streams};
 use crate::exec::supervisor::MARK;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
-use crate::journal::RunId;
 use crate::journal::event::{AfterFailure, Event, StepKind};
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary, RunStatus, StepStatus, StepSummary};
+use crate::journal::{RunId, StepId};
 use crate::policy::{self, InvalidGlob, PathGlobs};
+
+/// So many files are named one by one.
+const MOST_NAMED: usize = 3;
 
 /// A command line to run as one step.
 #[derive(Clone, Debug)]
@@ -76,10 +79,13 @@ impl Session<'_, '_> {
                     let inside = path.as_path().strip_prefix(&prefix);
                     allowed.as_ref().is_none_or(|globs| inside.is_ok_and(|path| globs.covers(path)))
                 };
+                let top = self.checkpointer.as_ref().map(|it| it.repository().top().to_path_buf());
+                let folder = top.and_then(|top| command.folder.strip_prefix(top).ok().map(PathBuf::from));
+                let refused = StepId { run: self.run, step };
                 let rules = Rules {
                     own: Ownership::EVERYTHING,
                     may_change: &is_allowed,
-                    way_out: &|_| "allow them with `--writes`, if they are meant".to_owned(),
+                    way_out: &|paths| allow_writes(paths, folder.as_deref(), refused),
                     declared: &|_| Declared::Anything,
                     violation: Violation::RollBack,
                 };
@@ -249,6 +255,19 @@ impl StepEnd {
     pub fn run_status(&self) -> RunStatus {
         self.status.into()
     }
+}
+
+/// The options that allow files which a command may not change, as the user would type them, and how its work comes back.
+fn allow_writes(paths: &[RepoPath], folder: Option<&Path>, step: StepId) -> String {
+    let typed = |path: &RepoPath| {
+        let inside = folder.and_then(|folder| path.as_path().strip_prefix(folder).ok())?;
+        Some(format!("--writes '{}'", inside.display()))
+    };
+    let typed: Option<Vec<String>> = paths.iter().take(MOST_NAMED).map(typed).collect();
+    let options = typed
+        .filter(|_| paths.len() <= MOST_NAMED)
+        .map_or("more of `--writes`".to_owned(), |typed| format!("`{}` as well", typed.join(" ")));
+    format!("to allow that, give {options}; `piton restore {step}` brings the changes back")
 }
 
 /// A duration for journals.

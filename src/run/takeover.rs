@@ -1,7 +1,7 @@
 //! Taking over what earlier versions kept by refs below `refs/piton/`.
 //!
 //! Snapshots were commits below `refs/piton/local/`, which `git push --mirror` and its kin sent to others. The
-//! first run copies what such refs keep into the private store, writes into its journal that it has done so, and
+//! first run that begins or goes on copies what such refs keep into the private store, writes into its journal that it has done so, and
 //! then removes the refs. Each part may be done again, so a takeover that is cut off is done by the next run.
 
 use super::error::RunError;
@@ -13,6 +13,14 @@ use crate::failpoint::failpoint;
 use crate::journal::event::Event;
 
 impl Session<'_, '_> {
+    /// As [`Self::take_over_refs`], in the repository of the run; nothing is done for a run without checkpoints.
+    pub(super) fn take_over_own_refs(&mut self) -> Result<(), RunError> {
+        let Some(checkpointer) = self.checkpointer.take() else { return Ok(()) };
+        let taken = self.take_over_refs(checkpointer.repository());
+        self.checkpointer = Some(checkpointer);
+        taken
+    }
+
     /// Moves what refs of earlier versions keep into the private store.
     pub(super) fn take_over_refs(&mut self, repository: &Repository) -> Result<(), RunError> {
         let refs = repository.old_refs()?;

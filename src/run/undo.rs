@@ -294,12 +294,12 @@ impl Session<'_, '_> {
         if by_files.is_ok_and(|by_files| by_files.tree == plan.tree) {
             return self.commit_or_explain(checkpointer, step, wording, before, found);
         }
-        // The commit is about other files than those that changed on disk: like `git revert`, without `pre-commit`,
-        // which looks at the files.
+        // The commit is about other files than those that changed on disk, so that it is not made from these.
         self.commit_or_put_back(checkpointer, step, wording, before, found, plan)
     }
 
-    /// Makes a commit that was planned, without `pre-commit`; if that cannot be, the files are put back.
+    /// Makes a commit that was planned; if that cannot be, the files are put back. The user's `pre-commit` hook runs
+    /// where the files on disk are what the commit leaves; where the commit is about other files, it is left out.
     pub(super) fn commit_or_put_back(
         &mut self,
         checkpointer: &mut Checkpointer,
@@ -309,7 +309,9 @@ impl Session<'_, '_> {
         found: Attributed,
         plan: &CommitPlan,
     ) -> Result<Settlement, RunError> {
-        let Attributed { after, delta, .. } = found;
+        let by_files = checkpointer.plan_commit(&before.head, &found.delta);
+        let is_by_files = by_files.is_ok_and(|by_files| by_files.tree == plan.tree);
+        let (mut after, mut delta) = (found.after.clone(), found.delta.clone());
         if delta.is_empty() && before.head == after.head {
             // A recovery needs to know that the changes were looked at.
             let (after, delta) = (after.clone(), delta.clone());
@@ -317,8 +319,19 @@ impl Session<'_, '_> {
         }
         let committed = match before.head.moved_to(&after.head) {
             Some(err) => Err(err.into()),
-            None => self.commit_planned(checkpointer, step, wording, plan, &delta, Vec::new()),
+            None if is_by_files => self
+                .run_pre_commit(checkpointer, step, before, found)
+                .and_then(|(delta, notes)| self.commit(checkpointer, step, wording, &before.head, &delta, notes)),
+            None => {
+                let left_out = "`pre-commit` was left out: the commit is about files that stay as they are on disk";
+                let notes = checkpointer.has_pre_commit().then(|| left_out.to_owned()).into_iter().collect();
+                self.commit_planned(checkpointer, step, wording, plan, &delta, notes)
+            }
         };
+        if let Err(RunError::Checkpoint(CheckpointError::HookFailed { .. })) = &committed {
+            // The hook may have changed files as well: they are put back with the rest.
+            Attributed { after, delta, .. } = self.find_own(checkpointer, step, before, Ownership::EVERYTHING)?;
+        }
         match committed {
             Err(RunError::Checkpoint(err)) if delta.is_empty() || before.head != after.head => self.failed(step, &err),
             Err(RunError::Checkpoint(err)) => {

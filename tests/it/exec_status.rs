@@ -267,3 +267,28 @@ fn a_command_that_was_cut_off_is_recovered_as_on_failure_says() {
         assert_eq!(project.read("notes.txt"), content, "{recovered}");
     }
 }
+
+#[test]
+fn a_denied_write_names_the_option_that_allows_it_and_how_the_work_comes_back() {
+    let project = project();
+    for (folder, writes, script, expected) in [
+        (".", "docs/**", "echo b >> notes.txt", "`--writes 'notes.txt'` as well"),
+        ("docs", "x", "echo b >> guide/a.md", "`--writes 'guide/a.md'` as well"),
+        ("docs", "guide/**", "echo b >> ../notes.txt", "more of `--writes`"),
+    ] {
+        let ran = project.piton(["-C", folder, "exec", "--writes", writes, "--", "sh", "-c", script]);
+        assert_eq!(ran.code(), Some(3), "{ran}");
+        assert!(ran.stderr().contains(expected), "{folder}: {ran}");
+        project.assert_clean();
+        // The hint is a command that works.
+        let (_, rest) =
+            ran.stderr().split_once("`piton restore ").map(|(a, b)| (a.to_owned(), b.to_owned())).expect("a hint");
+        let step = rest.split('`').next().expect("a step").to_owned();
+        assert_eq!(project.piton(["restore", &step]).code(), Some(0), "{ran}");
+        assert!(project.git(["status", "--porcelain"]).starts_with(" M "), "{ran}");
+        assert_eq!(project.piton(["undo"]).code(), Some(0));
+    }
+    let hint =
+        project.piton(["exec", "--writes", "x", "--writes", "notes.txt", "--", "sh", "-c", "echo b >> notes.txt"]);
+    assert_eq!(hint.code(), Some(0), "{hint}");
+}

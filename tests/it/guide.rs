@@ -1,7 +1,7 @@
 //! `docs/guide/`: the examples are true.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::api_tools::secure::stage;
 use crate::api_tools::server::json;
@@ -35,21 +35,133 @@ pub(crate) fn pages() -> Vec<String> {
     pages.map(|page| fs::read_to_string(page).expect("a page")).collect()
 }
 
+/// A command of a page, and what the page says that it prints; nothing where the page shows no output.
+struct Shown<'p> {
+    block: usize,
+    command: &'p str,
+    printed: Vec<&'p str>,
+}
+
+/// The commands of a page in their order, with the number of their block among those that have commands.
+fn shown(page: &str) -> Vec<Shown<'_>> {
+    let mut shown: Vec<Shown<'_>> = Vec::new();
+    let mut lines = page.lines();
+    let mut block = 0;
+    while let Some(line) = lines.next() {
+        let fence: String = line.chars().take_while(|c| *c == '`').collect();
+        if fence.len() < 3 {
+            continue;
+        }
+        let body: Vec<&str> = lines.by_ref().take_while(|line| *line != fence).collect();
+        if !body.first().is_some_and(|line| line.starts_with("$ ")) {
+            continue;
+        }
+        for line in body {
+            match (line.strip_prefix("$ "), shown.last_mut()) {
+                (Some(command), _) => shown.push(Shown { block, command, printed: Vec::new() }),
+                (None, Some(last)) => last.printed.push(line),
+                (None, None) => {}
+            }
+        }
+        block += 1;
+    }
+    shown
+}
+
+/// A text without what differs from one repository to the next: names of runs and commits, people, times, folders.
+fn without_names(text: &str, project: &TestProject) -> String {
+    let root = fs::canonicalize(project.root()).expect("a folder").display().to_string();
+    let rules = [
+        (r"[0-9a-hjkmnp-tv-z]{26}", "RUN"),
+        (r"\b[0-9a-f]{10}([0-9a-f]{30})?\b", "COMMIT"),
+        (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "TIME"),
+        (r"\w+ <[^>\s]+@[^>\s]+>", "PERSON"),
+    ];
+    let text = text.replace(&format!("{root}/"), "");
+    rules.iter().fold(text, |text, (pattern, name)| {
+        regex::Regex::new(pattern).expect("a pattern").replace_all(&text, *name).into_owned()
+    })
+}
+
+/// Runs every command of a page in its order, in the folder that `prepare` names for its block, and compares what it
+/// prints with what the page shows. Commands may fail only if they are named with their exit status.
+fn follow(project: &TestProject, page: &str, failing: &[(&str, i32)], mut prepare: impl FnMut(usize) -> PathBuf) {
+    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
+    let (mut begun, mut folder) = (None, project.root());
+    for Shown { block, command, printed } in shown(page) {
+        if begun.replace(block) != Some(block) {
+            folder = prepare(block);
+        }
+        let script = format!("PATH=\"{piton}:$PATH\"; exec 2>&1; {command}");
+        let output = project.hermetic("bash", &folder).args(["-uc", &script]).output().expect("bash starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let status = failing.iter().find(|(name, _)| *name == command).map_or(0, |(_, status)| *status);
+        assert_eq!(output.status.code(), Some(status), "{command}\n{text}");
+        if !printed.is_empty() {
+            let expected = printed.join("\n") + "\n";
+            assert_eq!(without_names(&text, project), without_names(&expected, project), "{command}");
+        }
+    }
+}
+
+fn page_of(title: &str) -> String {
+    pages().into_iter().find(|page| page.starts_with(title)).expect("the page")
+}
+
 #[test]
 fn every_command_of_the_guide_to_checkpoints_works() {
-    let page = pages().into_iter().find(|page| page.starts_with("# Checkpoints")).expect("the page");
+    let page = page_of("# Checkpoints");
     let project = TestProject::new().file("README.md", "read me\n").file("mine.txt", "mine\n").committed();
     let project = project.file("mine.txt", "mine, changed\n").file("untracked.txt", "mine\n");
-    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
-    let commands = commands(&page);
-    assert!(commands.len() > 8);
-    for command in commands {
-        project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"));
-    }
+    assert!(shown(&page).len() > 8);
+    follow(&project, &page, &[], |_| project.root());
     assert_eq!(project.git(["status", "--porcelain"]), " M mine.txt\n?? untracked.txt\n");
     assert_eq!(project.read("one.txt"), "one\n");
     assert_eq!(project.read("greeting.txt"), "hello\n");
     project.git(["fsck", "--strict"]);
+}
+
+#[test]
+fn every_command_of_the_guide_to_looking_back_works() {
+    let page = page_of("# Looking back");
+    let project = TestProject::new().file("a.txt", "a\n").committed();
+    project.bash("git init -q --bare -b main ../origin; git remote add origin ../origin");
+    let clone = project.root().with_file_name("clone");
+    follow(&project, &page, &[], |block| {
+        if block == 3 {
+            project.bash("git clone -q ../origin ../clone");
+            return clone.clone();
+        }
+        project.root()
+    });
+    assert_eq!(project.git(["log", "-1", "--format=%s", "rescued"]), "chore: add `hello.txt` by `hello`\n");
+    assert_eq!(project.read("hello.txt"), "hello\nmore\nunsaved\n");
+    project.git(["fsck", "--strict"]);
+}
+
+#[test]
+fn every_command_of_the_guide_to_git_hooks_works() {
+    let page = page_of("# Git hooks");
+    let project = TestProject::new().file("a.txt", "a\n").committed();
+    project.bash("git init -q --bare -b main ../origin; git remote add origin ../origin");
+    project.hook("../origin", "pre-receive");
+    let failing = [("piton hooks install --hook commit-msg", 5)];
+    follow(&project, &page, &failing, |block| {
+        match block {
+            1 => drop(project.piton(["exec", "--", "sh", "-c", "echo b > b.txt"])),
+            2 => drop(project.bash("rm .git/hooks/*; echo 'pre-commit:' > lefthook.yml")),
+            3 => drop(project.bash("rm lefthook.yml; echo c > c.txt; git add c.txt")),
+            _ => {}
+        }
+        project.root()
+    });
+    assert_eq!(project.git(["log", "-1", "--format=%s"]), "without hooks\n");
+    assert_eq!(
+        project.git(["log", "-1", "--format=%s", "origin/main"]),
+        project.git(["log", "-1", "--format=%s", "HEAD~1"])
+    );
+    assert!(project.read(".git/hooks/pre-commit").contains("piton"));
+    project.assert_clean();
 }
 
 #[test]

@@ -307,3 +307,43 @@ fn r10_a_checkpoint_with_nothing_to_commit_has_empty_outputs() {
         assert!(ran.stdout().contains("sha:\n"), "{ran}");
     }
 }
+
+#[test]
+fn status_names_what_steps_left_and_nothing_that_was_discarded_or_committed() {
+    let project = numbers();
+    assert_eq!(project.piton(["status"]).stdout(), "no run waits here\n");
+    keep(&project, "sed -i 's/^2/two/' f; echo new > made.txt");
+    keep(&project, "echo two >> g");
+    project.bash("echo mine > mine.txt");
+    let uncommitted = || project.piton(["status", "--format", "json"]).json()["uncommitted"].clone();
+    let shown = project.piton(["status"]);
+    assert!(
+        shown.stdout().contains("left uncommitted by ") && shown.stdout().ends_with("  f\n  g\n  made.txt\n"),
+        "{shown}"
+    );
+    for command in ["piton diff", "piton checkpoint", "piton undo"] {
+        assert!(shown.stderr().contains(command), "{shown}");
+    }
+    assert_eq!(uncommitted(), json!(["f", "g", "made.txt"]));
+    project.bash("rm made.txt; git add g; git commit -qm mine");
+    assert_eq!(uncommitted(), json!(["f"]));
+    project.bash("git checkout -q -- f");
+    let shown = project.piton(["status"]);
+    assert_eq!((shown.stdout(), shown.stderr()), ("no run waits here\n".to_owned(), String::new()));
+    assert_eq!(project.piton(["status", "--format", "json"]).stdout(), "null\n");
+}
+
+#[test]
+fn over_mcp_the_status_names_what_steps_left_too() {
+    let project = numbers();
+    keep(&project, "echo two >> g");
+    let mut client = crate::mcp_client::McpClient::start(&project);
+    client.initialize();
+    let status = |client: &mut crate::mcp_client::McpClient| {
+        let arguments = json!({"item_type": "directive", "action": "status"});
+        client.call("execute", arguments)["structuredContent"].clone()
+    };
+    assert_eq!(status(&mut client)["uncommitted"], json!(["g"]));
+    project.bash("git checkout -q -- g");
+    assert_eq!(status(&mut client)["uncommitted"], Value::Null);
+}

@@ -230,7 +230,7 @@ fn a_server_that_died_is_started_again_and_that_is_told() {
     assert_eq!(last(&ran)["outputs"], json!({"last": {"calls": 1}}), "{ran}");
     assert_eq!(starts(&project), 2);
     let dead = call(&project, &["die"]);
-    assert_eq!(dead["code"], "MCP_SERVER_FAILED", "{dead}");
+    assert_eq!(dead["code"], "NO_ANSWER", "{dead}");
     assert_eq!(dead["message"], "the MCP server `box` ended before it answered: exit status: 7");
     assert_eq!(dead["stderr"], "last words\n");
     assert_nothing_left(&project);

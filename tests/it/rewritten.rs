@@ -4,9 +4,6 @@ mod accept;
 mod foreign;
 mod squash;
 
-use std::path::Path;
-
-use crate::guide::{commands, pages};
 use crate::harness::{Ran, TestProject};
 
 /// A branch `work` with two checkpoints, and `main` with another commit. No hooks are installed.
@@ -53,24 +50,6 @@ fn codes(project: &TestProject) -> Vec<String> {
 fn broken_step(project: &TestProject) -> String {
     let ran = project.piton(["verify", "--all", "--format", "json"]);
     ran.json()["breaks"][0]["step"].as_str().unwrap_or_else(|| panic!("no step: {ran}")).to_owned()
-}
-
-#[test]
-fn the_examples_of_the_guide_are_true() {
-    let page = pages().into_iter().find(|page| page.starts_with("# Looking back")).expect("the page");
-    let section = page.split("\n## ").find(|section| section.starts_with("Checkpoints and ordinary git"));
-    let section = section.expect("the section");
-    let project = TestProject::new().file("a.txt", "a\n").committed();
-    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
-    let said: Vec<String> = commands(section)
-        .iter()
-        .map(|command| project.bash(&format!("PATH=\"{piton}:$PATH\"; exec 2>&1; {command}")))
-        .collect();
-    assert!(said.iter().any(|said| said.contains(" was reworded as ")), "{said:?}");
-    let last = said.last().expect("a command");
-    for told in ["Test <test@example.com> accepted that at ", ": more was missing", "2 runs, 1 checkpoint verified"] {
-        assert!(last.contains(told), "{told}: {last}");
-    }
 }
 
 #[test]

@@ -288,3 +288,37 @@ fn commits_that_only_an_old_ref_kept_are_taken_over_as_well() {
     succeeds(project.piton(["verify", "--all"]));
     assert_eq!(project.piton(["show", &format!("a.txt@{}", commit.trim())]).stdout(), "one\ntwo\n");
 }
+
+#[test]
+fn a_run_that_goes_on_takes_the_refs_over_as_well() {
+    let waits = "# words\n\n```xml\n<directive name=\"words\" version=\"1.0.0\">\n<metadata><description>Words</description>\
+        <git_checkpoint mode=\"auto\"/><permissions><execute resource=\"tool\" id=\"*\"/>\
+        <write resource=\"filesystem\" path=\"**\"/></permissions></metadata>\n<process>\n\
+        <step name=\"note\"><execute item_type=\"tool\" item_id=\"note\"/></step>\n\
+        <step name=\"write\"><action>Write words.txt.</action></step>\n\
+        <step name=\"last\"><execute item_type=\"tool\" item_id=\"fail\"/></step>\n</process>\n</directive>\n```\n";
+    let project = project().file(".ai/directives/words.md", waits);
+    let project = project.tool("note", "", "echo note > note.txt").tool("fail", "", "exit 3");
+    project.bash("git add .ai; git commit -qm items");
+    explicit(&project, "echo k > kept.txt");
+    let ran = project.piton(["run", "words"]);
+    assert_eq!(ran.code(), Some(4), "{ran}");
+    // A waiting run, then one that has ended, is resumed in a repository of an earlier version.
+    let run = newest(&project);
+    for (code, file) in [(1, "words.txt"), (0, "none.txt")] {
+        age(&project);
+        assert_ne!(project.git(["for-each-ref", "refs/piton/local"]), "");
+        project.bash(&format!("echo words > {file}"));
+        let ran = project.piton(["resume", &run]);
+        assert_eq!(ran.code(), Some(code), "{ran}");
+        assert!(ran.stderr().contains("into piton's own store"), "{ran}");
+        assert_eq!(project.git(["for-each-ref", "refs/piton/local"]), "", "{ran}");
+        project.bash(PRUNE);
+        succeeds(project.piton(["verify", "--all"]));
+        project.bash("echo true > .ai/tools/fail/run.sh");
+    }
+    assert_eq!(project.piton(["show", "words.txt@HEAD"]).stdout(), "words\n");
+    succeeds(project.piton(["undo", &run]));
+    assert!(!project.root().join("note.txt").exists());
+    assert_eq!(project.read("private.txt"), "untracked\n");
+}

@@ -36,7 +36,8 @@ pub(super) fn after_fault(method: &str, fault: &Fault, attempt: u32) -> Option<D
     again.then(|| wait(attempt))
 }
 
-fn is_repeatable(method: &str) -> bool {
+/// Whether a request can be made twice without doing something twice.
+pub(in crate::exec) fn is_repeatable(method: &str) -> bool {
     !matches!(method, "POST" | "PATCH")
 }
 

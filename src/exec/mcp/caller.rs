@@ -81,7 +81,11 @@ impl Job {
             Verdict::Changed(failure) => return Err(failure),
         }
         let arguments = fitting(&self.key.server, &name, tool, self.arguments, self.types, warnings)?;
-        match host.ask(&Ask::Call { tool: name, arguments }, warnings)? {
+        let told = host.ask(&Ask::Call { tool: name, arguments }, warnings).map_err(|failure| match failure.kind {
+            FailureKind::McpServer | FailureKind::Network => failure.unanswered(),
+            _ => failure,
+        });
+        match told? {
             Tell::Result(result) => content::value(result),
             _ => Err(lost("it tells something else")),
         }

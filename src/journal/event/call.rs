@@ -34,6 +34,9 @@ pub struct ToolCall {
     /// Whether it has effects elsewhere, which nobody here can see or take back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
+    /// Whether such effects are the same if it is made twice, as those of an HTTP request with GET or PUT.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeatable: bool,
 }
 
 /// Who signed an item.
@@ -65,6 +68,7 @@ impl ToolCall {
             degraded: None,
             authors: Vec::new(),
             external: false,
+            repeatable: false,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Every event as it is stored. A change here is a change of the format.
 
+mod latest;
+
 use serde_json::json;
 
 use super::*;
@@ -40,6 +42,7 @@ pub(in crate::journal) fn every_sample() -> Vec<Event> {
     events.extend(later_samples());
     events.extend(call_samples());
     events.push(acceptance_sample());
+    events.extend(latest::latest_samples());
     events
 }
 

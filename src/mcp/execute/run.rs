@@ -1,6 +1,7 @@
 //! Going on with a run, looking at it, ending it.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -20,7 +21,8 @@ use crate::mcp::tale::Tale;
 use crate::run::account::RunLine;
 use crate::run::directive::{self, Input, StartAt};
 use crate::run::error::RunError;
-use crate::run::past::{Past, repo_paths, run_here, waiting_in};
+use crate::run::past::{Past, Report, repo_paths, run_here, waiting_in};
+use crate::run::remainder::Left;
 
 /// Goes on with a run that waits, or was cut off.
 pub(super) async fn go_on(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
@@ -38,9 +40,11 @@ pub(super) async fn status(desk: &Arc<Desk>, arguments: Arguments, caller: &Call
     let answer = caller.work(move |work| {
         let parameters = parameters(&arguments, &["run_id"])?;
         let (_, ctx) = desk.project(arguments.text("project_path")?)?;
-        let past = Past::load(&ctx)?;
+        let mut past = Past::load(&ctx)?;
         let is_named = parameters.value("run_id").is_some();
         let here = directive::unfinished(&ctx)?.map(|waiting| waiting.run);
+        // What was recorded can be told where the files cannot be read.
+        let left = if is_named { Left::default() } else { past.look_at_disk(&ctx).unwrap_or_default() };
         let others: Vec<_> = past.open_runs().filter(|(run, _)| !is_named && Some(run.id) != here).collect();
         let others: Vec<Value> = others.iter().map(|(run, situation)| json!(RunLine::new(run, situation))).collect();
         if !is_named && here.is_none() {
@@ -50,10 +54,17 @@ pub(super) async fn status(desk: &Arc<Desk>, arguments: Arguments, caller: &Call
             if !others.is_empty() {
                 told["others"] = others.into();
             }
+            if !left.steps.is_empty() {
+                told["uncommitted"] = json!(left.files.paths());
+            }
             return Answer::result(&told);
         }
-        let (_, there, run) = find(&desk, &arguments, &parameters, &work)?;
-        let answer = tell(&there, run, "status")?;
+        let (project, run, there) = name(&desk, &arguments, &parameters)?;
+        let answer = if there.root == project.root || desk.require_served(&there.root).is_ok() {
+            tell(&work.equip(there), run, "status")?
+        } else {
+            elsewhere(&ctx, &past.report(run)?, there.root)
+        };
         let situation = past.history.run(run).map(|record| json!(past.situation(record))).unwrap_or_default();
         let answer = situation
             .as_object()
@@ -98,6 +109,7 @@ fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Fai
         (None, true) => StartAt::Skip,
         (None, false) => StartAt::Failed,
     };
+    require_own_tree(desk, arguments, &parameters)?;
     let (project, ctx, run) = find(desk, arguments, &parameters, work)?;
     if arguments.flag("dry_run")? {
         return tell(&ctx, run, "continue").map(as_dry).map(Stage::Told);
@@ -109,7 +121,6 @@ fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Fai
     project.remember();
     let past = Past::load(&ctx)?;
     let waiting = past.history.run(run).filter(|record| record.is_open()).and_then(waiting_in);
-    require_own_tree(desk, arguments, run)?;
     let stage = match waiting.map(|waiting| waiting.wait) {
         Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) if is_said => Err(for_a_person(run)),
         Some(Wait::Person { .. } | Wait::Changes | Wait::Indeterminate { .. }) if start == StartAt::Failed => {
@@ -125,9 +136,13 @@ fn take_up(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Fai
 }
 
 /// Refuses a run that waits for edits in another work tree than the one that the caller named.
-fn require_own_tree(desk: &Desk, arguments: &Arguments, run: RunId) -> Result<(), Failure> {
+fn require_own_tree(desk: &Desk, arguments: &Arguments, parameters: &Arguments) -> Result<(), Failure> {
     let (_, ctx) = desk.project(arguments.text("project_path")?)?;
-    Ok(Past::load(&ctx)?.require_here(run)?)
+    let Some(name) = parameters.text("run_id")? else { return Ok(()) };
+    let past = Past::load(&ctx)?;
+    // A run that is not found is told by what looks for it next.
+    let Ok((run, _)) = past.find_run(&ctx, name) else { return Ok(()) };
+    Ok(past.require_here(run)?)
 }
 
 fn for_a_person(run: RunId) -> Failure {
@@ -168,19 +183,24 @@ pub(super) fn parameters(arguments: &Arguments, known: &[&str]) -> Result<Argume
     Arguments::new(Some(arguments.object("parameters")?), known)
 }
 
-/// The run that is meant: the one that is named, or the one that is not finished here.
+/// The run that is meant, the one that is named or the one that is not finished here, and where it runs.
+fn name(desk: &Desk, arguments: &Arguments, parameters: &Arguments) -> Result<(Arc<Project>, RunId, Context), Failure> {
+    let (project, ctx) = desk.project(arguments.text("project_path")?)?;
+    let (run, there) = match parameters.text("run_id")? {
+        Some(name) => Past::load(&ctx)?.find_run(&ctx, name).map_err(|err| unknown("Run not found", err))?,
+        None => run_here(&ctx)?,
+    };
+    Ok((project, run, there))
+}
+
+/// The same, for what changes something: a run in a worktree of its own goes on there, if that is served.
 fn find(
     desk: &Desk,
     arguments: &Arguments,
     parameters: &Arguments,
     work: &Work,
 ) -> Result<(Arc<Project>, Context, RunId), Failure> {
-    let (project, ctx) = desk.project(arguments.text("project_path")?)?;
-    let (run, there) = match parameters.text("run_id")? {
-        Some(name) => Past::load(&ctx)?.find_run(&ctx, name).map_err(|err| unknown("Run not found", err))?,
-        None => run_here(&ctx)?,
-    };
-    // A run in a worktree of its own goes on there, if that is served.
+    let (project, run, there) = name(desk, arguments, parameters)?;
     let project = if there.root == project.root { project } else { desk.project(there.root.to_str())?.0 };
     Ok((project, work.equip(there), run))
 }
@@ -202,6 +222,18 @@ fn tell(ctx: &Context, run: RunId, action: &str) -> Result<Answer, Failure> {
         None => led::standing(ctx, &past.report(run)?),
     };
     Ok(with(answer, "action", action.into()))
+}
+
+/// How far a run is in a work tree that is not served: journals are shared by all work trees, files are not shown.
+fn elsewhere(ctx: &Context, report: &Report, root: PathBuf) -> Answer {
+    let mut answer = with(led::standing(ctx, report), "action", "status".into());
+    let err = RunError::Elsewhere { run: report.run_id, root };
+    if let (Value::Object(value), true) = (&mut answer.value, report.waiting.is_some()) {
+        // It cannot go on from here.
+        value.remove("next");
+        value.insert("message".to_owned(), format!("{err}; {}", err.hint().unwrap_or_default()).into());
+    }
+    answer
 }
 
 pub(super) fn as_dry(answer: Answer) -> Answer {

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::audit::history::{Outcome, StepRecord};
+use crate::exec::worker::NO_ANSWER;
 use crate::item::directive::{Directive, OnFailure, Step, StepAction};
 use crate::journal::event::{Event, HookPhase, Resolution, StepKind, Wait};
 use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
@@ -186,7 +187,12 @@ impl RunState {
                 self.cost.steps += 1;
                 self.cost.tool_calls += u32::from(matches!(kind, StepKind::Tool(_)));
                 self.on_top(Frame::forget_done);
-                self.unanswered = None;
+                // What runs because a step failed leaves the place where the run begins again as it is.
+                let is_aftermath = matches!(kind, StepKind::RollBackRun { .. })
+                    || self.frames.iter().any(|frame| frame.hook == Some(HookPhase::Error));
+                if !is_aftermath {
+                    self.unanswered = None;
+                }
                 let id = StepId { run: self.run, step: *step };
                 self.open = Some(StepRecord::begun(id, name, kind, tool.as_deref(), before.as_ref(), at));
             }
@@ -488,9 +494,13 @@ fn made(outcome: &Outcome) -> Value {
 /// Whether a step ended before its call had an answer.
 fn was_cut_short(open: &StepRecord, status: StepStatus) -> bool {
     let is_undecided = matches!(open.wait, Some(Wait::Indeterminate { .. }));
+    let error = open.answer.as_ref().map(|(_, error)| error.as_ref());
+    // Other errors are answers: the other side said no, or was never asked.
+    let is_unheard = open.has_unrepeatable_call()
+        && error.flatten().is_some_and(|error| ["TIMED_OUT", NO_ANSWER].contains(&error.code.as_str()));
     open.started_process
-        && open.answer.as_ref().is_none_or(|(_, error)| error.is_some())
-        && (status == StepStatus::Cancelled || is_undecided)
+        && error.is_none_or(|error| error.is_some())
+        && (status == StepStatus::Cancelled || is_undecided || is_unheard)
 }
 
 fn seconds_between(one: Timestamp, other: Timestamp) -> f64 {

@@ -30,8 +30,10 @@ pub enum RestartError {
     /// No step failed: all of them are done.
     #[error("all steps of run `{0}` are done, so there is none to skip")]
     NothingToSkip(RunId),
-    /// An external call was stopped before its answer came: only the user can say whether it is made again.
-    #[error("step `{step}` of run `{run}` called an external service and was stopped before the answer came")]
+    /// An external call got no answer: only the user can say whether it is made again.
+    #[error(
+        "step `{step}` of run `{run}` called an external service and got no answer, so the call may have been done"
+    )]
     Unanswered {
         /// The run.
         run: RunId,

@@ -196,6 +196,7 @@ impl ToolPlan {
             degraded: self.degraded.clone(),
             authors: self.authors.clone(),
             external: self.invocation.action.is_external(),
+            repeatable: self.invocation.action.is_repeatable(),
         }
     }
 

@@ -312,3 +312,82 @@ fn g102_a_hook_that_runs_piton_again_is_told_who_is_at_work() {
     before.assert_only(&project, &["a.txt"]);
     project.assert_clean();
 }
+
+/// Hooks that write down what each commit would hold, and the first line of its message.
+fn listening() -> TestProject {
+    let project = hooked("pre-commit", "echo pre-commit $(git diff --cached --name-status) >> $LOG");
+    let log = project.home().join("log");
+    let text = format!("#!/bin/bash\necho commit-msg $(head -1 \"$1\") >> '{}'\n", log.display());
+    write_hook(&project.root().join(".git/hooks/commit-msg"), &text);
+    project
+}
+
+/// What the hooks have written down since the last time.
+fn heard(project: &TestProject) -> Vec<String> {
+    let heard = log(project).lines().map(str::to_owned).collect();
+    fs::write(project.home().join("log"), "").expect("a file");
+    heard
+}
+
+#[test]
+fn h16_an_undo_of_a_checkpoint_runs_commit_msg_and_leaves_pre_commit_out() {
+    let project = listening();
+    exec_with(&project, &["--checkpoint", "explicit"], "echo a > a.txt").assert_end("0 skipped -");
+    assert_eq!(heard(&project), [] as [String; 0]);
+    told(&project, &["checkpoint", "-m", "feat: a"]).assert_end("0 committed -");
+    assert_eq!(heard(&project), ["pre-commit A a.txt", "commit-msg feat: a"]);
+    // The file stays on disk, so that `pre-commit` would look at something that the commit takes back.
+    for command in ["undo", "redo", "undo"] {
+        let made = told(&project, &[command]);
+        made.assert_end("0 committed -");
+        let heard = heard(&project);
+        assert!(heard.len() == 1 && heard[0].starts_with("commit-msg "), "{command}: {heard:?}");
+        assert!(made.notes().iter().any(|note| note.contains("`pre-commit` was left out")), "{:?}", made.notes());
+        assert_eq!(project.read("a.txt"), "a\n");
+    }
+    told(&project, &["redo"]).assert_end("0 committed -");
+    // A hook that refuses leaves everything as it is.
+    let hook = project.root().join(".git/hooks/commit-msg");
+    write_hook(&hook, "#!/bin/sh\necho not now >&2; exit 1\n");
+    let before = Picture::of(&project);
+    let refused = told(&project, &["undo"]);
+    assert_eq!(refused.ran.code(), Some(1), "{}", refused.ran);
+    assert!(refused.message().contains("not now"), "{}", refused.ran);
+    before.assert_same(&project);
+    fs::remove_file(hook).expect("a hook");
+    told(&project, &["undo"]).assert_end("0 committed -");
+    assert_eq!(project.git(["status", "--porcelain"]), "?? a.txt\n");
+}
+
+#[test]
+fn h16_an_atomic_run_that_is_taken_back_runs_the_hooks_too() {
+    let step = |name: &str| format!("<step name=\"{name}\"><execute item_type=\"tool\" item_id=\"{name}\"/></step>\n");
+    let text = format!(
+        "# all\n\n```xml\n<directive name=\"all\" version=\"1.0.0\">\n<metadata><description>All</description>\
+         <git_checkpoint mode=\"auto\"/><permissions><execute resource=\"tool\" id=\"*\"/>\
+         <write resource=\"filesystem\" path=\"**\"/></permissions></metadata>\n<process>\n{}{}</process>\n</directive>\n```\n",
+        step("make"),
+        step("fail")
+    );
+    let project = listening().file(".ai/directives/all.md", text);
+    let project = project.tool("make", "", "echo a > a.txt").tool("fail", "", "exit 3");
+    project.bash("git add .ai; git commit -qm items");
+    heard(&project);
+    let ran = project.piton(["run", "all", "--atomic"]);
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    let said = heard(&project);
+    assert_eq!((said[0].as_str(), said[2].as_str()), ("pre-commit A a.txt", "pre-commit D a.txt"), "{said:?}");
+    assert_eq!(said.iter().filter(|line| line.starts_with("commit-msg ")).count(), 2, "{said:?}");
+    assert!(!project.root().join("a.txt").exists(), "{ran}");
+    project.assert_clean();
+    // A hook that refuses: what the run made stays, and the reason is told.
+    write_hook(
+        &project.root().join(".git/hooks/pre-commit"),
+        "#!/bin/sh\ngit diff --cached --quiet --diff-filter=D || { echo keep it >&2; exit 1; }\n",
+    );
+    let ran = project.piton(["run", "all", "--atomic"]);
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert!(ran.stderr().contains("the run was not rolled back") && ran.stderr().contains("keep it"), "{ran}");
+    assert_eq!(project.read("a.txt"), "a\n", "{ran}");
+    project.assert_clean();
+}

@@ -140,7 +140,7 @@ fn a_folder_for_all_repositories_is_not_written() {
     write this into `[HOME]/all hooks/commit-msg`, as a new file:
     and then: chmod +x '[HOME]/all hooks/commit-msg'
     write this into `[HOME]/all hooks/pre-push`, before anything that reads its input:
-    hint: nothing of this stops anybody who has no piton; `piton hooks status` says whether it works
+    hint: teammates without piton are not affected; `piton hooks status` says whether it works
     "##);
     assert_eq!(picture(&global), before);
     paste(&yard, &["commit-msg", "pre-push"]);

@@ -312,3 +312,35 @@ fn killed_while_it_begins_again_a_run_stands_where_its_journal_says() {
         assert_unharmed(&project);
     }
 }
+
+#[test]
+fn hooks_and_time_limits_apply_after_a_resume() {
+    let hooks = "<hooks><hook><when>phase == 'before' and step == 'b'</when><directive>note</directive>\
+        <inputs><who>before</who></inputs></hook>\
+        <hook><when>phase == 'after' and step == 'c'</when><directive>note</directive><inputs><who>after</who></inputs></hook>\
+        <hook><when>phase == 'error'</when><directive>note</directive><inputs><who>error</who></inputs></hook></hooks>";
+    let all = [call("a", "add", "", "a"), call("b", "spoil", "timeout=\"1\"", ""), call("c", "add", "", "c")].concat();
+    let project = project().tool("spoil", "", "exit 3");
+    let project = directive("note", "", &call("n", "add", "", "{input:who}"))(project);
+    let project = directive("hooked", &format!("{AUTO}{hooks}"), &all)(project).committed();
+    let run = fails(&project, "hooked");
+    assert_eq!(project.read("out.txt"), "first\na\nbefore\nerror\n");
+    // The time limit of the step counts for the tool of today.
+    let project = project.tool("spoil", "", "sleep 600");
+    let ran = project.piton(["resume", &run, "--format", "json"]);
+    assert_eq!((ran.code(), &summary(&ran)["error"]["code"]), (Some(1), &"TIMED_OUT".into()), "{ran}");
+    assert_eq!(project.read("out.txt"), "first\na\nbefore\nerror\nbefore\nerror\n");
+    // So does a limit of the directive that was added since.
+    let text = project.read(".ai/directives/hooked.md");
+    let limited = text
+        .replace("timeout=\"1\"", "")
+        .replace("<hooks>", "<limits><duration_seconds>1</duration_seconds></limits><hooks>");
+    let project = project.file(".ai/directives/hooked.md", limited);
+    let ran = project.piton(["resume", &run, "--format", "json"]);
+    assert_eq!((ran.code(), &summary(&ran)["error"]["code"]), (Some(1), &"LIMIT_REACHED".into()), "{ran}");
+    let project = project.file(".ai/directives/hooked.md", text).tool("spoil", "", "true");
+    let ran = project.piton(["resume", &run]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert!(project.read("out.txt").ends_with("before\nc\nafter\n"), "{ran}");
+    assert_sound(&project);
+}

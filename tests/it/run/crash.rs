@@ -185,7 +185,7 @@ impl Trial {
         let verified = self.scene.project.piton(["verify", "--all"]);
         assert_eq!(verified.code(), Some(0), "{told}: {verified}");
         let status = self.scene.project.piton(["status"]);
-        assert_eq!(status.stdout(), "no run waits here\n", "{told}");
+        assert!(status.stdout().starts_with("no run waits here\n"), "{told}: {status}");
     }
 }
 

@@ -106,3 +106,50 @@ fn an_agent_is_stopped_and_its_work_stays() {
     assert_eq!(subjects(&project), Vec::<String>::new());
     assert_cancelled(&project, &ran);
 }
+
+#[test]
+fn an_atomic_run_is_put_back_as_a_whole() {
+    for mode in ["auto", "explicit"] {
+        let project = project();
+        let slow = format!("echo half >> out.txt; echo half > half.txt; {}", pausing(&project));
+        let project = project.tool("slow", "", &slow);
+        let all = format!("{}{}", call("a", "add", "", "a"), call("slow", "slow", "", ""));
+        let metadata = format!("<git_checkpoint mode=\"{mode}\"/>");
+        let project = fine(directive("slow", &metadata, &all)(project)).committed();
+        dirty(&project);
+        let piton = started(&project, &["run", "slow", "--atomic", "--format", "json"]);
+        let tool = paused(&project);
+        let ran = interrupted(&project, piton);
+        assert!(!is_alive(&tool), "{ran}");
+        assert_eq!(project.read("out.txt"), "first\n", "{mode}: {ran}");
+        assert!(!project.root().join("half.txt").exists(), "{mode}: {ran}");
+        assert_eq!(project.git(["diff", "--stat", ":/start", "HEAD"]), "", "{mode}: {ran}");
+        let suggestion = summary(&ran)["error"]["suggestion"].as_str().unwrap_or_default().to_owned();
+        assert!(suggestion.contains("rolled back"), "{mode}: {ran}");
+        let run = summary(&ran)["run_id"].as_str().expect("a run").to_owned();
+        let resumed = project.piton(["resume", &run]);
+        assert_eq!(resumed.code(), Some(2), "{mode}: {resumed}");
+        assert!(resumed.stderr().contains("everything that it did was rolled back"), "{mode}: {resumed}");
+        assert_cancelled(&project, &ran);
+    }
+}
+
+#[test]
+fn a_run_that_was_interrupted_is_resumed_at_the_step_that_was_stopped() {
+    let project = project();
+    let slow = format!("echo half >> out.txt; {}", pausing(&project));
+    let project = project.tool("slow", "", &slow);
+    let all = format!("{}{}{}", call("a", "add", "", "a"), call("slow", "slow", "", ""), call("c", "add", "", "c"));
+    let project = directive("slow", AUTO, &all)(project).committed();
+    dirty(&project);
+    let piton = started(&project, &["run", "slow", "--format", "json"]);
+    paused(&project);
+    let ran = interrupted(&project, piton);
+    let run = summary(&ran)["run_id"].as_str().expect("a run").to_owned();
+    assert_eq!((ran.code(), project.read("out.txt").as_str()), (Some(130), "first\na\n"), "{ran}");
+    let ran = project.piton(["resume", &run, "--format", "json"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!(project.read("out.txt"), "first\na\nhalf\nc\n");
+    assert_eq!(subjects(&project).len(), 3);
+    assert_unharmed(&project);
+}

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::crash::middle::{paused, pausing};
 use super::{call, directive, project, summary};
 use crate::harness::TestProject;
+use crate::mcp_client::McpClient;
 
 const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
 const PROSE: &str = "<step name=\"write\"><action>Write words.txt.</action></step>\n";
@@ -147,4 +148,82 @@ fn a_run_in_a_worktree_does_not_take_edits_from_elsewhere() {
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(project.git(["show", &format!("piton/{run}:words.txt")]), "theirs\n");
     assert_eq!(project.read("words.txt"), "mine\n");
+}
+
+/// What `status` or another action over MCP answers about runs.
+fn asked(client: &mut McpClient, action: &str, run: Option<&str>) -> Value {
+    let parameters = run.map_or(json!({}), |run| json!({"run_id": run}));
+    let arguments = json!({"item_type": "directive", "action": action, "parameters": parameters});
+    client.call("execute", arguments)["structuredContent"].clone()
+}
+
+/// The fields that say how a run stands, and where.
+fn situation(told: &Value) -> Value {
+    let fields = ["life", "worktree", "is_here", "branch", "position", "process"];
+    fields.iter().map(|field| ((*field).to_owned(), told[field].clone())).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// Over MCP the run stands as at the terminal, whether it is named or not.
+fn assert_told_as_shown(project: &TestProject, client: &mut McpClient, run: &str, life_and_pid: &Value) {
+    let shown = project.piton(["status", "--format", "json"]).json();
+    for named in [None, Some(run)] {
+        let told = asked(client, "status", named);
+        assert_eq!(told["run_id"], run, "{told}");
+        assert_eq!(situation(&told), situation(&shown), "{named:?}: {told}");
+        assert_eq!(
+            json!([told["branch"], told["is_here"], told["position"]]),
+            json!(["main", true, {"step": "slow", "number": 2, "of": 3}]),
+        );
+        assert_eq!(&json!([told["life"], told["process"]["pid"]]), life_and_pid, "{told}");
+    }
+}
+
+#[test]
+fn over_mcp_the_status_of_a_run_has_what_the_terminal_shows() {
+    let project = pausing_run();
+    let mut client = McpClient::start(&project);
+    client.initialize();
+    assert_eq!(asked(&mut client, "status", None)["run_id"], Value::Null);
+    let mut piton =
+        project.command(["run", "long"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton");
+    paused(&project);
+    let run = logged(&project)["id"].as_str().expect("a run").to_owned();
+    assert_told_as_shown(&project, &mut client, &run, &json!(["running", piton.id()]));
+    piton.kill().expect("a process to kill");
+    piton.wait().expect("piton ends");
+    assert_told_as_shown(&project, &mut client, &run, &json!(["interrupted", null]));
+    // To look at it changes nothing: the run is not recovered yet.
+    assert_eq!(project.read("half.txt"), "half\n");
+    let (status, said) = client.end();
+    assert!(status.success(), "{said}");
+}
+
+#[test]
+fn over_mcp_a_run_that_waits_in_another_worktree_is_shown_and_not_continued() {
+    let project = directive("words", AUTO, PROSE)(project()).committed();
+    let ran = project.piton(["run", "words", "--worktree", "--format", "json"]);
+    let run = summary(&ran)["run_id"].as_str().expect("a run").to_owned();
+    let folder = logged(&project)["worktree"].as_str().expect("a folder").to_owned();
+    project.bash("echo mine > words.txt");
+    let mut client = McpClient::start(&project);
+    client.initialize();
+    let shown = project.piton(["status", "--format", "json"]).json();
+    let told = asked(&mut client, "status", None);
+    assert_eq!((&told["run_id"], &told["others"]), (&Value::Null, &shown["others"]), "{told}");
+    let told = asked(&mut client, "status", Some(&run));
+    assert_eq!(
+        situation(&told),
+        json!({"life": "waiting", "worktree": folder, "is_here": false, "branch": format!("piton/{run}"),
+            "position": {"step": "write", "number": 1, "of": 1}, "process": null}),
+    );
+    for _ in 0..2 {
+        let refused = asked(&mut client, "continue", Some(&run));
+        assert_eq!(refused["code"], "WAITS_ELSEWHERE", "{refused}");
+        assert!(refused["suggestion"].as_str().is_some_and(|it| it.contains(&folder)), "{refused}");
+    }
+    assert_eq!(asked(&mut client, "status", Some(&run))["status"], "waiting");
+    assert_eq!(project.git(["status", "--porcelain"]), "?? words.txt\n");
+    assert_eq!(project.git(["log", "--format=%s", &format!("piton/{run}")]), "start\n");
+    let (status, said) = client.end();
+    assert!(status.success(), "{said}");
 }
