@@ -286,9 +286,9 @@ fn last_beat(file: &File) -> Option<Timestamp> {
 }
 
 fn touch(file: &File) -> io::Result<()> {
+    // Only with both times may a user do this who can write the file and does not own it.
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    let keep = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-    Ok(futimens(file, &Timestamps { last_access: keep, last_modification: now })?)
+    Ok(futimens(file, &Timestamps { last_access: now, last_modification: now })?)
 }
 
 /// The holder that the file names.

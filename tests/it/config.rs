@@ -4,7 +4,7 @@ use crate::harness::{TestProject, cmd_snapshot};
 
 #[test]
 fn without_files_everything_has_its_default() {
-    cmd_snapshot!(TestProject::new().piton(["config"]), @"
+    cmd_snapshot!(TestProject::new().synced().piton(["config"]), @"
     success: true
     exit_code: 0
     ----- stdout -----
@@ -35,6 +35,7 @@ fn without_files_everything_has_its_default() {
 #[test]
 fn every_value_says_which_layer_set_it() {
     let project = TestProject::new()
+        .synced()
         .home_file(".ai/config.yaml", "# mine\nsignature:\n  require: integrity\nui:\n  color: never\n")
         .file(".ai/config.yaml", "validate:\n  strict: true\n")
         .variable("PITON_UI_COLOR", "auto");
@@ -75,7 +76,7 @@ fn every_value_says_which_layer_set_it() {
 
 #[test]
 fn one_setting_can_be_asked_for() {
-    cmd_snapshot!(TestProject::new().piton(["config", "ui.color"]), @"
+    cmd_snapshot!(TestProject::new().synced().piton(["config", "ui.color"]), @"
     success: true
     exit_code: 0
     ----- stdout -----
@@ -86,7 +87,7 @@ fn one_setting_can_be_asked_for() {
 
 #[test]
 fn an_unknown_setting_is_not_found() {
-    cmd_snapshot!(TestProject::new().piton(["config", "ui.colour"]), @"
+    cmd_snapshot!(TestProject::new().synced().piton(["config", "ui.colour"]), @"
     success: false
     exit_code: 2
     ----- stdout -----
@@ -100,6 +101,7 @@ fn an_unknown_setting_is_not_found() {
 #[test]
 fn a_project_may_tighten_what_signatures_are_required() {
     let project = TestProject::new()
+        .synced()
         .home_file(".ai/config.yaml", "signature:\n  require: integrity\n")
         .file(".ai/config.yaml", "signature:\n  require: author\n");
     cmd_snapshot!(project.piton(["config", "signature.require"]), @"
@@ -114,6 +116,7 @@ fn a_project_may_tighten_what_signatures_are_required() {
 #[test]
 fn a_project_may_not_loosen_what_signatures_are_required() {
     let project = TestProject::new()
+        .synced()
         .home_file(".ai/config.yaml", "signature:\n  require: integrity\n")
         .file(".ai/config.yaml", "signature:\n  require: none\n");
     cmd_snapshot!(project.piton(["config", "signature.require"]), @"
@@ -131,6 +134,7 @@ fn a_project_may_not_loosen_what_signatures_are_required() {
 #[test]
 fn a_variable_may_tighten_it_and_never_loosen_it() {
     let project = TestProject::new()
+        .synced()
         .home_file(".ai/config.yaml", "signature:\n  require: integrity\n")
         .variable("PITON_SIGNATURE_REQUIRE", "none");
     cmd_snapshot!(project.piton(["config", "signature.require"]), @"
@@ -154,7 +158,7 @@ fn a_variable_may_tighten_it_and_never_loosen_it() {
 
 #[test]
 fn every_mistake_in_a_file_is_reported_and_the_rest_still_counts() {
-    let project = TestProject::new().file(
+    let project = TestProject::new().synced().file(
         ".ai/config.yaml",
         "validate:\n  strict: perhaps\n  strickt: true\nui:\n  color: nevr\nsignature: [none]\nvalidate.strict: true\nspeed: 9\n",
     );
@@ -206,7 +210,7 @@ fn every_mistake_in_a_file_is_reported_and_the_rest_still_counts() {
 
 #[test]
 fn findings_are_part_of_the_json() {
-    let project = TestProject::new().file(".ai/config.yaml", "ui:\n  color: null\n");
+    let project = TestProject::new().synced().file(".ai/config.yaml", "ui:\n  color: null\n");
     cmd_snapshot!(project.piton(["config", "ui.color", "--format", "json"]), @r#"
     success: false
     exit_code: 2
@@ -218,19 +222,19 @@ fn findings_are_part_of_the_json() {
 
 #[test]
 fn a_file_of_comments_is_an_empty_one() {
-    let project = TestProject::new().file(".ai/config.yaml", "# nothing\n\n  # yet\n");
+    let project = TestProject::new().synced().file(".ai/config.yaml", "# nothing\n\n  # yet\n");
     assert_eq!(project.piton(["config"]).stderr(), "");
 }
 
 #[test]
 fn sections_without_settings_are_fine() {
-    let project = TestProject::new().file(".ai/config.yaml", "ui:\n#  color: never\nvalidate:\n");
+    let project = TestProject::new().synced().file(".ai/config.yaml", "ui:\n#  color: never\nvalidate:\n");
     assert_eq!(project.piton(["config"]).stderr(), "");
 }
 
 #[test]
 fn broken_yaml_stops_other_commands_with_its_place() {
-    let project = TestProject::new().file(".ai/config.yaml", "ui:\n  color: [\n");
+    let project = TestProject::new().synced().file(".ai/config.yaml", "ui:\n  color: [\n");
     cmd_snapshot!(project.piton(["init"]), @"
     success: false
     exit_code: 2
@@ -255,7 +259,7 @@ fn broken_yaml_stops_other_commands_with_its_place() {
 
 #[test]
 fn a_wrong_variable_is_named() {
-    let project = TestProject::new().variable("PITON_VALIDATE_STRICT", "sometimes");
+    let project = TestProject::new().synced().variable("PITON_VALIDATE_STRICT", "sometimes");
     cmd_snapshot!(project.piton(["config"]), @"
     success: false
     exit_code: 2
@@ -269,7 +273,7 @@ fn a_wrong_variable_is_named() {
 
 #[test]
 fn an_empty_variable_is_not_set() {
-    let project = TestProject::new().variable("PITON_VALIDATE_STRICT", "");
+    let project = TestProject::new().synced().variable("PITON_VALIDATE_STRICT", "");
     assert_eq!(
         project.piton(["config", "validate.strict"]).stdout(),
         "validate.strict             false      default\n"
@@ -279,7 +283,7 @@ fn an_empty_variable_is_not_set() {
 #[cfg(unix)]
 #[test]
 fn a_settings_file_that_is_a_folder_is_an_error() {
-    let project = TestProject::new().file(".ai/config.yaml/x", "");
+    let project = TestProject::new().synced().file(".ai/config.yaml/x", "");
     cmd_snapshot!(project.piton(["config", "ui.color"]), @"
     success: false
     exit_code: 2

@@ -36,6 +36,8 @@ pub(crate) struct TestProject {
     folder: PathBuf,
     /// How many commands have been started, where piton's clock is ours.
     ticks: Option<Cell<u32>>,
+    /// Whether piton syncs its files. Only tests about a power loss need it; the others would wait for the disk.
+    is_synced: bool,
 }
 
 /// What a command did.
@@ -59,7 +61,7 @@ impl TestProject {
             fs::create_dir(sandbox.path().join(folder)).expect("a folder");
         }
         let folder = sandbox.path().join("project");
-        Self { sandbox, variables: Vec::new(), folder, ticks: None }
+        Self { sandbox, variables: Vec::new(), folder, ticks: None, is_synced: false }
     }
 
     /// Writes a file below the project; its folders are made.
@@ -139,6 +141,12 @@ impl TestProject {
     /// Sets an environment variable for all later commands.
     pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Lets piton sync its files as it does by default.
+    pub(crate) fn synced(mut self) -> Self {
+        self.is_synced = true;
         self
     }
 
@@ -312,10 +320,11 @@ impl TestProject {
             .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")
             .env("GIT_COMMITTER_NAME", "Test")
             .env("GIT_COMMITTER_EMAIL", "test@example.com")
-            .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z")
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .current_dir(folder);
+            .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z");
+        if !self.is_synced {
+            command.env("PITON_CHECKPOINT_FSYNC", "never");
+        }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value))).stdin(Stdio::null()).current_dir(folder);
         command
     }
 

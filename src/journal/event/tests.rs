@@ -230,7 +230,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             mode: CheckpointMode::Auto,
             directive: None,
             root: "/work".to_owned(),
-            worktree: Some("review".to_owned()),
+            worktree: None,
             pinned: None,
             beside: None,
             steps: Vec::new(),

@@ -72,7 +72,7 @@ fn run_samples() -> Vec<Value> {
     vec![
         json!({
             "type": "run_started", "name": "release", "command": ["run", "release"], "mode": "explicit",
-            "directive": "release@1.0.0", "root": "/work", "pinned": "33".repeat(32), "beside": step_id(2),
+            "directive": "release@1.0.0", "root": "/work", "worktree": "review", "pinned": "33".repeat(32), "beside": step_id(2),
             "steps": ["build", "publish"], "atomic": true,
         }),
         json!({"type": "repinned", "pinned": "44".repeat(32), "frames": ["55".repeat(32)], "changed": [changed]}),
