@@ -126,6 +126,9 @@ pub struct StepRecord {
     pub tool: Option<String>,
     /// When it began.
     pub started: Timestamp,
+    /// The number of the session that ran it; none in journals of earlier versions.
+    #[serde(skip)]
+    pub(crate) order: Option<u64>,
     /// The work tree before.
     pub before: Option<Snapshot>,
     /// The work tree after.
@@ -276,10 +279,7 @@ impl History {
 
     /// The steps in one work tree, newest first.
     pub fn steps_in<'a>(&'a self, root: &'a str) -> impl Iterator<Item = &'a StepRecord> {
-        self.runs
-            .iter()
-            .filter(move |run| run.root == root && run.source == Source::Journal)
-            .flat_map(|run| run.steps.iter().rev())
+        newest_first(self.runs.iter().filter(move |run| run.root == root && run.source == Source::Journal))
     }
 
     /// The run of a step.
@@ -317,6 +317,14 @@ impl History {
         let is_behind = |step: &&StepRecord| step.hand_made.iter().any(|made| made.commit == commit);
         replaced.or_else(|| self.runs.iter().flat_map(|run| &run.steps).find(is_behind).map(|step| step.id))
     }
+}
+
+/// The steps of runs, newest first: by the numbers of their sessions, since clocks go back. Those of earlier versions
+/// have none and come last, by the time that the names of their runs begin with.
+pub(super) fn newest_first<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> impl Iterator<Item = &'a StepRecord> {
+    let mut steps: Vec<&StepRecord> = runs.flat_map(|run| &run.steps).collect();
+    steps.sort_by_key(|step| Reverse((step.order, step.id.run, step.id.step)));
+    steps.into_iter()
 }
 
 impl RunRecord {
@@ -420,9 +428,10 @@ impl RunRecord {
 
     fn take(&mut self, record: &Record) {
         match &record.event {
-            Event::StepStarted { step, name, kind, tool, before, .. } => {
+            Event::StepStarted { step, name, kind, tool, before, order, .. } => {
                 let id = StepId { run: self.id, step: *step };
-                self.steps.push(StepRecord::begun(id, name, kind, tool.as_deref(), before.as_ref(), record.at));
+                let begun = StepRecord::begun(id, name, kind, tool.as_deref(), before.as_ref(), record.at);
+                self.steps.push(StepRecord { order: *order, ..begun });
             }
             Event::DirectiveStarted { name, inputs, .. } if name.is_empty() => self.inputs.clone_from(inputs),
             Event::StepSkipped { name, reason } => {
@@ -471,6 +480,7 @@ impl StepRecord {
             kind: kind.clone(),
             tool: tool.map(str::to_owned),
             started,
+            order: None,
             before: before.cloned(),
             after: None,
             delta: None,

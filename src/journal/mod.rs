@@ -11,6 +11,7 @@ pub mod id;
 pub mod lock;
 pub mod record;
 pub mod seal;
+pub mod sequence;
 pub mod summary;
 pub mod tail;
 pub mod walk;

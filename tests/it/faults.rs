@@ -1,5 +1,7 @@
 //! Faults that people found by reading and trying: each was real once.
 
+mod order;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
