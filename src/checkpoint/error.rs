@@ -7,6 +7,8 @@ use std::time::Duration;
 use super::coverage::Uncovered;
 use super::object::ObjectId;
 use super::path::{RepoPath, listed};
+use super::restore::Unwritten;
+use super::reversal::LeftRepository;
 use super::secret::SecretHit;
 use super::trail::run_of_trail;
 use crate::item::wording::shown;
@@ -135,6 +137,12 @@ pub enum CheckpointError {
     /// Files are not as the step left them.
     #[error("changed since: {}", listed(.0))]
     ChangedSince(Vec<RepoPath>),
+    /// The system does not let piton write or remove files.
+    #[error("cannot write {}", unwritten(.0))]
+    Unwritable(Vec<Unwritten>),
+    /// Repositories inside the work tree are at another commit than they were, and only their owner moves them.
+    #[error("{}", .0.iter().map(LeftRepository::place).collect::<Vec<_>>().join("; "))]
+    RepositoriesLeft(Vec<LeftRepository>),
     /// A text that goes into a commit message would break it.
     #[error("{what} `{text}` cannot be part of a commit message")]
     InvalidMessage {
@@ -292,6 +300,8 @@ impl CheckpointError {
             Self::HookFailed { .. } => "HOOK_FAILED",
             Self::SigningFailed { .. } => "SIGNING_FAILED",
             Self::ChangedSince(_) => "CHANGED_SINCE",
+            Self::Unwritable(_) => "UNWRITABLE_FILE",
+            Self::RepositoriesLeft(_) => "REPOSITORY_LEFT",
             Self::InvalidMessage { .. } => "INVALID_MESSAGE",
             Self::InvalidIndex { .. } => "INVALID_INDEX",
             Self::InvalidAllowance { .. } => "INVALID_SETTINGS",
@@ -363,6 +373,13 @@ impl CheckpointError {
                     .to_owned()
             }
             Self::ChangedSince(_) => "what is there now is kept; see it with `piton diff`".to_owned(),
+            Self::Unwritable(_) => {
+                "see who may write there (`ls -ld`, `lsattr`), allow it, and try again".to_owned()
+            }
+            Self::RepositoriesLeft(left) => {
+                let ways: Vec<String> = left.iter().filter_map(LeftRepository::way_back).collect();
+                return (!ways.is_empty()).then(|| ways.join("; "));
+            }
             Self::InvalidMessage { .. } => "use one line without control characters".to_owned(),
             Self::InvalidIndex { .. } => "see what git says with `git status`".to_owned(),
             Self::InvalidAllowance { .. } => "see it with `piton config checkpoint.secrets_allowed`".to_owned(),
@@ -455,6 +472,14 @@ fn secrets(hits: &[SecretHit]) -> String {
         .map(|hit| format!("{} in `{}` line {} ({})", hit.rule, hit.path, hit.line, hit.fingerprint))
         .collect();
     match hits.len() {
+        0..=5 => listed.join(", "),
+        more => format!("{} and {} more", listed.join(", "), more - 5),
+    }
+}
+
+fn unwritten(files: &[Unwritten]) -> String {
+    let listed: Vec<String> = files.iter().take(5).map(|file| format!("`{}`: {}", file.path, file.reason)).collect();
+    match files.len() {
         0..=5 => listed.join(", "),
         more => format!("{} and {} more", listed.join(", "), more - 5),
     }
