@@ -4,6 +4,7 @@
 //! read like any other. Nothing here writes.
 
 mod call;
+mod outcome;
 mod pending;
 mod place;
 mod undoing;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use call::CallRecord;
+pub use outcome::Outcome;
 
 use super::error::AuditError;
 use super::trail;
@@ -130,6 +132,9 @@ pub struct StepRecord {
     pub tool: Option<String>,
     /// When it began.
     pub started: Timestamp,
+    /// The number of the session that ran it; none in journals of earlier versions.
+    #[serde(skip)]
+    pub(crate) order: Option<u64>,
     /// The work tree before.
     pub before: Option<Snapshot>,
     /// The work tree after.
@@ -206,48 +211,6 @@ pub struct StepRecord {
     pub(crate) is_settling: bool,
 }
 
-/// What became of the changes of a step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Outcome {
-    /// Nothing was written about it yet.
-    Open,
-    /// They are a commit.
-    Committed {
-        /// The commit.
-        commit: ObjectId,
-        /// Its message.
-        message: String,
-        /// How many files it changed.
-        files_changed: u64,
-        /// Lines added.
-        insertions: u64,
-        /// Lines removed.
-        deletions: u64,
-    },
-    /// They were put back.
-    RolledBack {
-        /// Where the undone work is pinned.
-        rescue: Option<String>,
-        /// Files that somebody else had changed since.
-        kept: Vec<RepoPath>,
-    },
-    /// There were none.
-    NoChanges,
-    /// They are on disk, because the checkpoint failed.
-    Failed {
-        /// The stable code.
-        code: String,
-        /// Why.
-        message: String,
-    },
-    /// They are on disk, as was wanted.
-    Kept {
-        /// Why.
-        reason: String,
-    },
-}
-
 impl History {
     /// Reads every journal in a folder. A journal that cannot be read is left out and named.
     pub fn load(folder: &Path) -> Result<(Self, Vec<JournalError>), JournalError> {
@@ -281,10 +244,7 @@ impl History {
 
     /// The steps in one work tree, newest first.
     pub fn steps_in<'a>(&'a self, root: &'a str) -> impl Iterator<Item = &'a StepRecord> {
-        self.runs
-            .iter()
-            .filter(move |run| run.root == root && run.source == Source::Journal)
-            .flat_map(|run| run.steps.iter().rev())
+        newest_first(self.runs.iter().filter(move |run| run.root == root && run.source == Source::Journal))
     }
 
     /// The run of a step.
@@ -322,6 +282,14 @@ impl History {
         let is_behind = |step: &&StepRecord| step.hand_made.iter().any(|made| made.commit == commit);
         replaced.or_else(|| self.runs.iter().flat_map(|run| &run.steps).find(is_behind).map(|step| step.id))
     }
+}
+
+/// The steps of runs, newest first: by the numbers of their sessions, since clocks go back. Those of earlier versions
+/// have none and come last, by the time that the names of their runs begin with.
+pub(super) fn newest_first<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> impl Iterator<Item = &'a StepRecord> {
+    let mut steps: Vec<&StepRecord> = runs.flat_map(|run| &run.steps).collect();
+    steps.sort_by_key(|step| Reverse((step.order, step.id.run, step.id.step)));
+    steps.into_iter()
 }
 
 impl RunRecord {
@@ -435,9 +403,10 @@ impl RunRecord {
 
     fn take(&mut self, record: &Record) {
         match &record.event {
-            Event::StepStarted { step, name, kind, tool, before, .. } => {
+            Event::StepStarted { step, name, kind, tool, before, order, .. } => {
                 let id = StepId { run: self.id, step: *step };
-                self.steps.push(StepRecord::begun(id, name, kind, tool.as_deref(), before.as_ref(), record.at));
+                let begun = StepRecord::begun(id, name, kind, tool.as_deref(), before.as_ref(), record.at);
+                self.steps.push(StepRecord { order: *order, ..begun });
             }
             Event::DirectiveStarted { name, inputs, .. } if name.is_empty() => self.inputs.clone_from(inputs),
             Event::StepSkipped { name, reason } => {
@@ -486,6 +455,7 @@ impl StepRecord {
             kind: kind.clone(),
             tool: tool.map(str::to_owned),
             started,
+            order: None,
             before: before.cloned(),
             after: None,
             delta: None,

@@ -36,7 +36,8 @@ pub(crate) fn find_conversion(
     let mut conversion = Conversion::None;
     let automatic =
         repository.text("core.autocrlf").is_some_and(|value| !matches!(value.as_str(), "false" | "0" | "no"));
-    if automatic {
+    // A blob that git shows as another is on disk as the other, and in the index as itself.
+    if automatic || !repository.substitutes()?.is_empty() {
         conversion = Conversion::Possible;
     }
     for path in outside_files(repository) {
@@ -51,9 +52,15 @@ pub(crate) fn find_conversion(
     inside.sort();
     inside.dedup();
     for path in inside {
-        if let Some(text) = work_tree.read_if_file(&path)? {
-            conversion = conversion.max(judge(&text, &path.to_string())?);
-        }
+        // As git does it: where the file is not on disk, the one in the index counts.
+        let (text, name) = match work_tree.read_if_file(&path)? {
+            Some(text) => (text, path.to_string()),
+            None => match index.entry_at(&path).filter(|entry| entry.mode.is_file() && !entry.intent_to_add) {
+                Some(entry) => (Objects::of(repository)?.read(entry.id)?, format!("{path} (in the index)")),
+                None => continue,
+            },
+        };
+        conversion = conversion.max(judge(&text, &name)?);
     }
     Ok(conversion)
 }
@@ -88,6 +95,8 @@ pub(crate) fn clean(
 fn convert(repository: &Repository, path: &RepoPath, content: &[u8]) -> Result<Vec<u8>, CheckpointError> {
     let converting = || CheckpointError::git("convert a file as git would");
     let git = repository.scratch()?;
+    // Whether a file keeps its line ends hangs on what the index has of it.
+    let _ = git.index().and_then(|mut index| index.read(false));
     let memory = git2::Odb::new().map_err(converting())?;
     // Attributes may have to be read from a file that is only in the index.
     if let Some(users) = repository.git.commondir().join("objects").to_str() {

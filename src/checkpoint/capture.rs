@@ -9,12 +9,14 @@ use super::delta::{Change, ChangeKind, Delta, count_lines};
 use super::error::CheckpointError;
 use super::files::read_if_there;
 use super::ignore::{IgnoreRules, Kind, Letters, UnknownFolder};
+use super::index::IndexEntry;
 use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
-use super::scan::{self, Blob, Executable, Scan, Sink, TrustIndex};
+use super::scan::{self, Blob, DiskKinds, Executable, Scan, Sink, Symlinks, TrustIndex};
 use super::snapshot::Snapshot;
 use super::tree::{self, Edits};
+use super::worktree::Found;
 
 const IGNORE_FILE: &[u8] = b".gitignore";
 
@@ -61,7 +63,7 @@ impl Checkpointer {
             let outside = snapshot.left_out.iter().any(|left| left.path == path || path.is_inside(&left.path));
             // Only the line ends on disk differ from what git stores.
             let same = attributes::clean(&self.repository, &objects, self.conversion, &path, after)? == before;
-            if !outside && !same {
+            if !outside && !same && !self.is_overlooked(&path) {
                 let (insertions, deletions) = count_lines(&objects, before, after)?;
                 delta.changes.push(Change { path, before, after, insertions, deletions });
             }
@@ -70,12 +72,19 @@ impl Checkpointer {
         Ok(delta)
     }
 
+    /// Whether the user told git not to look at a file (skip-worktree, assume-unchanged): no commit takes it from disk.
+    pub(super) fn is_overlooked(&self, path: &RepoPath) -> bool {
+        self.index.entry_at(path).is_some_and(IndexEntry::is_overlooked)
+    }
+
     /// Files that a step made and that git ignores by now: `git add` would leave them out as well.
     pub(super) fn newly_ignored(&self, delta: &Delta) -> Result<Vec<RepoPath>, CheckpointError> {
         if !delta.changes.iter().any(|change| change.path.file_name() == IGNORE_FILE) {
             return Ok(Vec::new());
         }
-        let added = delta.changes.iter().filter(|change| change.kind() == ChangeKind::Added);
+        let is_new =
+            |change: &&Change| change.kind() == ChangeKind::Added && !self.returning.contains_key(&change.path);
+        let added = delta.changes.iter().filter(is_new);
         self.ignored_among(added.map(|change| &change.path))
     }
 
@@ -117,7 +126,8 @@ impl Checkpointer {
         let Some(rules) = self.rules.as_ref().filter(|_| delta.changes_index()) else { return Ok(Vec::new()) };
         let mut forced = Vec::new();
         for change in delta.changes.iter().filter(|change| change.kind() == ChangeKind::Added) {
-            if rules.is_ignored(&change.path, Kind::File)
+            if !self.returning.contains_key(&change.path)
+                && rules.is_ignored(&change.path, Kind::File)
                 && tree::find(objects, before.index_tree, &change.path)?.is_none()
             {
                 forced.push(change.path.clone());
@@ -128,6 +138,7 @@ impl Checkpointer {
 
     fn take(&mut self, rules: &IgnoreRules) -> Result<Snapshot, CheckpointError> {
         self.refresh_index()?;
+        self.repository.forget_replacements();
         self.conversion = attributes::find_conversion(&self.repository, &self.index, &self.work_tree, &[])?;
         let mut scan = self.scan(rules)?;
         let unknown: Vec<RepoPath> =
@@ -150,6 +161,7 @@ impl Checkpointer {
                 edits.insert(path.clone(), Some(Entry { mode: FileMode::Gitlink, id }));
             }
         }
+        self.add_returning(&objects, &mut scan, &mut edits)?;
         let index_tree = tree::of_index(&objects, &self.index)?;
         let tree = tree::edit(&objects, index_tree, &edits)?;
         let head = self.repository.head()?;
@@ -173,11 +185,60 @@ impl Checkpointer {
         })
     }
 
+    /// Adds files that come back and that the scan has left out, because git ignores and does not track them now.
+    fn add_returning(&self, objects: &Objects<'_>, scan: &mut Scan, edits: &mut Edits) -> Result<(), CheckpointError> {
+        for path in self.returning.keys() {
+            let is_outside = scan.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path));
+            if is_outside || edits.contains_key(path) || self.index.entry_at(path).is_some() {
+                continue;
+            }
+            let (mode, content) = match self.work_tree.state(path)? {
+                Some(Found::Symlink { .. }) => (FileMode::Symlink, self.work_tree.read_link(path)?),
+                Some(Found::File { size, permissions, .. }) if size <= self.options.max_file_size => {
+                    let is_executable =
+                        self.disk_kinds().executable == Executable::FromDisk && permissions & 0o100 != 0;
+                    let mode = if is_executable { FileMode::Executable } else { FileMode::Regular };
+                    scan.permissions.exceptions.insert(path.clone(), permissions);
+                    (mode, self.work_tree.read_if_file(path)?)
+                }
+                _ => continue,
+            };
+            if let Some(content) = content {
+                edits.insert(path.clone(), Some(Entry { mode, id: objects.write_blob(&content)? }));
+            }
+        }
+        Ok(())
+    }
+
+    /// What git stores for a file of the work tree, given its bytes on disk. Bytes that git has stored as they are for
+    /// this path (`known`, and what comes back) stay so, whatever the attributes of today make of them.
+    pub(super) fn stored_form(
+        &self,
+        objects: &Objects<'_>,
+        path: &RepoPath,
+        raw: Option<Entry>,
+        known: &[Option<Entry>],
+    ) -> Result<Option<Entry>, CheckpointError> {
+        let Some(entry) = raw.filter(|entry| self.conversion == Conversion::Possible && entry.mode.is_file()) else {
+            return Ok(raw);
+        };
+        let same = known.iter().flatten().find(|known| known.mode.is_file() && objects.shown(known.id) == entry.id);
+        if let Some(same) = same {
+            return Ok(Some(Entry { mode: entry.mode, id: same.id }));
+        }
+        if self.returning.get(path).is_some_and(|stored| stored.contains(&entry.id)) {
+            return Ok(raw);
+        }
+        attributes::clean(&self.repository, objects, self.conversion, path, raw)
+    }
+
     fn scan(&self, rules: &IgnoreRules) -> Result<Scan, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
+        let DiskKinds { executable, symlinks } = self.disk_kinds();
         let options = scan::Options {
             max_file_size: self.options.max_file_size,
-            executable: self.executable(),
+            executable,
+            symlinks,
             trust_index: match self.conversion {
                 Conversion::None => TrustIndex::Trust,
                 Conversion::Possible => TrustIndex::RawOnly,
@@ -196,12 +257,17 @@ impl Checkpointer {
         Ok(scan)
     }
 
-    /// Where it is known from whether a file is executable.
-    pub(super) fn executable(&self) -> Executable {
-        match self.repository.flag("core.fileMode") {
+    /// How kinds of files are known and written here.
+    pub(super) fn disk_kinds(&self) -> DiskKinds {
+        let executable = match self.repository.flag("core.fileMode") {
             Some(false) => Executable::FromIndex,
             _ => Executable::FromDisk,
-        }
+        };
+        let symlinks = match self.repository.flag("core.symlinks") {
+            Some(false) => Symlinks::Files,
+            _ => Symlinks::Links,
+        };
+        DiskKinds { executable, symlinks }
     }
 
     /// The rules that are not in the work tree.

@@ -23,6 +23,7 @@ use super::index::{Index, IndexEntry};
 use super::object::{Entry, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
+use super::reference::RefHook;
 use super::repository::Repository;
 use super::restore::{Plan, Report};
 use super::scan::StatCache;
@@ -63,6 +64,9 @@ pub struct Checkpointer {
     pub(super) conversion: Conversion,
     /// What the last scan did not find as the index has it.
     pub(super) unproved: BTreeSet<RepoPath>,
+    /// The files that an undo, a redo or a restore brings back, which count although git may ignore them, and the
+    /// contents that git stored for them.
+    pub(super) returning: BTreeMap<RepoPath, BTreeSet<ObjectId>>,
     /// Whether hooks are left out because a step changed them.
     pub(super) hooks_distrusted: bool,
     /// What our own hooks know the commit of a step by.
@@ -72,6 +76,9 @@ pub struct Checkpointer {
 impl Checkpointer {
     /// Gets ready to work in a repository. Nothing is written except a folder of our own.
     pub fn open(repository: Repository, options: Options) -> Result<Self, CheckpointError> {
+        if options.hooks == HookPolicy::Skip {
+            repository.ref_hook.set(RefHook::Skip);
+        }
         let own = repository.own_folder();
         let temporary = own.join("tmp");
         std::fs::create_dir_all(&temporary).map_err(CheckpointError::io("make the folder", &temporary))?;
@@ -87,6 +94,7 @@ impl Checkpointer {
             rules: None,
             conversion: Conversion::None,
             unproved: BTreeSet::new(),
+            returning: BTreeMap::new(),
             hooks_distrusted: false,
             hook_token: None,
         })
@@ -141,8 +149,11 @@ impl Checkpointer {
     pub fn plan_commit(&self, before: &Head, delta: &Delta) -> Result<CommitPlan, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         let ignored = self.newly_ignored(delta)?;
-        let excluded = |path: &RepoPath| ignored.contains(path);
-        let plan = commit::plan(&self.repository, &objects, self.conversion, before, delta, &excluded)?;
+        let excluded = |path: &RepoPath| ignored.contains(path) || self.is_overlooked(path);
+        let stored = |path: &RepoPath, raw, known: &[Option<Entry>]| self.stored_form(&objects, path, raw, known);
+        let mut plan = commit::plan(&self.repository, &objects, before, delta, &excluded, &stored)?;
+        let changed = delta.changes.iter().map(|change| &change.path);
+        plan.overlooked = changed.filter(|path| self.is_overlooked(path)).cloned().collect();
         let head_tree = self.repository.tree_of(plan.head.commit)?;
         content::keep_changes(&objects, delta, head_tree, plan.tree)?;
         objects.stage()?;
@@ -268,7 +279,7 @@ impl Checkpointer {
     pub fn apply(&self, plan: &Plan, before: &Snapshot, delta: &Delta) -> Result<Report, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         let bits = |folder: &RepoPath| before.permissions.of(folder, PermissionKind::Folder);
-        let mut report = plan.apply(&objects, &self.work_tree, self.executable(), bits)?;
+        let mut report = plan.apply(&objects, &self.work_tree, self.disk_kinds(), bits)?;
         if delta.changes_index() {
             let lock = self.lock_index()?;
             let index = Index::load(&self.repository.index_file())?;

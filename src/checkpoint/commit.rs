@@ -5,12 +5,9 @@
 //! the last two the caller writes its decision down: from then on a crash is finished, not undone.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::PathBuf;
 
-use git2::{ErrorCode, Oid};
+use git2::Oid;
 
-use super::attributes::{self, Conversion};
 use super::delta::{Change, Delta, count_lines};
 use super::error::CheckpointError;
 use super::index::Index;
@@ -18,7 +15,8 @@ use super::index::lock::{IndexLock, WrittenLock};
 use super::merge::{Merged, three_way};
 use super::object::{Entry, ObjectId};
 use super::objects::Objects;
-use super::path::RepoPath;
+use super::path::{RepoPath, listed};
+use super::reference::{move_ref, stage_ref};
 use super::repository::Repository;
 use super::snapshot::Head;
 use super::tree::{self, Edits};
@@ -37,6 +35,8 @@ pub struct CommitPlan {
     pub changes: Vec<Change>,
     /// The tree of the commit.
     pub tree: ObjectId,
+    /// Files of the step that are no part of it, because the user told git to overlook them.
+    pub overlooked: Vec<RepoPath>,
     /// What the step's change of each file was, as git stores it: for the index.
     pub(crate) cleaned: BTreeMap<RepoPath, (Option<Entry>, Option<Entry>)>,
 }
@@ -56,14 +56,18 @@ pub struct PreparedCommit<'repo> {
     summary: String,
 }
 
+/// What git stores for the bytes of a file on disk, given what it stored for the file before.
+pub(crate) type Stored<'s> =
+    dyn Fn(&RepoPath, Option<Entry>, &[Option<Entry>]) -> Result<Option<Entry>, CheckpointError> + 's;
+
 /// Works out the commit of a delta on top of HEAD, leaving out `excluded` paths.
 pub(crate) fn plan(
     repository: &Repository,
     objects: &Objects<'_>,
-    conversion: Conversion,
     before: &Head,
     delta: &Delta,
     excluded: &dyn Fn(&RepoPath) -> bool,
+    stored: &Stored<'_>,
 ) -> Result<CommitPlan, CheckpointError> {
     let head = repository.head()?;
     let adopted = commits_since(repository, before, &head)?;
@@ -72,11 +76,11 @@ pub(crate) fn plan(
     let mut edits = Edits::new();
     let mut cleaned = BTreeMap::new();
     for change in delta.changes.iter().filter(|change| !excluded(&change.path)) {
-        let clean = |raw| attributes::clean(repository, objects, conversion, &change.path, raw);
-        let (old, new) = (clean(change.before)?, clean(change.after)?);
         let committed = tree::find(objects, head_tree, &change.path)?;
         // A file that was there and in no commit is the user's alone, whatever the step made of it.
         let at_first = tree::find(objects, base_tree, &change.path)?;
+        let clean = |raw| stored(&change.path, raw, &[at_first, committed]);
+        let (old, new) = (clean(change.before)?, clean(change.after)?);
         let was_users_own = old.is_some() && at_first.is_none();
         let merged = match (was_users_own, old == at_first) {
             (true, _) => Merged::Overlap,
@@ -98,10 +102,19 @@ pub(crate) fn plan(
     }
     let tree = tree::edit(objects, head_tree, &edits)?;
     let parents = head.commit.into_iter().collect();
-    let mut plan = CommitPlan { head, parents, adopted, changes: Vec::new(), tree, cleaned };
+    let mut plan = CommitPlan { head, parents, adopted, changes: Vec::new(), tree, overlooked: Vec::new(), cleaned };
     for (path, before, after) in tree::differences(objects, head_tree, tree)? {
+        // A file in the place of a folder removes what HEAD has below it, and the other way round. Only what the step
+        // removed itself may go: the rest was the user's own removal, which is in no commit.
+        if !edits.contains_key(&path) {
+            overlaps.extend(edits.keys().filter(|own| own.is_inside(&path) || path.is_inside(own)).cloned());
+        }
         let (insertions, deletions) = count_lines(objects, before, after)?;
         plan.changes.push(Change { path, before, after, insertions, deletions });
+    }
+    if !overlaps.is_empty() {
+        overlaps.dedup();
+        return Err(CheckpointError::DirtyOverlap(overlaps));
     }
     Ok(plan)
 }
@@ -128,6 +141,21 @@ impl CommitPlan {
     /// Whether there is nothing left to commit.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
+    }
+
+    /// Which files of the step the commit does not hold, for the user.
+    pub fn note(&self) -> Option<String> {
+        let paths = listed(&self.overlooked);
+        (!self.overlooked.is_empty())
+            .then(|| format!("not in the commit, because git was told to overlook it: {paths}"))
+    }
+
+    /// Why there is nothing to commit although the step changed something.
+    pub fn why_empty(&self) -> String {
+        if self.overlooked.is_empty() {
+            return "only what no commit records has changed".to_owned();
+        }
+        format!("git was told to overlook {}; `piton undo` puts back what was there", listed(&self.overlooked))
     }
 
     /// The ref that the commit moves: the branch, or HEAD itself when detached.
@@ -174,51 +202,4 @@ impl PreparedCommit<'_> {
         stage_ref(self.repository, &self.target)?;
         self.lock.commit()
     }
-}
-
-/// Compare-and-swap of a ref.
-pub(crate) fn move_ref(
-    repository: &Repository,
-    name: &str,
-    old: Option<ObjectId>,
-    new: ObjectId,
-    message: &str,
-) -> Result<(), CheckpointError> {
-    let moved = match old {
-        Some(old) => repository.git.reference_matching(name, new.into(), true, old.into(), message),
-        None => repository.git.reference(name, new.into(), false, message),
-    };
-    match moved {
-        Ok(_) => Ok(()),
-        Err(err) if matches!(err.code(), ErrorCode::Modified | ErrorCode::Exists | ErrorCode::NotFound) => {
-            let found = repository.git.refname_to_id(name).ok().map(ObjectId::from);
-            Err(CheckpointError::HeadMoved { expected: old, found })
-        }
-        Err(err) => Err(CheckpointError::Git { doing: "move the branch", source: err }),
-    }
-}
-
-/// Puts a loose ref on disk, and before it what is staged.
-pub(crate) fn sync_ref(repository: &Repository, name: &str) -> Result<(), CheckpointError> {
-    let path = loose_ref(repository, name);
-    if !path.is_file() {
-        return Ok(());
-    }
-    let synced = File::open(&path).and_then(|file| repository.disk.barrier(&file));
-    synced.map_err(CheckpointError::io("write to disk", &path))
-}
-
-fn loose_ref(repository: &Repository, name: &str) -> PathBuf {
-    let folder = if name == "HEAD" { repository.git.path() } else { repository.git.commondir() };
-    folder.join(name)
-}
-
-/// A loose ref is a file: it has to be on disk before a line of the journal says that it moved.
-fn stage_ref(repository: &Repository, name: &str) -> Result<(), CheckpointError> {
-    let path = loose_ref(repository, name);
-    if !path.is_file() {
-        return Ok(());
-    }
-    let staged = repository.disk.stage_path(&path);
-    staged.map_err(CheckpointError::io("write to disk", &path))
 }

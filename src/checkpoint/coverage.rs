@@ -66,8 +66,8 @@ impl Uncovered {
 impl Checkpointer {
     /// Why snapshots would not hold a file of some size at a path, whether it is there or not; none if they would.
     pub fn uncovered(&self, path: &RepoPath, size: u64) -> Result<Option<Uncovered>, CheckpointError> {
-        let entry = |path: &RepoPath| self.index.find(path.as_bytes()).and_then(|at| self.index.get(at));
-        let is_overlooked = |entry: &IndexEntry| entry.skip_worktree || entry.assume_unchanged;
+        let entry = |path: &RepoPath| self.index.entry_at(path);
+        let is_overlooked = IndexEntry::is_overlooked;
         let own = entry(path);
         if own.is_some_and(is_overlooked) {
             return Ok(Some(Uncovered::Overlooked));

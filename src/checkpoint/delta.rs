@@ -299,7 +299,7 @@ fn permission_changes(
 }
 
 /// What kind of thing a snapshot has at a path, as far as permissions are concerned.
-fn kind_at(
+pub(super) fn kind_at(
     objects: &Objects<'_>,
     snapshot: &Snapshot,
     path: &RepoPath,

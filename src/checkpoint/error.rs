@@ -7,6 +7,8 @@ use std::time::Duration;
 use super::coverage::Uncovered;
 use super::object::ObjectId;
 use super::path::{RepoPath, listed};
+use super::restore::Unwritten;
+use super::reversal::LeftRepository;
 use super::secret::SecretHit;
 use super::trail::run_of_trail;
 use crate::item::wording::shown;
@@ -65,6 +67,9 @@ pub enum CheckpointError {
         /// For how long it has been there.
         age: Duration,
     },
+    /// Git's lock on a ref is held.
+    #[error("`{}` exists: another git process may be at work", .0.display())]
+    RefLocked(PathBuf),
     /// A file of the work tree cannot be read.
     #[error("cannot read `{path}`")]
     Unreadable {
@@ -135,6 +140,12 @@ pub enum CheckpointError {
     /// Files are not as the step left them.
     #[error("changed since: {}", listed(.0))]
     ChangedSince(Vec<RepoPath>),
+    /// The system does not let piton write or remove files.
+    #[error("cannot write {}", unwritten(.0))]
+    Unwritable(Vec<Unwritten>),
+    /// Repositories inside the work tree are at another commit than they were, and only their owner moves them.
+    #[error("{}", .0.iter().map(LeftRepository::place).collect::<Vec<_>>().join("; "))]
+    RepositoriesLeft(Vec<LeftRepository>),
     /// A text that goes into a commit message would break it.
     #[error("{what} `{text}` cannot be part of a commit message")]
     InvalidMessage {
@@ -280,6 +291,7 @@ impl CheckpointError {
             Self::NoIdentity => "NO_IDENTITY",
             Self::InvalidDate { .. } => "INVALID_DATE",
             Self::IndexLocked { .. } => "INDEX_LOCKED",
+            Self::RefLocked(_) => "REF_LOCKED",
             Self::Unreadable { .. } => "UNREADABLE_FILE",
             Self::Changing(_) => "FILE_CHANGING",
             Self::OverBudget { .. } => "OVER_BUDGET",
@@ -292,6 +304,8 @@ impl CheckpointError {
             Self::HookFailed { .. } => "HOOK_FAILED",
             Self::SigningFailed { .. } => "SIGNING_FAILED",
             Self::ChangedSince(_) => "CHANGED_SINCE",
+            Self::Unwritable(_) => "UNWRITABLE_FILE",
+            Self::RepositoriesLeft(_) => "REPOSITORY_LEFT",
             Self::InvalidMessage { .. } => "INVALID_MESSAGE",
             Self::InvalidIndex { .. } => "INVALID_INDEX",
             Self::InvalidAllowance { .. } => "INVALID_SETTINGS",
@@ -329,7 +343,7 @@ impl CheckpointError {
             Self::InvalidDate { .. } => {
                 "`GIT_AUTHOR_DATE` and `GIT_COMMITTER_DATE` take `@SECONDS +ZONE`, RFC 2822 or ISO 8601".to_owned()
             }
-            Self::IndexLocked { path, .. } => format!(
+            Self::IndexLocked { path, .. } | Self::RefLocked(path) => format!(
                 "wait for it, or, when no git process is running any more, remove `{}`",
                 path.display()
             ),
@@ -363,6 +377,13 @@ impl CheckpointError {
                     .to_owned()
             }
             Self::ChangedSince(_) => "what is there now is kept; see it with `piton diff`".to_owned(),
+            Self::Unwritable(_) => {
+                "see who may write there (`ls -ld`, `lsattr`), allow it, and try again".to_owned()
+            }
+            Self::RepositoriesLeft(left) => {
+                let ways: Vec<String> = left.iter().filter_map(LeftRepository::way_back).collect();
+                return (!ways.is_empty()).then(|| ways.join("; "));
+            }
             Self::InvalidMessage { .. } => "use one line without control characters".to_owned(),
             Self::InvalidIndex { .. } => "see what git says with `git status`".to_owned(),
             Self::InvalidAllowance { .. } => "see it with `piton config checkpoint.secrets_allowed`".to_owned(),
@@ -407,6 +428,7 @@ impl CheckpointError {
                 | Self::NoIdentity
                 | Self::InvalidDate { .. }
                 | Self::IndexLocked { .. }
+                | Self::RefLocked(_)
                 | Self::Unreadable { .. }
                 | Self::Changing(_)
                 | Self::OverBudget { .. }
@@ -433,7 +455,7 @@ impl CheckpointError {
     pub fn may_pass(&self) -> bool {
         let locked = |err: &git2::Error| err.code() == git2::ErrorCode::Locked;
         self.is_about_room()
-            || matches!(self, Self::IndexLocked { .. })
+            || matches!(self, Self::IndexLocked { .. } | Self::RefLocked(_))
             || matches!(self, Self::Git { source, .. } if locked(source))
     }
 
@@ -455,6 +477,14 @@ fn secrets(hits: &[SecretHit]) -> String {
         .map(|hit| format!("{} in `{}` line {} ({})", hit.rule, hit.path, hit.line, hit.fingerprint))
         .collect();
     match hits.len() {
+        0..=5 => listed.join(", "),
+        more => format!("{} and {} more", listed.join(", "), more - 5),
+    }
+}
+
+fn unwritten(files: &[Unwritten]) -> String {
+    let listed: Vec<String> = files.iter().take(5).map(|file| format!("`{}`: {}", file.path, file.reason)).collect();
+    match files.len() {
         0..=5 => listed.join(", "),
         more => format!("{} and {} more", listed.join(", "), more - 5),
     }

@@ -1,4 +1,4 @@
-//! Reading git's own files and the user's settings beside them.
+//! Reading and removing git's own files, and reading the user's settings beside them.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read};
@@ -11,6 +11,14 @@ use super::error::CheckpointError;
 
 /// No file that git reads for its rules is larger.
 const MOST: u64 = 100 * 1024 * 1024;
+
+/// Removes a file, if it is there.
+pub(crate) fn remove_if_there(path: &Path) -> Result<(), CheckpointError> {
+    match std::fs::remove_file(path) {
+        Err(err) if err.kind() != ErrorKind::NotFound => Err(CheckpointError::io("remove", path)(err)),
+        _ => Ok(()),
+    }
+}
 
 /// The bytes of a file; none when there is no such file. A pipe is not waited for.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, CheckpointError> {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use git2::{ErrorCode, MergeOptions};
 
-use super::attributes::{self, Conversion};
+use super::attributes::Conversion;
 use super::checkpointer::Checkpointer;
 use super::commit::CommitPlan;
 use super::delta::{Change, count_lines};
@@ -124,7 +124,8 @@ impl Checkpointer {
         let mut plan = Plan::default();
         for Change { path, before, after, .. } in &commit.changes {
             let is_link = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
-            let is_outside = now.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path));
+            let is_own = self.is_overlooked(path) && tree::find(&objects, now.tree, path)? != *before;
+            let is_outside = is_own || now.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path));
             match (is_link(before), is_link(after)) {
                 (false, false) if !is_outside => {}
                 // The files of another repository are its own.
@@ -143,7 +144,7 @@ impl Checkpointer {
                 }
             }
             let current = tree::find(&objects, now.tree, path)?;
-            let clean = attributes::clean(&self.repository, &objects, self.conversion, path, current)?;
+            let clean = self.stored_form(&objects, path, current, &[*before, *after])?;
             let (old, new) = (raw(&old_contents, path, *before), raw(&new_contents, path, *after));
             let merged = match clean {
                 clean if clean == *before => Merged::Clean(new),
@@ -161,7 +162,7 @@ impl Checkpointer {
         }
         objects.stage()?;
         overlaps.extend(blocked(&objects, now, &plan)?);
-        overlaps.extend(plan.conflicts(&self.work_tree, self.executable())?);
+        overlaps.extend(plan.conflicts(&self.work_tree, self.disk_kinds())?);
         match staging::of_commit(&objects, &self.index, &commit, head_tree, &|_, _| None, OnOverlap::Refuse) {
             Ok(_) => {}
             Err(CheckpointError::DirtyOverlap(staged)) => overlaps.extend(staged),
@@ -197,7 +198,7 @@ impl Checkpointer {
             cleaned.insert(path.clone(), (before, after));
             changes.push(Change { path, before, after, insertions, deletions });
         }
-        Ok(CommitPlan { head, parents, adopted: Vec::new(), changes, tree, cleaned })
+        Ok(CommitPlan { head, parents, adopted: Vec::new(), changes, tree, overlooked: Vec::new(), cleaned })
     }
 
     /// The files of a commit as they belong on disk, where that is not how git stores them.

@@ -9,17 +9,17 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use git2::{ErrorCode, Oid, WorktreeLockStatus};
+use git2::{ErrorCode, WorktreeLockStatus};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::commit::sync_ref;
 use super::error::CheckpointError;
 use super::files::read_if_there;
 use super::git_cli::{GitOutput, GitProgram};
 use super::object::{FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
+use super::reference::{move_ref, remove_refs, sync_ref};
 use super::repository::Repository;
 use super::tree;
 
@@ -196,8 +196,7 @@ impl Repository {
             Some(found) if found == commit => Ok(()),
             Some(found) => Err(CheckpointError::HeadMoved { expected: None, found: Some(found) }),
             None => {
-                let making = CheckpointError::git("make the branch");
-                self.git.reference(name, commit.into(), false, "piton: finish").map_err(making)?;
+                move_ref(self, name, None, commit, "piton: finish")?;
                 sync_ref(self, name)
             }
         }
@@ -211,18 +210,9 @@ impl Repository {
 
     /// Removes a branch that is still at a commit and that no worktree has checked out.
     pub fn remove_branch(&self, name: &str, commit: ObjectId) -> Result<(), CheckpointError> {
-        let removing = || CheckpointError::git("remove the branch");
         let is_used = self.linked_worktrees()?.iter().any(|worktree| worktree.branch.as_deref() == Some(name))
             || checked_out(self.git.commondir())?.as_deref() == Some(name);
-        match self.git.find_reference(name) {
-            // Deleting compares once more with what was read.
-            Ok(mut found) if !is_used && found.target() == Some(Oid::from(commit)) => {
-                found.delete().map_err(removing())
-            }
-            Ok(_) => Ok(()),
-            Err(err) if err.code() == ErrorCode::NotFound => Ok(()),
-            Err(err) => Err(removing()(err)),
-        }
+        if is_used { Ok(()) } else { remove_refs(self, &[(name, commit)]) }
     }
 }
 

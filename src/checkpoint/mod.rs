@@ -36,6 +36,7 @@ pub mod place;
 mod provenance;
 pub mod reading;
 pub mod redo;
+mod reference;
 pub mod remainder;
 pub mod remote;
 pub mod repository;

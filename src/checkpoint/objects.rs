@@ -10,6 +10,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid};
 
@@ -17,6 +18,7 @@ use super::error::CheckpointError;
 use super::object::ObjectId;
 use super::repository::Repository;
 use super::store::{Store, loose_path};
+use super::substitution::{Replacements, shown};
 use crate::disk::Disk;
 
 /// Where new objects go.
@@ -39,6 +41,8 @@ pub(crate) struct Objects<'repo> {
     destination: Destination,
     /// The user's loose objects.
     users: PathBuf,
+    /// What git shows in the place of objects.
+    replacements: Arc<Replacements>,
     /// The files that are not on disk yet.
     written: RefCell<BTreeSet<PathBuf>>,
     /// The folders in which files that are on disk got another name.
@@ -63,7 +67,8 @@ impl<'repo> Objects<'repo> {
         let users = repository.git.commondir().join("objects");
         let (store, disk) = (&repository.store, &repository.disk);
         let (written, linked) = (RefCell::default(), RefCell::default());
-        Ok(Self { odb, users_alone: OnceCell::new(), store, disk, destination, users, written, linked })
+        let replacements = repository.substitutes()?;
+        Ok(Self { odb, users_alone: OnceCell::new(), store, disk, destination, users, replacements, written, linked })
     }
 
     /// Stores an object unless its place has it already.
@@ -148,6 +153,11 @@ impl<'repo> Objects<'repo> {
     /// Whether the private store has an object, which is not swept for a while.
     pub(crate) fn is_stored(&self, id: ObjectId) -> bool {
         self.store.has(id)
+    }
+
+    /// What git shows in the place of an object; mostly the object itself.
+    pub(crate) fn shown(&self, id: ObjectId) -> ObjectId {
+        shown(&self.replacements, id)
     }
 
     pub(crate) fn read(&self, id: ObjectId) -> Result<Vec<u8>, CheckpointError> {

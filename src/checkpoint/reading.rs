@@ -14,6 +14,7 @@ use super::message::Trailers;
 use super::object::{Entry, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
+use super::reference::remove_refs;
 use super::repository::Repository;
 use super::snapshot::Snapshot;
 use super::tree;
@@ -168,16 +169,8 @@ impl Repository {
 
     /// Removes refs of ours that still are where they were seen.
     pub fn remove_pins(&self, pins: &[Pin]) -> Result<(), CheckpointError> {
-        for pin in pins {
-            let removing = || CheckpointError::git("remove a ref");
-            match self.git.find_reference(&pin.name) {
-                Ok(mut found) if found.target() == Some(Oid::from(pin.commit)) => found.delete().map_err(removing())?,
-                Ok(_) => {}
-                Err(err) if err.code() == ErrorCode::NotFound => {}
-                Err(err) => return Err(removing()(err)),
-            }
-        }
-        Ok(())
+        let refs: Vec<(&str, ObjectId)> = pins.iter().map(|pin| (pin.name.as_str(), pin.commit)).collect();
+        remove_refs(self, &refs)
     }
 
     /// The files in which two trees differ.

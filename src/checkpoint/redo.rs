@@ -12,10 +12,12 @@ use super::delta::{Change, Delta};
 use super::error::CheckpointError;
 use super::files::read_if_there;
 use super::index::lock;
-use super::object::ObjectId;
+use super::object::{Entry, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
+use super::reference;
 use super::snapshot::Head;
+use super::tree;
 
 /// What became of a commit that was decided.
 #[derive(Debug)]
@@ -37,17 +39,27 @@ impl Checkpointer {
         delta: &Delta,
     ) -> Result<CommitPlan, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
+        let old_tree = self.repository.tree_of(old)?;
+        let find = |tree: ObjectId, path: &RepoPath| tree::find(&objects, tree, path);
         let mut cleaned = BTreeMap::new();
         for change in &delta.changes {
             // No snapshot was taken yet that would know better.
             let conversion = Conversion::Possible;
-            let clean = |raw| attributes::clean(&self.repository, &objects, conversion, &change.path, raw);
+            let known = [find(old_tree, &change.path)?, find(tree, &change.path)?];
+            let clean = |raw: Option<Entry>| {
+                let stored = |known: &Entry| raw.is_some_and(|raw| known.mode.is_file() && known.id == raw.id);
+                if known.iter().flatten().any(stored) {
+                    return Ok(raw);
+                }
+                attributes::clean(&self.repository, &objects, conversion, &change.path, raw)
+            };
             cleaned.insert(change.path.clone(), (clean(change.before)?, clean(change.after)?));
         }
         let branch = (target != "HEAD").then(|| target.to_owned());
         let head = Head { branch, commit: old };
         let parents = old.into_iter().collect();
-        Ok(CommitPlan { head, parents, adopted: Vec::new(), changes: changes.to_vec(), tree, cleaned })
+        let (adopted, overlooked) = (Vec::new(), Vec::new());
+        Ok(CommitPlan { head, parents, adopted, changes: changes.to_vec(), tree, overlooked, cleaned })
     }
 
     /// Moves the branch if that is still to be done, and brings the index up to date.
@@ -89,6 +101,7 @@ impl Checkpointer {
     pub fn clear_own_locks(&self) -> Result<(), CheckpointError> {
         let own = self.repository.own_folder();
         lock::clear_stale(&self.repository.index_file(), &own)?;
+        reference::clear_stale_locks(&self.repository)?;
         let temporary = own.join("tmp");
         let reading = || CheckpointError::io("read the folder", &temporary);
         for entry in std::fs::read_dir(&temporary).map_err(reading())? {

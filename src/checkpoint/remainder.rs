@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::attributes;
 use super::checkpointer::Checkpointer;
 use super::delta::{Change, Delta, count_lines};
 use super::error::CheckpointError;
@@ -90,12 +89,11 @@ impl Checkpointer {
         let mut known_trees = BTreeMap::new();
         let mut remainder = Remainder::default();
         for (path, changes) in files {
-            let clean = |raw| attributes::clean(&self.repository, &objects, self.conversion, path, raw);
             let head = tree::find(&objects, head_tree, path)?;
             let on_disk = tree::find(&objects, now.tree, path)?;
-            let disk = clean(on_disk)?;
+            let disk = self.stored_form(&objects, path, on_disk, &[head])?;
             let unseen = now.left_out.iter().find(|left| left.path == *path || path.is_inside(&left.path));
-            if unseen.is_none() && disk == head {
+            if (unseen.is_none() && disk == head) || self.is_overlooked(path) {
                 continue;
             }
             let positions: Vec<usize> = changes.iter().map(|(at, _)| *at).collect();
@@ -107,16 +105,17 @@ impl Checkpointer {
                 }
                 continue;
             }
-            let mut steps = Vec::new();
-            for (_, change) in &changes {
-                steps.push((clean(change.before)?, clean(change.after)?));
-            }
             let first = positions.first().and_then(|at| recorded.get(*at)).and_then(|recorded| recorded.head);
             let tree_then = match known_trees.get(&first) {
                 Some(tree) => *tree,
                 None => *known_trees.entry(first).or_insert(self.tree_if_there(first, head_tree)?),
             };
             let head_then = tree::find(&objects, tree_then, path)?;
+            let clean = |raw| self.stored_form(&objects, path, raw, &[head, head_then]);
+            let mut steps = Vec::new();
+            for (_, change) in &changes {
+                steps.push((clean(change.before)?, clean(change.after)?));
+            }
             let story = Story { head_then, steps: &steps, head, disk };
             let (judgement, counted) = judge(&story, &|entry| objects.read(entry.id))?;
             if judgement == Judgement::Dropped {
@@ -153,7 +152,10 @@ impl Checkpointer {
     /// The files of a commit; those of HEAD where git has dropped it.
     fn tree_if_there(&self, commit: Option<ObjectId>, otherwise: ObjectId) -> Result<ObjectId, CheckpointError> {
         let Some(commit) = commit else { return Ok(ObjectId::EMPTY_TREE) };
-        Ok(self.repository.find_commit(commit)?.map_or(otherwise, |facts| facts.tree))
+        if self.repository.find_commit(commit)?.is_none() {
+            return Ok(otherwise);
+        }
+        self.repository.tree_of(Some(commit))
     }
 }
 

@@ -3,18 +3,21 @@
 //! [`Repository::open`] refuses by name what libgit2 would mishandle without a word. It never
 //! looks at `GIT_DIR` and its kin: a hook of another repository may have set them.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use git2::{Config, ErrorCode, RepositoryOpenFlags, RepositoryState};
 
 use super::error::{CheckpointError, Operation};
 use super::object::ObjectId;
 use super::place::HookPlace;
+use super::reference::RefHook;
 use super::snapshot::Head;
 use super::store::Store;
+use super::substitution::{Replacements, shown};
 use crate::disk::{Disk, Fsync};
 
 /// A repository with a work tree that can be served.
@@ -36,6 +39,12 @@ pub struct Repository {
     is_attached: Cell<bool>,
     /// A second handle, whose writes go nowhere.
     scratch: OnceCell<git2::Repository>,
+    /// What `git replace` shows in the place of objects, once it was asked for.
+    pub(super) substitutes: RefCell<Option<Arc<Replacements>>>,
+    /// The variables of the process, for the `git` program.
+    pub(super) environment: BTreeMap<OsString, OsString>,
+    /// Whether the user's `reference-transaction` hook has a say.
+    pub(super) ref_hook: Cell<RefHook>,
 }
 
 impl Repository {
@@ -96,8 +105,20 @@ impl Repository {
             .map(|folder| folder.join("git"));
         let disk = Disk::of(git.commondir(), fsync);
         let store = Store::of(git.commondir(), disk.clone());
-        let (is_attached, scratch) = (Cell::new(false), OnceCell::new());
-        let repository = Self { git, top, config, user_folder, store, disk, fsync, is_attached, scratch };
+        let repository = Self {
+            git,
+            top,
+            config,
+            user_folder,
+            store,
+            disk,
+            fsync,
+            is_attached: Cell::new(false),
+            scratch: OnceCell::new(),
+            substitutes: RefCell::new(None),
+            environment: environment.clone(),
+            ref_hook: Cell::new(RefHook::Run),
+        };
         repository.attach_store()?;
         Ok(repository)
     }
@@ -187,11 +208,13 @@ impl Repository {
         Some(branch)
     }
 
-    /// The files of HEAD; none on an unborn branch.
+    /// The files of HEAD, as git shows them (`git replace`); none on an unborn branch.
     pub(crate) fn tree_of(&self, commit: Option<ObjectId>) -> Result<ObjectId, CheckpointError> {
         match commit {
             None => Ok(ObjectId::EMPTY_TREE),
             Some(id) => {
+                let substitutes = self.substitutes()?;
+                let id = shown(&substitutes, id);
                 let commit = self.git.find_commit(id.into()).map_err(CheckpointError::git("read a commit"))?;
                 Ok(commit.tree_id().into())
             }

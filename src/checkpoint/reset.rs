@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::attributes::{self, Conversion};
+use super::attributes::Conversion;
 use super::checkpointer::Checkpointer;
-use super::commit;
 use super::error::CheckpointError;
 use super::index::{Index, IndexEntry};
 use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
+use super::reference;
 use super::restore::{Placement, Plan};
 use super::snapshot::{PermissionKind, Snapshot};
 use super::staging::IndexEdits;
@@ -38,13 +38,20 @@ impl Checkpointer {
         let mut reset = Reset::default();
         for (path, current, target) in tree::differences(&objects, before.tree, wanted)? {
             // A snapshot has the bytes on disk, the commit what git makes of them.
-            let clean = attributes::clean(&self.repository, &objects, self.conversion, &path, current)?;
+            let head = tree::find(&objects, committed, &path)?;
+            let clean = self.stored_form(&objects, &path, current, &[target, head])?;
             if clean == target {
                 continue;
             }
-            let head = tree::find(&objects, committed, &path)?;
             let is_tracked = self.is_staged(&path) || head.is_some();
             if target.is_none() && !is_tracked {
+                continue;
+            }
+            if self.is_overlooked(&path) {
+                // As `git reset --hard`: the user keeps something of their own there, or nothing.
+                if current.is_some() {
+                    reset.left.push(path);
+                }
                 continue;
             }
             if is_gitlink(current) || is_gitlink(target) || outside(&path) {
@@ -61,9 +68,13 @@ impl Checkpointer {
             self.convert(&objects, to, &mut reset.plan)?;
         }
         objects.stage()?;
-        let conflicts = reset.plan.conflicts(&self.work_tree, self.executable())?;
+        let conflicts = reset.plan.conflicts(&self.work_tree, self.disk_kinds())?;
         if !conflicts.is_empty() {
             return Err(CheckpointError::ChangedSince(conflicts));
+        }
+        let unwritable = reset.plan.unwritable(&self.work_tree);
+        if !unwritable.is_empty() {
+            return Err(CheckpointError::Unwritable(unwritable));
         }
         reset.plan.remove_emptied_folders(&objects, wanted)?;
         Ok(reset)
@@ -73,8 +84,8 @@ impl Checkpointer {
     pub fn reset_files(&self, before: &Snapshot, reset: &Reset) -> Result<(), CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         let bits = |folder: &RepoPath| before.permissions.of(folder, PermissionKind::Folder);
-        let report = reset.plan.apply(&objects, &self.work_tree, self.executable(), bits)?;
-        if report.kept.is_empty() { Ok(()) } else { Err(CheckpointError::ChangedSince(report.kept)) }
+        let report = reset.plan.apply(&objects, &self.work_tree, self.disk_kinds(), bits)?;
+        report.shortfall().map_or(Ok(()), Err)
     }
 
     /// Makes the index that of a commit; files that were only announced are not staged any more.
@@ -86,7 +97,11 @@ impl Checkpointer {
         let staged = tree::of_index(&objects, &index)?;
         let mut edits: IndexEdits = tree::differences(&objects, staged, wanted)?
             .into_iter()
-            .map(|(path, _, target)| (path, target.map(|entry| IndexEntry::new(entry, Stat::default()))))
+            .map(|(path, _, target)| {
+                let old = index.entry_at(&path);
+                let entry = target.map(|entry| IndexEntry::renewed(old, entry, Stat::default()));
+                (path, entry)
+            })
             .collect();
         for (path, entry) in index.entries(0..index.len()) {
             let path = RepoPath::from_bytes(path);
@@ -103,14 +118,13 @@ impl Checkpointer {
         if before.head.commit == Some(to) {
             return Ok(());
         }
-        commit::move_ref(&self.repository, target, before.head.commit, to, "piton: rollback --hard")?;
-        commit::sync_ref(&self.repository, target)
+        reference::move_ref(&self.repository, target, before.head.commit, to, "piton: rollback --hard")?;
+        reference::sync_ref(&self.repository, target)
     }
 
     /// Whether the index has a file; one that was only announced (`git add -N`) is the user's alone.
     fn is_staged(&self, path: &RepoPath) -> bool {
-        let entry = self.index.find(path.as_bytes()).and_then(|at| self.index.get(at));
-        entry.is_some_and(|entry| !entry.intent_to_add)
+        self.index.entry_at(path).is_some_and(|entry| !entry.intent_to_add)
     }
 
     /// Replaces what git stores by what belongs on disk. Only libgit2's checkout knows how, so the
@@ -162,7 +176,8 @@ impl Checkpointer {
 pub(super) fn permissions(before: &Snapshot, path: &RepoPath, current: Option<Entry>, target: Entry) -> u32 {
     let usual = &before.permissions;
     match PermissionKind::of(target.mode) {
-        None => 0,
+        // Those of a link count where it is kept as a file.
+        None => usual.file,
         Some(kind) if current.is_some_and(|current| current.mode == target.mode) => usual.of(path, kind),
         Some(PermissionKind::Executable) => usual.executable,
         Some(_) => usual.file,

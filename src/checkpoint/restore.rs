@@ -13,7 +13,7 @@ use super::error::CheckpointError;
 use super::object::{Entry, FileMode};
 use super::objects::Objects;
 use super::path::RepoPath;
-use super::scan::Executable;
+use super::scan::{DiskKinds, Executable, Symlinks};
 use super::snapshot::{PermissionKind, Snapshot};
 use super::tree;
 use super::worktree::{Found, WorkTree};
@@ -54,8 +54,19 @@ pub struct Report {
     pub restored: Vec<RepoPath>,
     /// What was neither as expected nor as wanted, and was kept.
     pub kept: Vec<RepoPath>,
+    /// What the system did not let piton write or remove.
+    pub failed: Vec<Unwritten>,
     /// Other repositories that were left as they are.
     pub repositories: Vec<RepoPath>,
+}
+
+/// A path that cannot be written or removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwritten {
+    /// The path.
+    pub path: RepoPath,
+    /// What the system said.
+    pub reason: String,
 }
 
 impl Plan {
@@ -74,7 +85,8 @@ impl Plan {
                 path: change.path.clone(),
                 expected: change.after,
                 target: change.before,
-                permissions: kind.map_or(0, |kind| before.permissions.of(&change.path, kind)),
+                // Those of a link count where it is kept as a file.
+                permissions: kind.map_or(before.permissions.file, |kind| before.permissions.of(&change.path, kind)),
             });
         }
         let mut emptied: BTreeSet<RepoPath> = delta.folders_added.iter().cloned().collect();
@@ -88,19 +100,26 @@ impl Plan {
     }
 
     /// The paths that are neither as expected nor as wanted.
-    pub(crate) fn conflicts(
-        &self,
-        work_tree: &WorkTree,
-        executable: Executable,
-    ) -> Result<Vec<RepoPath>, CheckpointError> {
+    pub(crate) fn conflicts(&self, work_tree: &WorkTree, kinds: DiskKinds) -> Result<Vec<RepoPath>, CheckpointError> {
         let mut found = Vec::new();
         for file in &self.files {
-            if judge(work_tree, file, executable)? == Judgement::Foreign {
+            if judge(work_tree, file, kinds)? == Judgement::Foreign {
                 found.push(file.path.clone());
             }
         }
         found.extend(self.obstructed(work_tree)?);
         Ok(found)
+    }
+
+    /// The paths that the system does not let piton write, found out without writing anything.
+    pub(crate) fn unwritable(&self, work_tree: &WorkTree) -> Vec<Unwritten> {
+        let folders = self.folders_made.iter().map(|(path, _)| path).chain(&self.folders_removed);
+        let changed = self.files.iter().map(|file| &file.path).chain(folders);
+        let refused = |path: &RepoPath| {
+            let reason = work_tree.refusal(path)?.to_string();
+            Some(Unwritten { path: path.clone(), reason })
+        };
+        changed.filter_map(refused).collect()
     }
 
     /// Files whose place is taken by a folder that holds more than the plan removes, such as ignored files.
@@ -123,14 +142,14 @@ impl Plan {
         &self,
         objects: &Objects<'_>,
         work_tree: &WorkTree,
-        executable: Executable,
+        kinds: DiskKinds,
         permissions_of_folder: impl Fn(&RepoPath) -> u32,
     ) -> Result<Report, CheckpointError> {
         let mut report = Report { repositories: self.repositories.clone(), ..Report::default() };
         let opened = self.open_folders(work_tree)?;
         let (writes, removals): (Vec<_>, Vec<_>) = self.files.iter().partition(|file| file.target.is_some());
         for file in removals {
-            let removed = match judge(work_tree, file, executable) {
+            let removed = match judge(work_tree, file, kinds) {
                 Ok(Judgement::Expected) => work_tree.remove_file(&file.path).map(|()| Placed::Yes),
                 judged => judged.map(Placed::of),
             };
@@ -142,8 +161,8 @@ impl Plan {
             failpoint("restore-path");
         }
         for file in writes {
-            let written = match judge(work_tree, file, executable) {
-                Ok(Judgement::Expected) => place(objects, work_tree, file, &permissions_of_folder),
+            let written = match judge(work_tree, file, kinds) {
+                Ok(Judgement::Expected) => place(objects, work_tree, file, kinds, &permissions_of_folder),
                 judged => judged.map(Placed::of),
             };
             failpoint("restore-path");
@@ -220,13 +239,33 @@ impl Placed {
 }
 
 impl Report {
-    /// Writes down what became of a file. One that the system does not let go of is kept and named;
+    /// Why not everything is as the plan wants it; none when it is.
+    pub fn shortfall(&self) -> Option<CheckpointError> {
+        match (self.failed.is_empty(), self.kept.is_empty()) {
+            (true, true) => None,
+            (false, _) => Some(CheckpointError::Unwritable(self.failed.clone())),
+            (true, false) => Some(CheckpointError::ChangedSince(self.kept.clone())),
+        }
+    }
+
+    /// Everything that is not as the plan wants it.
+    pub fn not_restored(&self) -> Vec<RepoPath> {
+        let mut paths: Vec<RepoPath> = self.failed.iter().map(|file| &file.path).chain(&self.kept).cloned().collect();
+        paths.sort();
+        paths
+    }
+
+    /// Writes down what became of a file. One that the system does not let go of is named with the reason;
     /// only a disk without room stops everything, because room can be made.
     fn note(&mut self, file: &Placement, placed: Result<Placed, CheckpointError>) -> Result<(), CheckpointError> {
         match placed {
             Ok(Placed::Yes) => self.restored.push(file.path.clone()),
+            Ok(Placed::No) => self.kept.push(file.path.clone()),
             Err(err) if err.is_about_room() => return Err(err),
-            Ok(Placed::No) | Err(_) => self.kept.push(file.path.clone()),
+            Err(err) => {
+                let reason = std::error::Error::source(&err).map_or_else(|| err.to_string(), ToString::to_string);
+                self.failed.push(Unwritten { path: file.path.clone(), reason });
+            }
         }
         Ok(())
     }
@@ -236,12 +275,13 @@ fn place(
     objects: &Objects<'_>,
     work_tree: &WorkTree,
     file: &Placement,
+    kinds: DiskKinds,
     permissions_of_folder: &impl Fn(&RepoPath) -> u32,
 ) -> Result<Placed, CheckpointError> {
     if !has_room(work_tree, &file.path, permissions_of_folder)? {
         return Ok(Placed::No);
     }
-    write(objects, work_tree, file)?;
+    write(objects, work_tree, file, kinds)?;
     Ok(Placed::Yes)
 }
 
@@ -253,17 +293,20 @@ enum Judgement {
     Foreign,
 }
 
-fn judge(work_tree: &WorkTree, file: &Placement, executable: Executable) -> Result<Judgement, CheckpointError> {
+fn judge(work_tree: &WorkTree, file: &Placement, kinds: DiskKinds) -> Result<Judgement, CheckpointError> {
     let now = entry_on_disk(work_tree, &file.path)?;
     let is = |entry: Entry, other: Option<Entry>| {
         let any_file =
-            |other: Entry| executable == Executable::FromIndex && entry.mode.is_file() && other.mode.is_file();
-        other.is_some_and(|other| other.id == entry.id && (other.mode == entry.mode || any_file(other)))
+            |other: Entry| kinds.executable == Executable::FromIndex && entry.mode.is_file() && other.mode.is_file();
+        let as_file =
+            |other: Entry| kinds.symlinks == Symlinks::Files && entry.mode.is_file() && other.mode == FileMode::Symlink;
+        let fits = |other: Entry| other.mode == entry.mode || any_file(other) || as_file(other);
+        other.is_some_and(|other| other.id == entry.id && fits(other))
     };
     Ok(match now {
         OnDisk::File(entry, bits) if is(entry, file.target) => {
             // Content put back before the permission bits were: still to be done.
-            match PermissionKind::of(entry.mode) {
+            match file.target.and_then(|target| PermissionKind::of(target.mode)) {
                 Some(_) if bits != file.permissions => Judgement::Expected,
                 _ => Judgement::Done,
             }
@@ -308,7 +351,12 @@ fn entry_on_disk(work_tree: &WorkTree, path: &RepoPath) -> Result<OnDisk, Checkp
     })
 }
 
-fn write(objects: &Objects<'_>, work_tree: &WorkTree, file: &Placement) -> Result<(), CheckpointError> {
+fn write(
+    objects: &Objects<'_>,
+    work_tree: &WorkTree,
+    file: &Placement,
+    kinds: DiskKinds,
+) -> Result<(), CheckpointError> {
     let Some(target) = file.target else { return Ok(()) };
     if let OnDisk::File(now, _) = entry_on_disk(work_tree, &file.path)?
         && now.id == target.id
@@ -320,7 +368,7 @@ fn write(objects: &Objects<'_>, work_tree: &WorkTree, file: &Placement) -> Resul
     }
     let content = objects.read(target.id)?;
     match target.mode {
-        FileMode::Symlink => work_tree.write_link(&file.path, &content),
+        FileMode::Symlink if kinds.symlinks == Symlinks::Links => work_tree.write_link(&file.path, &content),
         _ => work_tree.write_file(&file.path, &content, file.permissions),
     }
 }

@@ -6,17 +6,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::attributes;
 use super::checkpointer::Checkpointer;
 use super::commit::CommitPlan;
-use super::delta::{Change, Delta, IndexChange, PermissionChange, count_lines};
+use super::delta::{Change, Delta, IndexChange, PermissionChange, count_lines, kind_at};
 use super::error::CheckpointError;
 use super::index::Index;
 use super::merge::{Merged, three_way};
-use super::object::{Entry, FileMode};
+use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
-use super::restore::{Placement, Plan, Report};
+use super::restore::{Placement, Plan, Report, Unwritten};
 use super::snapshot::{PermissionKind, Snapshot};
 use super::staging::{self, OnOverlap, StagedReversal};
 use super::tree::{self, Edits};
@@ -67,6 +66,50 @@ pub struct Inverse {
     pub merged: Vec<RepoPath>,
     /// Files that changed since, on disk, staged or committed, in a way that cannot be merged.
     pub conflicts: Vec<RepoPath>,
+    /// Paths that the system does not let piton write.
+    pub unwritable: Vec<Unwritten>,
+    /// Repositories inside the work tree that are at another commit than they were.
+    pub repositories: Vec<LeftRepository>,
+}
+
+/// A repository inside the work tree whose own files stay as they are: git leaves them alone as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftRepository {
+    /// Where it is.
+    pub path: RepoPath,
+    /// Where its HEAD is; none when it is not checked out.
+    pub current: Option<Entry>,
+    /// The commit that it was at; none when it was not there.
+    pub target: Option<Entry>,
+    /// Whether the index is going to name that commit.
+    pub recorded: bool,
+}
+
+impl LeftRepository {
+    /// What is left.
+    pub fn place(&self) -> String {
+        let path = &self.path;
+        match self.current {
+            Some(entry) => format!("`{path}` is a repository of its own and stays at {}", entry.id.short()),
+            None => format!("`{path}` is a repository of its own and is not checked out"),
+        }
+    }
+
+    /// What checks out the commit that it was at.
+    pub fn way_back(&self) -> Option<String> {
+        let (path, commit) = (&self.path, self.target?.id.short());
+        let command = if self.recorded || self.current.is_none() {
+            format!("git submodule update --init {path}")
+        } else {
+            format!("git -C {path} checkout {commit}")
+        };
+        Some(format!("`{command}` checks out {commit} there"))
+    }
+
+    /// Both, in one line.
+    pub fn note(&self) -> String {
+        self.way_back().map_or_else(|| self.place(), |way| format!("{}; {way}", self.place()))
+    }
 }
 
 impl Operation {
@@ -95,6 +138,39 @@ impl Operation {
 }
 
 impl Checkpointer {
+    /// Lets the files of operations count although git may ignore them by now, and remembers what git stored for them:
+    /// what comes back is committed as it was. For the snapshots from here on.
+    pub fn expect_back(&mut self, operations: &[Operation]) -> Result<(), CheckpointError> {
+        let objects = Objects::of(&self.repository)?;
+        let mut returning: BTreeMap<RepoPath, BTreeSet<ObjectId>> = BTreeMap::new();
+        for operation in operations {
+            let mut trees = Vec::new();
+            for commit in [operation.before.head.commit, operation.after.head.commit].into_iter().flatten() {
+                // A commit that git has pruned says nothing.
+                if self.repository.find_commit(commit)?.is_some() {
+                    trees.push(self.repository.tree_of(Some(commit))?);
+                }
+            }
+            for change in &operation.delta.changes {
+                let stored = returning.entry(change.path.clone()).or_default();
+                for tree in &trees {
+                    match tree::find(&objects, *tree, &change.path) {
+                        Err(CheckpointError::Missing { .. }) => {}
+                        found => stored.extend(found?.map(|entry| entry.id)),
+                    }
+                }
+            }
+            if let Committed::Own(changes) = &operation.committed {
+                for change in changes {
+                    let entries = [change.before, change.after].into_iter().flatten();
+                    returning.entry(change.path.clone()).or_default().extend(entries.map(|entry| entry.id));
+                }
+            }
+        }
+        self.returning = returning;
+        Ok(())
+    }
+
     /// Works out how to take operations back, newest first, given what is there now.
     pub fn invert(&self, now: &Snapshot, operations: &[Operation]) -> Result<Inverse, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
@@ -116,7 +192,10 @@ impl Checkpointer {
                 }
             }
         }
-        inverse.commit = self.plan_inverse(&objects, now, operations, &heads)?;
+        for left in &mut inverse.repositories {
+            left.recorded |= heads.get(&left.path) == Some(&left.target);
+        }
+        inverse.commit = self.plan_inverse(&objects, now, operations, &heads, &mut inverse.conflicts)?;
         let reversed = self.reversed_index(&objects, &self.index, operations)?;
         inverse.conflicts.extend(reversed.overlaps);
         if let Some(commit) = &inverse.commit {
@@ -134,12 +213,16 @@ impl Checkpointer {
     }
 
     /// Writes files and index as an inverse wants them; files that another process changed meanwhile are kept and named.
+    /// The index stays as it is when a file could not be written.
     pub fn apply_inverse(&self, inverse: &Inverse, operations: &[Operation]) -> Result<Report, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         // Folders get the bits that they had then, not those of today.
         let oldest = operations.last().map(|operation| &operation.before.permissions);
         let bits = |folder: &RepoPath| oldest.map_or(0o755, |bits| bits.of(folder, PermissionKind::Folder));
-        let mut report = inverse.plan.apply(&objects, &self.work_tree, self.executable(), bits)?;
+        let mut report = inverse.plan.apply(&objects, &self.work_tree, self.disk_kinds(), bits)?;
+        if report.shortfall().is_some() {
+            return Ok(report);
+        }
         let reversed = self.reversed_index(&objects, &self.index, operations)?;
         if !reversed.edits.is_empty() {
             let lock = self.lock_index()?;
@@ -165,8 +248,8 @@ impl Checkpointer {
         let mut files: BTreeMap<RepoPath, (Option<Entry>, Placement)> = BTreeMap::new();
         let mut made = BTreeMap::new();
         let mut removed = BTreeSet::new();
-        let mut permissions: BTreeMap<RepoPath, PermissionChange> = BTreeMap::new();
-        let mut repositories = BTreeSet::new();
+        let mut bits = Bits { objects, now, reached: BTreeMap::new() };
+        let mut repositories: BTreeMap<RepoPath, Option<Entry>> = BTreeMap::new();
         for operation in operations.iter().filter(|operation| operation.reach == Reach::Files) {
             let plan = Plan::inverse(objects, &operation.before, &operation.delta)?;
             for file in plan.files {
@@ -177,6 +260,9 @@ impl Checkpointer {
                 match three_way(objects, file.expected, current, file.target)? {
                     Merged::Overlap => inverse.conflicts.push(file.path),
                     Merged::Clean(target) => {
+                        let kind = file.expected.and_then(|entry| PermissionKind::of(entry.mode));
+                        let left = kind.map(|kind| operation.after.permissions.of(&file.path, kind));
+                        bits.take_back(&file.path, left, target.map(|_| file.permissions))?;
                         files.insert(file.path.clone(), (target, file));
                     }
                 }
@@ -190,31 +276,44 @@ impl Checkpointer {
                 made.insert(folder, bits);
             }
             for change in plan.permissions {
-                let path = change.path.clone();
-                permissions.entry(path).and_modify(|known| known.after = change.after).or_insert(change);
+                bits.take_back(&change.path, Some(change.before), Some(change.after))?;
             }
-            repositories.extend(plan.repositories);
+            let links = operation.delta.changes.iter().filter(|change| plan.repositories.contains(&change.path));
+            repositories.extend(links.map(|change| (change.path.clone(), change.before)));
         }
         let mut plan = Plan {
             folders_made: made.into_iter().collect(),
             folders_removed: removed.into_iter().rev().collect(),
-            permissions: permissions.into_values().collect(),
-            repositories: repositories.into_iter().collect(),
+            repositories: repositories.keys().cloned().collect(),
             ..Plan::default()
         };
-        for (path, (target, file)) in files {
-            let current = tree::find(objects, now.tree, &path)?;
-            if target == current {
+        for (path, (target, file)) in &files {
+            let current = tree::find(objects, now.tree, path)?;
+            let kind = target.and_then(|entry| PermissionKind::of(entry.mode));
+            let permissions =
+                kind.map_or(file.permissions, |_| bits.reached.get(path).copied().unwrap_or(file.permissions));
+            let is_there = current.and_then(|entry| PermissionKind::of(entry.mode));
+            let has_bits = kind.is_none() || is_there.map(|kind| now.permissions.of(path, kind)) == Some(permissions);
+            if *target == current && has_bits {
                 continue;
             }
-            if target != file.target {
+            if *target != file.target {
                 inverse.merged.push(path.clone());
             }
-            let permissions = permissions_for(now, &file, current, target);
-            plan.files.push(Placement { path, expected: current, target, permissions });
+            plan.files.push(Placement { path: path.clone(), expected: current, target: *target, permissions });
+        }
+        plan.permissions = bits.changes(|path| !files.contains_key(path))?;
+        for (path, target) in repositories {
+            let current = tree::find(objects, now.tree, &path)?;
+            if current != target {
+                let staged = self.index.entry_at(&path);
+                let recorded = staged.is_some_and(|staged| target.is_some_and(|target| target.id == staged.id));
+                inverse.repositories.push(LeftRepository { path, current, target, recorded });
+            }
         }
         inverse.conflicts.extend(blocked(objects, now, &plan)?);
         inverse.conflicts.extend(plan.obstructed(&self.work_tree)?);
+        inverse.unwritable = plan.unwritable(&self.work_tree);
         inverse.plan = plan;
         Ok(())
     }
@@ -222,7 +321,7 @@ impl Checkpointer {
     /// What an operation changed in a commit, as git stores it.
     fn committed_changes(&self, objects: &Objects<'_>, operation: &Operation) -> Result<Vec<Change>, CheckpointError> {
         let clean = |change: &Change| {
-            let clean = |raw| attributes::clean(&self.repository, objects, self.conversion, &change.path, raw);
+            let clean = |raw| self.stored_form(objects, &change.path, raw, &[]);
             Ok(Change { before: clean(change.before)?, after: clean(change.after)?, ..change.clone() })
         };
         match &operation.committed {
@@ -239,6 +338,7 @@ impl Checkpointer {
         now: &Snapshot,
         operations: &[Operation],
         heads: &BTreeMap<RepoPath, Option<Entry>>,
+        conflicts: &mut Vec<RepoPath>,
     ) -> Result<Option<CommitPlan>, CheckpointError> {
         let head_tree = self.repository.tree_of(now.head.commit)?;
         let edits: Edits = heads.iter().map(|(path, entry)| (path.clone(), *entry)).collect();
@@ -246,6 +346,10 @@ impl Checkpointer {
         let mut changes = Vec::new();
         let mut cleaned = BTreeMap::new();
         for (path, before, after) in tree::differences(objects, head_tree, tree)? {
+            // A file in the place of a folder, or the other way round: HEAD has something else there by now.
+            if !edits.contains_key(&path) {
+                conflicts.push(path.clone());
+            }
             let (insertions, deletions) = count_lines(objects, before, after)?;
             // The index entries of a commit whose content stays on disk are brought back by themselves.
             let stays = |operation: &Operation| {
@@ -260,7 +364,8 @@ impl Checkpointer {
             return Ok(None);
         }
         let parents = now.head.commit.into_iter().collect();
-        Ok(Some(CommitPlan { head: now.head.clone(), parents, adopted: Vec::new(), changes, tree, cleaned }))
+        let (head, adopted, overlooked) = (now.head.clone(), Vec::new(), Vec::new());
+        Ok(Some(CommitPlan { head, parents, adopted, changes, tree, overlooked, cleaned }))
     }
 
     fn reversed_index(
@@ -281,8 +386,7 @@ impl Checkpointer {
                 }
                 Reach::Commit => {
                     for made in committed {
-                        let clean =
-                            |raw| attributes::clean(&self.repository, objects, self.conversion, &made.path, raw);
+                        let clean = |raw| self.stored_form(objects, &made.path, raw, &[made.before, made.after]);
                         let selected = operation.delta.changes.iter().find(|change| change.path == made.path);
                         let selected = match selected {
                             Some(change) => (clean(change.before)?, clean(change.after)?),
@@ -297,13 +401,51 @@ impl Checkpointer {
     }
 }
 
-/// The bits of a file that was merged are those it has now; of one that is put back, those it had.
-fn permissions_for(now: &Snapshot, file: &Placement, current: Option<Entry>, target: Option<Entry>) -> u32 {
-    if target == file.target {
-        return file.permissions;
+/// The permission bits of files and folders while operations are taken back, newest first.
+struct Bits<'a, 'repo> {
+    objects: &'a Objects<'repo>,
+    now: &'a Snapshot,
+    reached: BTreeMap<RepoPath, u32>,
+}
+
+impl Bits<'_, '_> {
+    /// Takes back what an operation did to the bits of a path: from those that it left to those that it found. Bits
+    /// that it did not change stay as they are now.
+    fn take_back(&mut self, path: &RepoPath, left: Option<u32>, found: Option<u32>) -> Result<(), CheckpointError> {
+        let Some(found) = found else {
+            self.reached.remove(path);
+            return Ok(());
+        };
+        let current = match self.reached.get(path) {
+            Some(bits) => Some(*bits),
+            None => self.now(path)?,
+        };
+        let bits = match (current, left) {
+            (Some(current), Some(left)) => {
+                let changed = left ^ found;
+                (current & !changed) | (found & changed)
+            }
+            _ => found,
+        };
+        self.reached.insert(path.clone(), bits);
+        Ok(())
     }
-    let kind = current.and_then(|entry| PermissionKind::of(entry.mode)).unwrap_or(PermissionKind::File);
-    now.permissions.of(&file.path, kind)
+
+    /// The bits that a path has now; none when it is a link, or not there.
+    fn now(&self, path: &RepoPath) -> Result<Option<u32>, CheckpointError> {
+        Ok(kind_at(self.objects, self.now, path)?.map(|kind| self.now.permissions.of(path, kind)))
+    }
+
+    /// The bits to set, where a path has others now.
+    fn changes(&self, counts: impl Fn(&RepoPath) -> bool) -> Result<Vec<PermissionChange>, CheckpointError> {
+        let mut changes = Vec::new();
+        for (path, after) in self.reached.iter().filter(|(path, _)| counts(path)) {
+            if let Some(before) = self.now(path)?.filter(|before| before != after) {
+                changes.push(PermissionChange { path: path.clone(), before, after: *after });
+            }
+        }
+        Ok(changes)
+    }
 }
 
 /// Files whose place is taken by something that nobody recorded: a folder with other files in it.

@@ -56,13 +56,13 @@ pub(crate) fn of_commit(
         };
         if wanted != staged_entry {
             let stat = wanted.and_then(|entry| stat_of(path, entry)).unwrap_or_default();
-            edits.insert(path.clone(), wanted.map(|entry| IndexEntry::new(entry, stat)));
+            edits.insert(path.clone(), wanted.map(|entry| IndexEntry::renewed(staged, entry, stat)));
         } else if let Some(entry) = wanted.filter(|entry| *new == Some(*entry)) {
             // The step committed the file itself, only touched it, or changed line ends that git
             // does not store: a stale size would make git call it modified.
             let stat = stat_of(path, entry).unwrap_or_default();
             if staged.is_some_and(|staged| staged.stat != stat) {
-                edits.insert(path.clone(), Some(IndexEntry::new(entry, stat)));
+                edits.insert(path.clone(), Some(IndexEntry::renewed(staged, entry, stat)));
             }
         }
     }
@@ -100,9 +100,11 @@ pub(crate) fn of_roll_back(
         None => Vec::new(),
     };
     for (path, before, after) in differences {
-        let now = staged_at(index, &path).map(|entry| Entry { mode: entry.mode, id: entry.id });
+        let staged = staged_at(index, &path);
+        let now = staged.map(|entry| Entry { mode: entry.mode, id: entry.id });
         if now == after {
-            edits.insert(path, before.map(|entry| IndexEntry::new(entry, Stat::default())));
+            let entry = before.map(|entry| IndexEntry::renewed(staged, entry, Stat::default()));
+            edits.insert(path, entry);
         } else if now != before {
             kept.push(path);
         }
@@ -196,7 +198,9 @@ impl<'a, 'repo> StagedReversal<'a, 'repo> {
         let mut edits = IndexEdits::new();
         for (path, wanted) in self.staged {
             if wanted != staged_entry(self.index, &path) {
-                edits.insert(path, wanted.map(|entry| IndexEntry::new(entry, Stat::default())));
+                let staged = staged_at(self.index, &path);
+                let entry = wanted.map(|entry| IndexEntry::renewed(staged, entry, Stat::default()));
+                edits.insert(path, entry);
             }
         }
         for (path, is_wanted) in self.announced {
@@ -237,10 +241,10 @@ fn staged_entry(index: &Index, path: &RepoPath) -> Option<Entry> {
 }
 
 fn is_announced(index: &Index, path: &RepoPath) -> bool {
-    index.find(path.as_bytes()).and_then(|at| index.get(at)).is_some_and(|entry| entry.intent_to_add)
+    index.entry_at(path).is_some_and(|entry| entry.intent_to_add)
 }
 
 /// What is staged for a file; a file that was only announced (`git add -N`) is not.
 fn staged_at<'index>(index: &'index Index, path: &RepoPath) -> Option<&'index IndexEntry> {
-    index.find(path.as_bytes()).and_then(|at| index.get(at)).filter(|entry| !entry.intent_to_add)
+    index.entry_at(path).filter(|entry| !entry.intent_to_add)
 }

@@ -1,6 +1,10 @@
 //! Objects that git shows in the place of others: `refs/replace/` and `info/grafts`.
 //!
-//! piton reads objects as they are stored, so what it verifies is not what `git log` shows there.
+//! Verification reads objects as they are stored, so what it says is not what `git log` shows there. Commits begin with
+//! what git shows: the index and the files on disk come from there, and the next commit of git holds it as well.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::error::CheckpointError;
 use super::files::read_if_there;
@@ -9,6 +13,24 @@ use super::repository::Repository;
 
 /// Where git looks for objects that replace others.
 const REPLACE: &str = "refs/replace/";
+
+/// Git does not follow longer chains either.
+const MAX_DEPTH: usize = 5;
+
+/// The objects of `refs/replace/`, with what git shows in their place.
+pub(crate) type Replacements = BTreeMap<ObjectId, ObjectId>;
+
+/// What git shows in the place of an object; mostly the object itself.
+pub(crate) fn shown(replacements: &Replacements, id: ObjectId) -> ObjectId {
+    let mut id = id;
+    for _ in 0..MAX_DEPTH {
+        match replacements.get(&id) {
+            Some(other) => id = *other,
+            None => break,
+        }
+    }
+    id
+}
 
 /// An object that git shows as another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +61,44 @@ impl Substitute {
 }
 
 impl Repository {
+    /// What git shows in the place of objects. Looked up once; [`Self::forget_replacements`] looks again.
+    pub(crate) fn substitutes(&self) -> Result<Arc<Replacements>, CheckpointError> {
+        if let Some(known) = self.substitutes.borrow().as_ref() {
+            return Ok(Arc::clone(known));
+        }
+        let mut found = Replacements::new();
+        if self.has_replacements()? {
+            let reading = || CheckpointError::git("read the refs");
+            for reference in self.git.references_glob(&format!("{REPLACE}*")).map_err(reading())? {
+                let reference = reference.map_err(reading())?;
+                let name = String::from_utf8_lossy(reference.name_bytes()).into_owned();
+                let object = name.strip_prefix(REPLACE).and_then(|name| name.parse().ok());
+                found.extend(object.zip(reference.target().map(ObjectId::from)));
+            }
+        }
+        let found = Arc::new(found);
+        *self.substitutes.borrow_mut() = Some(Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// Looks for replacements again when they are asked for next: a step may have made some.
+    pub(crate) fn forget_replacements(&self) {
+        *self.substitutes.borrow_mut() = None;
+    }
+
+    /// Whether there may be any, without reading every ref.
+    fn has_replacements(&self) -> Result<bool, CheckpointError> {
+        if self.flag("core.useReplaceRefs") == Some(false) {
+            return Ok(false);
+        }
+        let common = self.git.commondir();
+        if common.join(REPLACE).read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+            return Ok(true);
+        }
+        let packed = read_if_there(&common.join("packed-refs"))?.unwrap_or_default();
+        Ok(String::from_utf8_lossy(&packed).contains(&format!(" {REPLACE}")))
+    }
+
     /// The objects that git shows as others.
     pub fn substitutions(&self) -> Result<Vec<Substitution>, CheckpointError> {
         let mut found = Vec::new();

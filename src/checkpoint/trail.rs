@@ -7,11 +7,11 @@
 
 use git2::{ErrorCode, ObjectType, Oid, Signature, Time};
 
-use super::commit::{move_ref, sync_ref};
 use super::error::CheckpointError;
 use super::object::ObjectId;
 use super::objects::Objects;
 use super::reading::Pin;
+use super::reference::{move_ref, sync_ref};
 use super::repository::Repository;
 use crate::failpoint::failpoint;
 

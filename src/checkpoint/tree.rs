@@ -356,7 +356,8 @@ fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Folder, CheckpointError> 
     if id == ObjectId::EMPTY_TREE {
         return Ok(Folder::new());
     }
-    let data = objects.read(id)?;
+    // Folders are what git shows (`git replace`), as in the index and on disk.
+    let data = objects.read(objects.shown(id))?;
     parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}") })
 }
 

@@ -18,6 +18,7 @@ use super::identity::Identity;
 use super::message::Trailers;
 use super::object::ObjectId;
 use super::objects::Objects;
+use super::reference::RefHook;
 use super::secret::Scanner;
 use super::snapshot::Snapshot;
 use crate::config::{HookPolicy, SecretPolicy};
@@ -43,6 +44,7 @@ impl Checkpointer {
     pub fn distrust_hooks(&mut self) {
         self.options.hooks = HookPolicy::Skip;
         self.hooks_distrusted = true;
+        self.repository.ref_hook.set(RefHook::Skip);
     }
 
     /// Whether hooks of the user are going to run for the commit of a step, and have not been announced.

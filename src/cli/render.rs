@@ -73,11 +73,14 @@ pub(super) fn roll_back_notes(event: &Event) -> Vec<String> {
     let Event::RolledBack { kept, repositories, .. } = event else { return Vec::new() };
     let mut notes = Vec::new();
     if !kept.is_empty() {
-        notes.push(format!("kept, because they have changed since: {}", listed(kept)));
+        notes.push(format!("not put back: {}", listed(kept)));
     }
     if !repositories.is_empty() {
         let listed = listed(repositories);
-        notes.push(format!("left where they are, because they are repositories of their own: {listed}"));
+        notes.push(format!(
+            "left where they are, because they are repositories of their own: {listed}; \
+             `git submodule update` checks out the commits that the index names"
+        ));
     }
     notes
 }

@@ -62,6 +62,9 @@ pub enum Event {
         /// Whether everything is put back if it does not succeed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         atomic: bool,
+        /// Its number among the sessions of the repository; none in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        order: Option<u64>,
     },
     /// A directive begins: that of the run, one that a step names, or a hook.
     DirectiveStarted {
@@ -197,6 +200,9 @@ pub enum Event {
         /// Globs of the files it says it will write.
         #[serde(default)]
         writes: Vec<String>,
+        /// The number of the session that runs it; none in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        order: Option<u64>,
     },
     /// The process of a tool exists.
     ToolStarted {

@@ -12,6 +12,7 @@ pub mod lock;
 pub mod record;
 mod reliance;
 pub mod seal;
+pub mod sequence;
 pub mod summary;
 pub mod tail;
 pub mod walk;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::error::{RunError, with_causes};
 use super::session::Session;
-use super::settle::{Reversal, Rules, Settlement, Verdict, Wording, explain};
+use super::settle::{Rules, Settlement, Verdict, Wording};
 use super::undo::{commits_of, operations_of};
 use crate::audit::history::{History, StepRecord};
 use crate::checkpoint::attribution::Ownership;
@@ -86,16 +86,16 @@ impl Session<'_, '_> {
     ) -> Result<Settlement, RunError> {
         let missing = || CheckpointError::NoRepository(self.ctx.root.clone());
         let Some(mut checkpointer) = self.checkpointer.take() else { return Err(missing().into()) };
-        let kept = checkpointer.apply_inverse(&inverse, operations).map(|report| report.kept);
+        let applied = checkpointer.apply_inverse(&inverse, operations).map(|report| report.shortfall());
         failpoint("run-put-back");
         let wording = Wording { name: NAME, undoes: commits, ..Wording::default() };
-        let settled = match (kept, inverse.commit) {
+        let settled = match (applied, inverse.commit) {
             (Err(err), _) => Err(err.into()),
-            (Ok(kept), _) if !kept.is_empty() => self.leave_as_it_was(&mut checkpointer, step, before, kept),
-            (Ok(_), Some(plan)) => self
+            (Ok(Some(err)), _) => self.leave_as_it_was(&mut checkpointer, step, before, &err),
+            (Ok(None), Some(plan)) => self
                 .find_own(&mut checkpointer, step, before, Ownership::EVERYTHING)
                 .and_then(|found| self.commit_or_put_back(&mut checkpointer, step, wording, before, found, &plan)),
-            (Ok(_), None) => {
+            (Ok(None), None) => {
                 self.checkpointer = Some(checkpointer);
                 let verdict = Verdict::Keep("nothing of the run was committed");
                 return self.settle(step, wording, before, verdict, Rules::NONE);
@@ -103,25 +103,6 @@ impl Session<'_, '_> {
         };
         self.checkpointer = Some(checkpointer);
         settled
-    }
-
-    /// All or nothing: another process changed a file meanwhile, so that what was put back is not left either.
-    fn leave_as_it_was(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        before: &Snapshot,
-        kept: Vec<RepoPath>,
-    ) -> Result<Settlement, RunError> {
-        let err = CheckpointError::ChangedSince(kept);
-        let found = self.find_own(checkpointer, step, before, Ownership::EVERYTHING)?;
-        if found.delta.is_empty() {
-            return self.failed(step, &err);
-        }
-        let why = Reversal::failure("the roll back of the run could not be finished", explain(&err));
-        let mut settlement = self.roll_back(checkpointer, step, why, before, &found.after, &found.delta)?;
-        settlement.error.get_or_insert(explain(&err));
-        Ok(settlement)
     }
 }
 
@@ -142,6 +123,7 @@ fn steps_of(history: &History, run: RunId) -> Vec<&StepRecord> {
 /// of its steps by someone else.
 fn judge(checkpointer: &mut Checkpointer, operations: &[Operation]) -> Result<Inverse, CheckpointError> {
     checkpointer.require_undoable()?;
+    checkpointer.expect_back(operations)?;
     let now = checkpointer.before()?;
     if let Some(newest) = operations.first()
         && newest.after.head.branch != now.head.branch
@@ -167,5 +149,9 @@ fn judge(checkpointer: &mut Checkpointer, operations: &[Operation]) -> Result<In
     edited.extend(inverse.conflicts.iter().cloned());
     edited.sort();
     edited.dedup();
-    if edited.is_empty() { Ok(inverse) } else { Err(CheckpointError::ChangedSince(edited)) }
+    match (edited.is_empty(), inverse.unwritable.is_empty()) {
+        (true, true) => Ok(inverse),
+        (false, _) => Err(CheckpointError::ChangedSince(edited)),
+        (true, false) => Err(CheckpointError::Unwritable(inverse.unwritable)),
+    }
 }

@@ -19,7 +19,7 @@ use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Event, RewrittenCommit};
 use crate::journal::summary::{RunStatus, RunSummary};
-use crate::journal::{Durability, Journal, JournalError, RunId, Salt, StepId};
+use crate::journal::{Durability, Journal, JournalError, RunId, Salt, StepId, sequence};
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +91,7 @@ pub(super) fn write(
         beside: None,
         steps: Vec::new(),
         atomic: false,
+        order: Some(sequence::next(&repository.runs_folder())?),
     }];
     all.extend(events);
     all.push(Event::RunFinished(RunSummary {

@@ -28,7 +28,7 @@ use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::lock::{self, Heartbeat, Holder, RunLock};
 use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepList, StepStatus, StepSummary};
-use crate::journal::{Digest, Durability, Journal, RunId, Salt};
+use crate::journal::{Digest, Durability, Journal, RunId, Salt, sequence};
 
 pub(super) use reopen::{Ended, Reopened};
 
@@ -95,6 +95,8 @@ pub struct Session<'a, 'o> {
     /// The MCP servers that its tools have called.
     pub(super) servers: Servers,
     numbered: u32,
+    /// The number of this session among all of the repository, once it has one.
+    order: Option<u64>,
     lacks_git: bool,
     folders: Folders,
     journal: Journal,
@@ -203,6 +205,7 @@ impl<'a, 'o> Session<'a, 'o> {
             marker::set(&folders, run)?;
         }
         let root = checkpointer.as_ref().map_or(ctx.root.as_path(), |found| found.repository().top());
+        let order = Some(sequence::next(&folders.runs)?);
         let started = Event::RunStarted {
             name: request.name.clone(),
             command: request.command.clone(),
@@ -214,6 +217,7 @@ impl<'a, 'o> Session<'a, 'o> {
             beside,
             steps: request.directive.as_ref().map(DirectiveStart::step_names).unwrap_or_default(),
             atomic: is_atomic,
+            order,
         };
         let mut session = Self {
             ctx,
@@ -231,6 +235,7 @@ impl<'a, 'o> Session<'a, 'o> {
             outputs: serde_json::Map::new(),
             servers: Servers::default(),
             numbered: 0,
+            order,
             lacks_git,
             folders,
             journal,
@@ -276,6 +281,7 @@ impl<'a, 'o> Session<'a, 'o> {
             outputs: serde_json::Map::new(),
             servers: Servers::default(),
             numbered: 0,
+            order: None,
             lacks_git: false,
             folders,
             journal,
@@ -313,6 +319,14 @@ impl<'a, 'o> Session<'a, 'o> {
         }
         (self.observer)(event);
         Ok(digest)
+    }
+
+    /// The number of this session among all of the repository: what steps are put in order by.
+    pub(super) fn order(&mut self) -> Result<Option<u64>, RunError> {
+        if self.order.is_none() {
+            self.order = Some(sequence::next(&self.folders.runs)?);
+        }
+        Ok(self.order)
     }
 
     /// The end of the journal, which the commit of the next decision names.

@@ -161,6 +161,8 @@ pub(super) struct Wording<'a> {
     pub(super) directive: Option<&'a str>,
     /// The commits that this one undoes.
     pub(super) undoes: &'a [ObjectId],
+    /// What the user should know about it.
+    pub(super) notes: &'a [String],
 }
 
 impl Session<'_, '_> {
@@ -314,15 +316,12 @@ impl Session<'_, '_> {
         self.record(&Event::RolledBack {
             step,
             paths: report.restored.len() as u64,
-            kept: report.kept.clone(),
-            repositories: report.repositories,
+            kept: report.not_restored(),
+            repositories: report.repositories.clone(),
             rescue: Some(StepId { run: self.run, step }.to_string()),
         })?;
         let mut settlement = Settlement::of(counted(CheckpointStatus::RolledBack, None, delta));
-        if !report.kept.is_empty() {
-            let err = CheckpointError::ChangedSince(report.kept);
-            settlement.error = Some(explain(&err));
-        }
+        settlement.error = report.shortfall().as_ref().map(explain);
         Ok(settlement)
     }
 
@@ -431,6 +430,7 @@ impl Session<'_, '_> {
         mut notes: Vec<String>,
     ) -> Result<Settlement, RunError> {
         notes.extend(checkpointer.check_secrets(plan)?);
+        notes.extend(plan.note().into_iter().chain(wording.notes.iter().cloned()));
         if plan.is_empty() {
             return self.nothing_to_commit(checkpointer, step, plan, delta);
         }
@@ -531,8 +531,7 @@ impl Session<'_, '_> {
         if !plan.cleaned.is_empty() {
             checkpointer.finish_index(plan)?;
         }
-        let reason = "only what no commit records has changed".to_owned();
-        self.record(&Event::CheckpointSkipped { step, reason })?;
+        self.record(&Event::CheckpointSkipped { step, reason: plan.why_empty() })?;
         Ok(Settlement::of(summary(CheckpointStatus::NoChanges)))
     }
 

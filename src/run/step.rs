@@ -149,7 +149,8 @@ impl Session<'_, '_> {
         self.open_step = Some(step);
         self.open_tool = kind.tool().map(str::to_owned);
         let (name, tool, writes) = (name.to_owned(), self.open_tool.clone(), writes.to_vec());
-        self.record(&Event::StepStarted { step, name, kind, tool, before, writes })?;
+        let order = self.order()?;
+        self.record(&Event::StepStarted { step, name, kind, tool, before, writes, order })?;
         Ok(())
     }
 

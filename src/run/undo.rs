@@ -30,7 +30,7 @@ use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
-use crate::checkpoint::reversal::{Committed, Operation, Reach};
+use crate::checkpoint::reversal::{Committed, LeftRepository, Operation, Reach};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::failpoint::failpoint;
@@ -93,6 +93,7 @@ pub fn preview(ctx: &Context, action: Action<'_>) -> Result<Preview, RunError> {
     let operations = target.operations(&history, &repository)?;
     let mut checkpointer = open_checkpointer(ctx)?;
     checkpointer.require_undoable()?;
+    checkpointer.expect_back(&operations)?;
     let now = checkpointer.before()?;
     let inverse = checkpointer.invert(&now, &operations)?;
     let committed = if target.way == Way::Undo { Effect::Uncommitted } else { Effect::Committed };
@@ -228,12 +229,23 @@ impl Session<'_, '_> {
         let step = self.next_step();
         let Some(mut checkpointer) = self.checkpointer.take() else { return Err(UndoError::NothingToUndo.into()) };
         // Judged before the step begins: a conflict leaves nothing but a run that says so.
-        let inverse = checkpointer.before().and_then(|now| checkpointer.invert(&now, operations));
+        let judged = checkpointer.expect_back(operations).and_then(|()| {
+            let now = checkpointer.before()?;
+            Ok((checkpointer.invert(&now, operations)?, now))
+        });
         self.checkpointer = Some(checkpointer);
+        let inverse = judged.map(|(inverse, now)| {
+            // What was judged is what the step begins with.
+            self.found = Some(now);
+            inverse
+        });
         let inverse = match inverse {
-            Ok(inverse) if inverse.conflicts.is_empty() => inverse,
+            Ok(inverse) if inverse.conflicts.is_empty() && inverse.unwritable.is_empty() => inverse,
             refused => {
                 let err = match refused {
+                    Ok(inverse) if inverse.conflicts.is_empty() => {
+                        CheckpointError::Unwritable(inverse.unwritable).into()
+                    }
                     Ok(inverse) => UndoError::Conflict(inverse.conflicts).into(),
                     Err(err) => RunError::from(err),
                 };
@@ -243,12 +255,23 @@ impl Session<'_, '_> {
         };
         let before = self.start_step(step, &undoing.name, kind, &[])?;
         let Some(before) = before else { return Err(UndoError::NothingToUndo.into()) };
-        let kept = match &self.checkpointer {
-            Some(checkpointer) => checkpointer.apply_inverse(&inverse, operations)?.kept,
-            None => Vec::new(),
-        };
+        let Some(mut checkpointer) = self.checkpointer.take() else { return Err(UndoError::NothingToUndo.into()) };
+        let applied = checkpointer.apply_inverse(&inverse, operations).map(|report| report.shortfall());
         failpoint("undo-applied");
-        let wording = Wording { name: &undoing.name, undoes: &undoing.undoes, ..Wording::default() };
+        let shortfall = match applied {
+            // Room can be made: the next command finishes putting it back.
+            Err(err) if err.is_about_room() => return Err(err.into()),
+            Err(err) => Some(err),
+            Ok(shortfall) => shortfall,
+        };
+        if let Some(err) = shortfall {
+            let settled = self.leave_as_it_was(&mut checkpointer, step, &before, &err);
+            self.checkpointer = Some(checkpointer);
+            return self.end_reversal(step, &undoing.name, settled?);
+        }
+        self.checkpointer = Some(checkpointer);
+        let notes: Vec<String> = inverse.repositories.iter().map(LeftRepository::note).collect();
+        let wording = Wording { name: &undoing.name, undoes: &undoing.undoes, notes: &notes, ..Wording::default() };
         let mut settlement = match (undoing.how, inverse.commit) {
             (How::Inverse, Some(plan)) => self.commit_inverse(step, wording, &before, &plan)?,
             (How::Commit, _) => self.settle(step, wording, &before, Verdict::Commit, Rules::NONE)?,
@@ -256,11 +279,33 @@ impl Session<'_, '_> {
                 self.settle(step, wording, &before, Verdict::Keep(UNCOMMITTED), Rules::NONE)?
             }
         };
-        if !kept.is_empty() {
-            // Another process was faster: the rest is done, and what is not is named.
-            settlement.error.get_or_insert(explain(&CheckpointError::ChangedSince(kept)));
+        let is_committed = settlement.checkpoint.as_ref().is_some_and(|made| made.commit_sha.is_some());
+        if !inverse.repositories.is_empty() && !is_committed {
+            // Without a commit that moves the pointer back nothing of it is undone.
+            settlement.error.get_or_insert(explain(&CheckpointError::RepositoriesLeft(inverse.repositories)));
         }
         self.end_reversal(step, &undoing.name, settlement)
+    }
+
+    /// All or nothing: a file could not be written, or another process changed it meanwhile, so that what was put back
+    /// is not left either.
+    pub(super) fn leave_as_it_was(
+        &mut self,
+        checkpointer: &mut Checkpointer,
+        step: u32,
+        before: &Snapshot,
+        err: &CheckpointError,
+    ) -> Result<Settlement, RunError> {
+        let found = self.find_own(checkpointer, step, before, Ownership::EVERYTHING)?;
+        let mut settlement = if found.delta.is_empty() {
+            self.record(&Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() })?;
+            Settlement::of(summary(CheckpointStatus::NoChanges))
+        } else {
+            let why = Reversal::failure("not every file could be put back", explain(err));
+            self.roll_back(checkpointer, step, why, before, &found.after, &found.delta)?
+        };
+        settlement.error.get_or_insert(explain(err));
+        Ok(settlement)
     }
 
     /// Commits what an inverse wants; if that cannot be, the files are put back.

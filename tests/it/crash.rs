@@ -19,7 +19,7 @@ use scene::{Picture, Scene, WORK, was_killed};
 use crate::harness::TestProject;
 
 /// Where piton can be made to die.
-pub(crate) const PLACES: [&str; 31] = [
+pub(crate) const PLACES: [&str; 32] = [
     "lock-taken",
     "index-locked",
     "journal-folder-made",
@@ -36,6 +36,7 @@ pub(crate) const PLACES: [&str; 31] = [
     "commit-prepared",
     "index-written",
     "commit-decided",
+    "ref-locked",
     "commit-ref-moved",
     "index-replaced",
     "commit-applied",

@@ -1,5 +1,17 @@
 //! Faults that people found by reading and trying: each was real once.
 
+mod attributes;
+mod ignored;
+mod line_ends;
+mod modes;
+mod order;
+mod overlap;
+mod overlooked;
+mod ref_hook;
+mod replaced;
+mod submodule;
+mod unwritable;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -16,6 +28,21 @@ fn project() -> TestProject {
 fn run(project: &TestProject, words: &[&str]) {
     let ran = project.piton(words);
     assert_eq!(ran.code(), Some(0), "{words:?}: {ran}");
+}
+
+/// The permission bits of a file or folder.
+fn bits(project: &TestProject, path: &str) -> u32 {
+    fs::metadata(project.root().join(path)).expect("a file").permissions().mode() & 0o7777
+}
+
+/// The name of the newest step, as `piton undo` and `piton restore` take it.
+fn name_of_newest_step(project: &TestProject) -> String {
+    let log = project.piton(["log", "--format", "json"]);
+    assert_eq!(log.code(), Some(0), "{log}");
+    let newest: serde_json::Value =
+        log.stdout().lines().next().and_then(|line| serde_json::from_str(line).ok()).expect("a run");
+    let steps = newest["steps"].as_array().expect("steps");
+    steps.last().and_then(|step| step["id"].as_str()).expect("a step").to_owned()
 }
 
 /// Starts a step that waits, and kills piton while it does.

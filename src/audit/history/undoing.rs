@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{History, Outcome, StepRecord};
+use super::{History, Outcome, StepRecord, newest_first};
 use crate::journal::StepId;
 use crate::journal::event::StepKind;
 use crate::journal::summary::StepStatus;
@@ -16,7 +16,7 @@ impl History {
     pub fn undone(&self) -> BTreeSet<StepId> {
         let mut undone = BTreeSet::new();
         // Newest first: an undo that was itself undone has no effect any more.
-        for step in self.runs.iter().flat_map(|run| run.steps.iter().rev()) {
+        for step in newest_first(self.runs.iter()) {
             if step.counts_as_reversal() && !undone.contains(&step.id) {
                 undone.extend(step.reverses());
             }
@@ -34,6 +34,19 @@ impl StepRecord {
             StepKind::Finish { .. } => self.took_effect() && (self.has_changes() || self.commit().is_some()),
             _ => self.took_effect() && self.has_changes(),
         }
+    }
+
+    /// Whether it may have changed files, and what could not be recorded: nothing of it can be taken back.
+    pub fn is_unrecorded(&self) -> bool {
+        let is_own = matches!(
+            self.kind,
+            StepKind::Undo { .. }
+                | StepKind::Redo { .. }
+                | StepKind::RollBackRun { .. }
+                | StepKind::Checkpoint { .. }
+                | StepKind::Finish { .. }
+        );
+        !is_own && self.before.is_some() && self.delta.is_none() && matches!(self.outcome, Outcome::Failed { .. })
     }
 
     /// The steps that it takes back, newest first; none unless it is an undo, a redo or the roll back of a run.

@@ -37,6 +37,7 @@ impl Ground {
             beside: None,
             steps: Vec::new(),
             atomic: false,
+            order: None,
         };
         journal.append(Timestamp::UNIX_EPOCH, &started).unwrap();
         (Self { _home: home, repository, folder, run }, journal)
@@ -76,6 +77,7 @@ fn steps(journal: &mut Journal, numbers: std::ops::RangeInclusive<u32>) {
             tool: None,
             before: None,
             writes: Vec::new(),
+            order: None,
         };
         let finished = Event::StepFinished { step, status: StepStatus::Succeeded, error: None };
         for event in [started, Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() }, finished] {

@@ -56,7 +56,12 @@ pub(crate) fn hooks_folder(repository: &git2::Repository) -> PathBuf {
 
 /// The file of a hook, if git would run it.
 pub(crate) fn find_hook(repository: &git2::Repository, hook: Hook) -> Option<PathBuf> {
-    Some(hooks_folder(repository).join(hook.name())).filter(|path| is_executable(path))
+    find_hook_named(repository, hook.name())
+}
+
+/// As [`find_hook`], for a hook that piton has nothing else to do with.
+pub(crate) fn find_hook_named(repository: &git2::Repository, name: &str) -> Option<PathBuf> {
+    Some(hooks_folder(repository).join(name)).filter(|path| is_executable(path))
 }
 
 /// Runs a hook if there is one.

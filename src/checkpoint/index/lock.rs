@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::error::CheckpointError;
+use super::super::files::remove_if_there;
 use crate::disk::Disk;
 use crate::failpoint::failpoint;
 
@@ -137,13 +138,6 @@ pub(crate) fn clear_stale(index: &Path, own: &Path) -> Result<(), CheckpointErro
         remove_if_there(&lock)?;
     }
     remove_if_there(&mark)
-}
-
-fn remove_if_there(path: &Path) -> Result<(), CheckpointError> {
-    match fs::remove_file(path) {
-        Err(err) if err.kind() != io::ErrorKind::NotFound => Err(CheckpointError::io("remove", path)(err)),
-        _ => Ok(()),
-    }
 }
 
 /// How long ago a file was written; nothing when it is gone or from the future.

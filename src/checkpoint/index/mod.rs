@@ -126,6 +126,11 @@ impl Index {
         self.find_in(0..self.len(), path)
     }
 
+    /// The entry of a path that is not in conflict.
+    pub(crate) fn entry_at(&self, path: &RepoPath) -> Option<&IndexEntry> {
+        self.find(path.as_bytes()).and_then(|at| self.get(at))
+    }
+
     /// As [`Self::find`], among the entries of a range.
     pub(crate) fn find_in(&self, range: Range<usize>, path: &[u8]) -> Option<usize> {
         let found = self.stages(range, path);
@@ -245,6 +250,20 @@ impl IndexEntry {
             skip_worktree: false,
             intent_to_add: false,
         }
+    }
+
+    /// A staged file in the place of another: what the user told git about the path stays.
+    pub(crate) fn renewed(old: Option<&Self>, entry: Entry, stat: Stat) -> Self {
+        Self {
+            assume_unchanged: old.is_some_and(|old| old.assume_unchanged),
+            skip_worktree: old.is_some_and(|old| old.skip_worktree),
+            ..Self::new(entry, stat)
+        }
+    }
+
+    /// Whether the user told git not to look at the file: skip-worktree or assume-unchanged.
+    pub(crate) fn is_overlooked(&self) -> bool {
+        self.skip_worktree || self.assume_unchanged
     }
 
     /// Whether both put the same into a tree, whatever their stat fields are.

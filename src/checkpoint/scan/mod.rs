@@ -66,7 +66,24 @@ pub(crate) struct Options {
     /// Larger files are left out.
     pub(crate) max_file_size: u64,
     pub(crate) executable: Executable,
+    pub(crate) symlinks: Symlinks,
     pub(crate) trust_index: TrustIndex,
+}
+
+/// How symbolic links of the repository are kept on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Symlinks {
+    /// As links.
+    Links,
+    /// As files that hold the target (`core.symlinks=false`).
+    Files,
+}
+
+/// How kinds of files are known and written on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DiskKinds {
+    pub(crate) executable: Executable,
+    pub(crate) symlinks: Symlinks,
 }
 
 /// Where it is known from whether a file is executable.

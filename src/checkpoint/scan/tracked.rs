@@ -51,7 +51,7 @@ impl<'i> Tracked<'i> {
             stat: entry.stat,
             mode: entry.mode,
             id: entry.id,
-            overlooked: entry.skip_worktree || entry.assume_unchanged,
+            overlooked: entry.is_overlooked(),
             intent_to_add: entry.intent_to_add,
             racy: self.0.is_racy(entry),
         })

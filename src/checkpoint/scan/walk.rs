@@ -25,7 +25,7 @@ use super::content::Pending;
 use super::listing::{Item, ItemFound, Listing, order};
 use super::permission::{FolderNotes, PermissionNotes};
 use super::tracked::{Tracked, TrackedFile};
-use super::{Executable, Options, TrustIndex};
+use super::{Executable, Options, Symlinks, TrustIndex};
 
 /// Git does not read larger files of patterns either.
 const MAX_IGNORE_FILE: u64 = 100 << 20;
@@ -108,6 +108,9 @@ pub(super) fn walk(
 
 /// The mode of a file in a tree.
 pub(super) fn file_mode(options: &Options, permissions: u32, tracked: Option<TrackedFile>) -> FileMode {
+    if options.symlinks == Symlinks::Files && tracked.is_some_and(|entry| entry.mode == FileMode::Symlink) {
+        return FileMode::Symlink;
+    }
     let is_executable = match (options.executable, tracked) {
         (Executable::FromDisk, _) => permissions & 0o100 != 0,
         (Executable::FromIndex, tracked) => tracked.is_some_and(|entry| entry.mode == FileMode::Executable),
@@ -299,8 +302,7 @@ impl Walk<'_> {
     }
 
     fn gone_below(&self, visit: &mut Visit<'_>, range: Range<usize>) {
-        let counts =
-            |at: &usize| self.tracked.entry(*at).is_some_and(|entry| !entry.overlooked && !entry.intent_to_add);
+        let counts = |at: &usize| self.tracked.entry(*at).is_some_and(|entry| !entry.intent_to_add);
         visit.findings.gone.extend(range.filter(counts));
     }
 
@@ -355,13 +357,9 @@ impl Walk<'_> {
                 return;
             }
         };
+        // Files that git overlooks are recorded as well: a step may write to them, and the user keeps content in them
+        // that no commit has.
         if let Some(entry) = entry {
-            if entry.overlooked {
-                if entry.mode != mode || !entry.looks_like(&stat) {
-                    visit.left_out([visit.prefix, name].concat(), LeftOutReason::Overlooked);
-                }
-                return;
-            }
             let trusted = self.options.trust_index == TrustIndex::Trust && !entry.intent_to_add;
             if trusted && entry.is_proved_by(mode, &stat) {
                 visit.note_file(name, found);

@@ -4,6 +4,7 @@
 //! folder that became a link meanwhile is an error, never a way out (`HAZARDS.md` H3). Paths that
 //! [`is_safe`] refuses are refused by all of them. [`WorkTree`] is the type to read first.
 
+mod access;
 mod name;
 #[cfg(test)]
 mod tests;

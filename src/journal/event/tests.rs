@@ -95,6 +95,7 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
         tool: Some("greet@1.0.0".to_owned()),
         before: Some(Snapshot { announced: vec![path()], ..snapshot() }),
         writes: Vec::new(),
+        order: None,
     };
     let permission =
         json!({"need": "<execute/>", "granted_by": "the person at the terminal", "enforcement": "declared_only"});
@@ -235,6 +236,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             beside: None,
             steps: Vec::new(),
             atomic: false,
+            order: Some(1),
         },
         Event::StepStarted {
             step,
@@ -243,6 +245,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             tool: None,
             before: Some(snapshot()),
             writes: vec!["docs/**".to_owned()],
+            order: None,
         },
         Event::ToolStarted { step, pid: 42, started: u64::MAX, boot: "b".to_owned() },
         Event::ToolFinished {

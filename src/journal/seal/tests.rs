@@ -170,6 +170,7 @@ proptest! {
         let kind = StepKind::Item { verb: "load".to_owned(), parameters: parameters.clone() };
         let step = Event::StepStarted {
             step: 1, name: "n".to_owned(), kind, tool: None, before: None, writes: Vec::new(),
+            order: None,
         };
         prop_assert_eq!(&brought_back(&step), &step);
         let elements = parameters.values().cloned().collect();

@@ -303,7 +303,7 @@ impl Session<'_, '_> {
         notes: Vec<String>,
     ) -> Result<Settlement, RunError> {
         let step = self.next_step();
-        let kept = checkpointer.apply(&integration.plan, before, &Delta::default())?.kept;
+        let shortfall = checkpointer.apply(&integration.plan, before, &Delta::default())?.shortfall();
         failpoint("finish-applied");
         // What somebody else does meanwhile is not ours to commit or to put back.
         let own = |path: &RepoPath| integration.plan.files.iter().any(|file| file.path == *path);
@@ -312,9 +312,8 @@ impl Session<'_, '_> {
             let (after, delta, outside) = (found.after.clone(), found.delta.clone(), Vec::new());
             self.record(&Event::ChangesFound { step, after, delta, outside })?;
         }
-        let committed = match before.head.moved_to(&found.after.head) {
+        let committed = match before.head.moved_to(&found.after.head).or(shortfall) {
             Some(err) => Err(err.into()),
-            None if !kept.is_empty() => Err(CheckpointError::ChangedSince(kept).into()),
             None => self.commit_finish(checkpointer, request, judgement, &integration.commit, notes),
         };
         match committed {

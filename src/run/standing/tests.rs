@@ -11,7 +11,7 @@ const RUN: &str = "01kdz3gqc80000000000000001";
 
 fn started(step: u32, name: &str) -> Event {
     let kind = StepKind::Directive { id: "inner".to_owned() };
-    Event::StepStarted { step, name: name.to_owned(), kind, tool: None, before: None, writes: Vec::new() }
+    Event::StepStarted { step, name: name.to_owned(), kind, tool: None, before: None, writes: Vec::new(), order: None }
 }
 
 fn ended(step: u32, status: StepStatus) -> Event {
@@ -39,6 +39,7 @@ fn standing(events: &[Event]) -> Standing {
         beside: None,
         steps: Vec::new(),
         atomic: false,
+        order: None,
     };
     for event in [&first].into_iter().chain(events) {
         journal.append(Timestamp::UNIX_EPOCH, event).unwrap();

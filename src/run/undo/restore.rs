@@ -51,8 +51,9 @@ pub fn preview_restore(ctx: &Context, name: &str, paths: &[RepoPath]) -> Result<
     if let Some(operation) = combined.operation(step) {
         let mut checkpointer = open_checkpointer(ctx)?;
         checkpointer.require_undoable()?;
-        let now = checkpointer.before()?;
         let operations = [operation];
+        checkpointer.expect_back(&operations)?;
+        let now = checkpointer.before()?;
         preview = Preview::of(&checkpointer.invert(&now, &operations)?, &operations, None);
     }
     preview.name_steps([step]);

@@ -102,6 +102,8 @@ impl<'h> Finder<'h> {
     /// The operation that came into effect last, by itself or by a redo.
     fn newest(&self) -> Result<Target<'h>, RunError> {
         for step in self.history.steps_in(self.root).filter(|step| !self.undone.contains(&step.id)) {
+            // Never another step than the one that is meant.
+            self.require_recorded(std::iter::once(step))?;
             let mut steps = self.brought_back(step);
             if steps.is_empty() && step.is_operation() {
                 steps.push(step);
@@ -141,6 +143,7 @@ impl<'h> Finder<'h> {
         if run.is_open() {
             return Err(UndoError::RunOpen(run.id).into());
         }
+        self.require_recorded(run.steps.iter().rev())?;
         let steps: Vec<&StepRecord> = run.steps.iter().rev().filter(|step| self.counts(step)).collect();
         if steps.is_empty() {
             let was_undone = run.steps.iter().any(|step| self.undone.contains(&step.id));
@@ -155,6 +158,7 @@ impl<'h> Finder<'h> {
     fn after(&self, id: StepId) -> Result<Target<'h>, RunError> {
         let step = self.known_step(id)?;
         require_here(self.history, self.root, step)?;
+        self.require_recorded(self.history.steps_in(self.root).take_while(|later| later.id != id))?;
         let later = self.history.steps_in(self.root).take_while(|later| later.id != id);
         let steps: Vec<&StepRecord> = later.filter(|step| self.counts(step)).collect();
         if steps.is_empty() {
@@ -228,6 +232,16 @@ impl<'h> Finder<'h> {
 
     fn counts(&self, step: &StepRecord) -> bool {
         step.is_operation() && !self.undone.contains(&step.id)
+    }
+
+    /// Refuses when one of the steps may have changed files that piton could not record.
+    fn require_recorded(&self, mut steps: impl Iterator<Item = &'h StepRecord>) -> Result<(), UndoError> {
+        let Some(step) = steps.find(|step| step.is_unrecorded()) else { return Ok(()) };
+        let Outcome::Failed { message, .. } = &step.outcome else { return Ok(()) };
+        let mut later = self.history.steps_in(self.root).skip_while(|other| other.id != step.id).skip(1);
+        let older = later.find(|older| self.counts(older)).map(|older| (older.id, older.name.clone()));
+        let (name, reason) = (step.name.clone(), message.clone());
+        Err(UndoError::Unrecorded { step: step.id, name, reason, older })
     }
 
     fn require_undoable(&self, step: &StepRecord) -> Result<(), UndoError> {

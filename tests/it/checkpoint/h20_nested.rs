@@ -81,7 +81,11 @@ fn h20_a_moved_submodule_is_not_moved_back_and_that_is_told() {
     let ran = project.piton(["exec", "--", "bash", "-c", "git -C sub checkout --quiet main; exit 3"]);
     assert_eq!(
         ran.stderr().lines().take(2).collect::<Vec<_>>(),
-        ["✗ rolled back 0 files", "warning: left where they are, because they are repositories of their own: `sub`"]
+        [
+            "✗ rolled back 0 files",
+            "warning: left where they are, because they are repositories of their own: `sub`; \
+             `git submodule update` checks out the commits that the index names",
+        ]
     );
 }
 

@@ -142,6 +142,7 @@ fn a_run_that_waits_is_refused_with_the_way_on() {
         beside: None,
         steps: Vec::new(),
         atomic: false,
+        order: None,
     };
     let waiting = Event::RunFinished(RunSummary {
         run_id: run,

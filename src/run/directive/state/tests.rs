@@ -32,7 +32,7 @@ fn entered(name: &str) -> Event {
 
 fn begun(step: u32, name: &str) -> Event {
     let kind = StepKind::Prose { instruction: "i".to_owned() };
-    Event::StepStarted { step, name: name.to_owned(), kind, tool: None, before: None, writes: Vec::new() }
+    Event::StepStarted { step, name: name.to_owned(), kind, tool: None, before: None, writes: Vec::new(), order: None }
 }
 
 fn answered(step: u32, result: Value) -> Event {

@@ -1,0 +1,108 @@
+//! The order in which things happen in a repository, by a counter.
+//!
+//! Clocks go back, and names of runs begin with the time. Each session takes one number, under the lock of its
+//! worktree, and writes it down with what it begins; a session works on one run at a time, so that number and step put
+//! all steps of a repository in order. The file is a shortcut: after a restart of the machine, which may have lost the
+//! last write to it, and where it is gone, the journals say which number was the last.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+
+use super::{Event, JournalError, list, path_of, read_each};
+use crate::exec::process;
+
+/// Its name, beside the folder with the journals.
+const FILE: &str = "order";
+/// More than a number and the name of a boot ever take.
+const MAX_SIZE: usize = 256;
+
+/// The next number, given the folder with the journals.
+pub fn next(runs: &Path) -> Result<u64, JournalError> {
+    let path = runs.with_file_name(FILE);
+    let failed = |doing| JournalError::io(doing, &path);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed("create the folder of"))?;
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+        .open(&path)
+        .map_err(failed("open"))?;
+    // Worktrees share the journals and have locks of their own.
+    while let Err(err) = flock(&file, FlockOperation::LockExclusive) {
+        if err != Errno::INTR {
+            return Err(failed("lock")(err.into()));
+        }
+    }
+    let mut bytes = vec![0; MAX_SIZE];
+    let size = file.read_at(&mut bytes, 0).map_err(failed("read"))?;
+    let boot = process::boot_id().unwrap_or_default();
+    let written = bytes.get(..size).and_then(|bytes| std::str::from_utf8(bytes).ok()).and_then(parse);
+    let last = match written {
+        Some((number, of)) if of == boot => number,
+        written => written.map_or(0, |(number, _)| number).max(last_written(runs)?),
+    };
+    let next = last.saturating_add(1);
+    let line = format!("{next} {boot}\n");
+    let put = || -> io::Result<()> {
+        file.write_all_at(line.as_bytes(), 0)?;
+        file.set_len(line.len() as u64)
+    };
+    put().map_err(failed("write"))?;
+    Ok(next)
+}
+
+fn parse(text: &str) -> Option<(u64, &str)> {
+    let (number, boot) = text.strip_suffix('\n')?.split_once(' ')?;
+    Some((number.parse().ok()?, boot))
+}
+
+/// The highest number in the journals.
+fn last_written(runs: &Path) -> Result<u64, JournalError> {
+    let mut last = 0;
+    for run in list(runs)? {
+        // A journal that cannot be read is reported by the commands that are about it.
+        let _ = read_each(&path_of(runs, run), &mut |record| {
+            if let Event::RunStarted { order, .. } | Event::StepStarted { order, .. } = &record.event {
+                last = last.max(order.unwrap_or_default());
+            }
+        });
+    }
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_up_by_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = folder.path().join("piton").join("runs");
+        assert_eq!([next(&runs).unwrap(), next(&runs).unwrap(), next(&runs).unwrap()], [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_number_of_another_boot_is_only_a_lower_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = folder.path().join("runs");
+        std::fs::write(folder.path().join(FILE), "7 another-boot\n").unwrap();
+        assert_eq!(next(&runs).unwrap(), 8);
+    }
+
+    #[test]
+    fn a_damaged_file_begins_again_after_what_the_journals_say() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = folder.path().join("runs");
+        std::fs::write(folder.path().join(FILE), "99").unwrap();
+        assert_eq!(next(&runs).unwrap(), 1);
+    }
+}
