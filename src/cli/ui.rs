@@ -268,8 +268,8 @@ impl Ui {
         Person::new(move |question| {
             let _quiet = live.as_ref().map(LiveHandle::quiet);
             let _ = write!(io::stderr(), "{} [y/N] ", clean(question));
-            let mut line = String::new();
-            io::stdin().read_line(&mut line).is_ok() && is_yes(&line)
+            let mut answer = String::new();
+            io::stdin().read_line(&mut answer).is_ok() && is_yes(&answer)
         })
     }
 

@@ -15,6 +15,9 @@ use crate::journal::summary::{ErrorSummary, StepStatus};
 /// The code of a roll back that did not happen because it is not known whose the changes are.
 const NOT_ATTRIBUTED: &str = "NOT_ATTRIBUTED";
 
+/// How many files a question lists.
+const SHOWN: usize = 50;
+
 /// Why what a step did is put back, and how the step ends by that where its answer does not say it.
 #[derive(Clone, Debug)]
 pub(super) struct Reversal<'r> {
@@ -57,10 +60,14 @@ impl Session<'_, '_> {
         paths.sort();
         paths.dedup();
         let question = || {
-            let files: String = paths.iter().map(|path| format!("  {path}\n")).collect();
+            let mut files: Vec<String> = paths.iter().take(SHOWN).map(ToString::to_string).collect();
+            if paths.len() > SHOWN {
+                files.push(format!("and {} more", paths.len() - SHOWN));
+            }
             format!(
                 "piton cannot tell which of these files the step changed and which you or another process changed \
-                 meanwhile ({doubt}):\n{files}Put all of them back?"
+                 meanwhile ({doubt}):\n  {}\nPut all of them back?",
+                files.join("\n  ")
             )
         };
         if self.ctx.person.agrees(question) {

@@ -31,7 +31,7 @@ impl Session<'_, '_> {
         let repository = checkpointer.repository();
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         work.watch = Watch::Yes;
-        work.within = vec![real(repository.top()), real(&repository.git_dir())];
+        work.within = vec![real(repository.top()), real(repository.git_dir())];
         work.log = Some(self.touched_log(step));
     }
 

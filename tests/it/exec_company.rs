@@ -246,7 +246,8 @@ fn input_and_output_of_the_command_are_those_of_piton() {
 #[test]
 fn the_command_inherits_what_its_caller_ignores_and_limits() {
     let project = project();
-    let script = "grep SigIgn /proc/self/status; grep SigBlk /proc/self/status; ulimit -c; ulimit -n";
+    // The C library ignores a signal of its own in what it starts, beyond the first 32.
+    let script = "grep SigIgn /proc/self/status | tail -c 9; grep SigBlk /proc/self/status; ulimit -c; ulimit -n";
     let run = |prefix: &str, exec: &str| {
         let all = format!("{prefix} {exec} sh -c '{script}'");
         let mut command = project.hermetic("bash", &project.root());

@@ -29,7 +29,7 @@ fn unseen(project: &TestProject, words: &[&str]) -> Ran {
 }
 
 fn last(ran: &Ran) -> Value {
-    serde_json::from_str(ran.stderr().lines().rev().find(|line| line.starts_with('{')).expect("a line")).expect("JSON")
+    serde_json::from_str(ran.stdout().lines().last().expect("a line")).expect("JSON")
 }
 
 const FAILS: &[&str] = &["exec", "--", "sh", "-c", "echo step >> a.txt; echo step > made.txt; exit 7"];

@@ -3,7 +3,7 @@
 //! The user edits, makes, deletes, renames and stages files of their own at random, also while piton takes snapshots,
 //! commits and puts back. After each round the user's files are what the user left (nothing lost), the commit holds
 //! files of the step only (nothing swept), and the files of the step are all as it left them or all as before.
-//! `PITON_COMPANY_ROUNDS` asks for more rounds than the sample, `PITON_COMPANY_SEED` for others.
+//! `scripts/torture` asks for many rounds (`PITON_TORTURE_ROUNDS`, `PITON_TORTURE_SEED`); the suite tries a sample.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -157,8 +157,8 @@ fn step(dice: &mut Dice, before: &Files) -> (String, Files) {
 
 #[test]
 fn a_user_who_works_beside_steps_loses_nothing_and_nothing_is_swept_into_commits() {
-    let rounds = asked("PITON_COMPANY_ROUNDS").unwrap_or(12);
-    let seed = asked("PITON_COMPANY_SEED").unwrap_or(20_261_117);
+    let rounds = asked("PITON_TORTURE_ROUNDS").unwrap_or(12);
+    let seed = asked("PITON_TORTURE_SEED").unwrap_or(20_261_117);
     let project = TestProject::new();
     project
         .bash("mkdir -p d/deep; for f in u0 u1 u2 s0 s1 d/u0 d/u3 d/s0 d/deep/u1 d/deep/s2; do echo start > $f; done");

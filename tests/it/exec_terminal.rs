@@ -29,7 +29,7 @@ struct Seen {
 }
 
 fn project() -> TestProject {
-    TestProject::new().file("notes.txt", "one\n").committed().variable("TERM", "xterm").variable("PS1", "PROMPT> ")
+    TestProject::new().file("notes.txt", "one\n").committed().variable("TERM", "xterm")
 }
 
 fn at_a_terminal(project: &TestProject, talk: &Value, program: &str, words: &[&str]) -> Seen {
@@ -49,7 +49,7 @@ fn exec(project: &TestProject, talk: &Value, command: &[&str]) -> Seen {
 /// A shell of a person with piton on its way.
 fn shell(project: &TestProject, talk: &Value) -> Seen {
     let folder = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display().to_string();
-    let start = format!("export PATH='{folder}':$PATH; exec bash --norc --noprofile -i");
+    let start = format!("export PATH='{folder}':$PATH PS1='PROMPT> '; exec bash --norc --noprofile -i");
     at_a_terminal(project, talk, "/bin/bash", &["-c", &start])
 }
 
@@ -140,8 +140,8 @@ fn in_the_background_the_command_goes_on_and_is_stopped_when_it_reads() {
 fn a_shell_inside_has_job_control_of_its_own() {
     let project = project();
     let talk = json!([
-        ["PROMPT> ", "sleep 600\n"],
-        ["sleep 600", "\u{1a}"],
+        ["bash-", "sh -c 'echo rea\"\"dy; exec sleep 600'\n"],
+        ["ready", "\u{1a}"],
         ["Stopped", "kill %1; echo two >> notes.txt; ls --color=auto -d .git\n"],
         ["\u{1b}[01;34m.git", "exit\n"],
     ]);
@@ -163,8 +163,7 @@ fn the_modes_of_the_terminal_come_back_after_a_command_that_was_killed() {
 #[test]
 fn a_pager_that_piton_writes_to_keeps_the_terminal() {
     let project = project();
-    let line =
-        "piton exec -- sh -c 'echo out; ps -o stat= -p $$' | (cat; read word < /dev/tty; echo p\"\"ager-$word)\n";
+    let line = "piton exec -- sh -c 'echo out' | (cat; read word < /dev/tty; echo p\"\"ager-$word)\n";
     let talk = json!([["PROMPT> ", line], ["no changes", "key\n"], ["pager-key", "exit 7\n"]]);
     let seen = shell(&project, &talk);
     assert_eq!(seen.status, Some(7), "{}", seen.text);

@@ -289,9 +289,8 @@ impl Guard {
                     let is_tool = u32::try_from(pid.as_raw_nonzero().get()) == Ok(self.tool);
                     match status.stopping_signal() {
                         Some(signal) if is_tool && !self.is_killing => tell(&Report::Stopped(signal)),
-                        Some(_) => {}
                         None if is_tool => self.status = Some((status, Instant::now())),
-                        None => {}
+                        _ => {}
                     }
                 }
                 Ok(None) => return false,

@@ -15,6 +15,10 @@ use std::path::{Path, PathBuf};
 use super::protocol::{Reader, Writer};
 use crate::checkpoint::attribution::Doubt;
 use crate::exec::process::boot_id;
+use crate::item::source::read_bytes;
+
+/// The largest log that is read: that of many more files than are remembered.
+const LARGEST_LOG: u64 = 1024 * 1024 * 1024;
 
 /// What a tool may have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -164,7 +168,7 @@ impl TouchedLog {
 
     /// Reads a log; unknown when there is none of this boot.
     pub fn read(path: &Path) -> Touched {
-        let bytes = fs::read(path).unwrap_or_default();
+        let bytes = read_bytes(path, LARGEST_LOG).unwrap_or_default();
         let mut reader = Reader::new(&bytes);
         let boot = reader.word().filter(|boot| !boot.is_empty());
         if boot.is_none_or(|boot| boot_id().is_none_or(|now| boot != now.as_str())) {
