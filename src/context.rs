@@ -5,6 +5,7 @@
 //! tests never have to change the process.
 
 mod clock;
+pub mod person;
 pub mod scribe;
 pub mod stop;
 
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use clock::Clock;
+use person::Person;
 use scribe::Scribe;
 use stop::Stop;
 
@@ -53,6 +55,8 @@ pub struct Context {
     pub stop: Stop,
     /// Writes the messages of commits for this caller.
     pub scribe: Scribe,
+    /// The person at the terminal, if there is one to ask.
+    pub person: Person,
     clock: Clock,
 }
 
@@ -146,6 +150,7 @@ impl Context {
             program: self.program.clone(),
             stop: self.stop.clone(),
             scribe: self.scribe.clone(),
+            person: self.person.clone(),
             ..moved
         })
     }
@@ -181,6 +186,7 @@ impl Context {
             program: own_program(),
             stop: Stop::default(),
             scribe: Scribe::default(),
+            person: Person::default(),
             clock,
         })
     }

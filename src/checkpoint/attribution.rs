@@ -4,6 +4,10 @@
 //! files the step has touched, the others are taken out of its delta and of the snapshot after it, so
 //! that they are neither committed in its name nor put back. For the next step they are simply there.
 
+use std::fmt;
+
+use rustix::io::Errno;
+
 use super::checkpointer::Checkpointer;
 use super::delta::{Change, Delta};
 use super::error::CheckpointError;
@@ -22,6 +26,8 @@ pub struct Attributed {
     pub delta: Delta,
     /// The files that somebody else changed.
     pub outside: Vec<RepoPath>,
+    /// Why some of the changes may be those of another process; none when all of them are the step's.
+    pub doubt: Option<Doubt>,
 }
 
 /// What of the changes is a step's own.
@@ -31,11 +37,63 @@ pub struct Ownership<'o> {
     pub has: &'o dyn Fn(&RepoPath) -> bool,
     /// Whether it touched what is staged.
     pub index: bool,
+    /// Why this is not known; then everything is taken for the step's, and a roll back asks first.
+    pub doubt: Option<Doubt>,
 }
 
 impl Ownership<'_> {
-    /// Nothing is known, so that everything counts as the step's.
-    pub const EVERYTHING: Self = Self { has: &|_| true, index: true };
+    /// Everything counts as the step's.
+    pub const EVERYTHING: Self = Self { has: &|_| true, index: true, doubt: None };
+
+    /// It is not known what is the step's.
+    pub fn unknown(doubt: Doubt) -> Self {
+        Self { doubt: Some(doubt), ..Self::EVERYTHING }
+    }
+}
+
+/// Why it is not known which files a step changed and which another process changed meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// This is not Linux on a processor whose system calls piton knows.
+    Platform,
+    /// The kernel did not let the step be watched; the number of its error.
+    Kernel(i32),
+    /// The step touched more files than are remembered.
+    TooMany,
+    /// A process of the step had another root folder, or system calls of another architecture.
+    OtherPlace,
+    /// The memory of a process of the step could not be read.
+    Unreadable,
+    /// The program runs with the rights of another user, which a watched program cannot have.
+    SetUser,
+    /// What was remembered is gone: the machine was restarted, or the file was removed.
+    Lost,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Platform => formatter.write_str("watching a command needs Linux on x86-64 or ARM64"),
+            Self::Kernel(errno) => {
+                let err = Errno::from_raw_os_error(*errno);
+                let why = match err {
+                    Errno::BUSY => "another program already watches its system calls",
+                    Errno::ACCESS | Errno::PERM => "the system forbids seccomp filters",
+                    _ => "the kernel has no seccomp notifications (Linux 5.5 or newer)",
+                };
+                write!(formatter, "{why}: {err}")
+            }
+            Self::TooMany => formatter.write_str("the command touched too many files to remember them"),
+            Self::OtherPlace => {
+                formatter.write_str("a process of the command had another root folder or another kind of system calls")
+            }
+            Self::Unreadable => {
+                formatter.write_str("the memory of a process of the command could not be read (no `ptrace` permission)")
+            }
+            Self::SetUser => formatter.write_str("the program runs with the rights of another user"),
+            Self::Lost => formatter.write_str("the record of the files that the command touched is gone"),
+        }
+    }
 }
 
 impl Checkpointer {
@@ -50,8 +108,13 @@ impl Checkpointer {
         // What happens inside another repository is not watched at its own path.
         let is_link =
             |change: &Change| [change.before, change.after].iter().flatten().any(|it| it.mode == FileMode::Gitlink);
+        // An ignored file that git no longer tracks is gone from the snapshot, though nothing has touched the file.
+        let is_untracked = |change: &Change| {
+            let file = self.repository().top().join(change.path.as_path());
+            own.index && change.after.is_none() && file.symlink_metadata().is_ok()
+        };
         let (own_changes, foreign): (Vec<&Change>, Vec<&Change>) =
-            delta.changes.iter().partition(|change| (own.has)(&change.path) || is_link(change));
+            delta.changes.iter().partition(|change| (own.has)(&change.path) || is_link(change) || is_untracked(change));
         // A folder became empty, or has something in it now, by what happened inside it.
         let is_own_folder =
             |folder: &RepoPath| (own.has)(folder) || own_changes.iter().any(|change| change.path.is_inside(folder));
@@ -64,7 +127,7 @@ impl Checkpointer {
         outside.dedup();
         let stages = !own.index && (before.index_tree != after.index_tree || before.announced != after.announced);
         if outside.is_empty() && !stages {
-            return Ok(Attributed { after, delta, outside });
+            return Ok(Attributed { after, delta, outside, doubt: own.doubt });
         }
         let edits: Edits = foreign.iter().map(|change| (change.path.clone(), change.before)).collect();
         let (index_tree, announced) = if own.index {
@@ -87,6 +150,6 @@ impl Checkpointer {
         found.permissions.retain(|change| !outside.contains(&change.path));
         found.folders_added.retain(|folder| !outside.contains(folder));
         found.folders_removed.retain(|folder| !outside.contains(folder));
-        Ok(Attributed { after, delta: found, outside })
+        Ok(Attributed { after, delta: found, outside, doubt: own.doubt })
     }
 }

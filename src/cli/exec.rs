@@ -10,6 +10,7 @@ use crate::checkpoint::secret::redacted;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::exec::subprocess::Streams;
+use crate::exec::supervisor::Watch;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::AfterFailure;
 use crate::run::session::{RunRequest, Session};
@@ -17,9 +18,11 @@ use crate::run::step::CommandStep;
 
 /// Run a command as one step: commit what it changes, or put it back if the command fails
 ///
-/// The work tree is recorded before and after. What the command changed, and nothing else, becomes
-/// one commit on the current branch; your own uncommitted work stays as it is, staged or not. If the
-/// command fails, exactly its changes are put back and the undone work stays reachable.
+/// The work tree is recorded before and after, and piton watches which files the command and everything
+/// that it starts open for writing. What the command changed, and nothing else, becomes one commit on the
+/// current branch; your own uncommitted work stays as it is, staged or not, and so does what you edit while
+/// the command runs. If the command fails, exactly its changes are put back and the undone work stays
+/// reachable.
 ///
 /// The exit status is that of the command, 128 + n where signal n ended it. Where piton itself refuses, or cannot make
 /// the checkpoint, it is one of piton's own codes (1, 2, 3, 5 or 130), and the last line of `--format json` has another
@@ -49,6 +52,10 @@ pub(super) struct ExecArguments {
     /// The message of the commit, instead of a generated one.
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
+    /// Do not watch which files the command changes: everything that changes while it runs counts as its work. Needed
+    /// for `sudo` inside a script, and for commands that leave their work to a server (a daemon of Gradle, Docker).
+    #[arg(long)]
+    unwatched: bool,
     /// How many seconds to wait for another run in this worktree.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     lock_timeout: u64,
@@ -85,15 +92,18 @@ pub(super) fn run(arguments: &ExecArguments, ctx: &Context, ui: &mut Ui) -> Resu
         on_failure: arguments.on_failure,
         message: arguments.message.as_deref().map(redacted),
         streams: if ui.format() == Format::Json { Streams::OutputToStderr } else { Streams::Inherit },
+        watch: if arguments.unwatched { Watch::No } else { Watch::Yes },
     };
     step.check(ctx, mode)?;
+    // It takes as long to start as the first look at the work tree: both happen at once.
+    let supervisor = step.supervisor(ctx)?;
     let shared = RefCell::new(&mut *ui);
     let mut show = |event: &_| render::event(&mut shared.borrow_mut(), event);
     let mut session = Session::begin(ctx, &request, &mut show)?;
     if session.lacks_git() {
         shared.borrow_mut().warning("there is no git repository: what the command changes cannot be undone");
     }
-    let end = match session.run_command(&step) {
+    let end = match session.run_command(&step, supervisor) {
         Ok(end) => end,
         Err(err) => {
             let Some(summary) = session.abandon(&err)? else { return Err(err.into()) };

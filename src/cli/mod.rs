@@ -269,7 +269,7 @@ pub fn main() -> ExitCode {
     let words = context::arguments();
     // Before anything that costs time: a tool waits for it.
     if supervisor::is_meant(&words) {
-        return supervisor::serve();
+        return supervisor::serve(&words);
     }
     if worker::is_meant(&words) {
         return worker::serve();
@@ -349,6 +349,7 @@ fn run(arguments: &Arguments, environment: Environment, ui: &mut Ui) -> Result<E
         ctx.config.set_flag(Key::ValidateStrict, Value::Bool(true), "--strict");
     }
     ui.set_color(ctx.config.color(), &ctx.environment);
+    ctx.person = ui.person();
     match ctx.project() {
         Some(root) => ui.detail(&format!("project `{}`, {}", root.display(), ctx.found_by.reason())),
         None => ui.detail("there is no project here"),

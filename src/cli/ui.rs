@@ -20,13 +20,14 @@ use serde_json::json;
 
 use crate::config::ColorSetting;
 use crate::context::Environment;
+use crate::context::person::Person;
 use crate::error::Error;
 use crate::item::finding::{Finding, Severity};
 use crate::item::tool::Origin;
 use crate::run::directive::Input;
 use crate::run::doctor::{Terminal, TerminalKind};
 use crate::run::error::with_causes;
-use live::{Cursor, LiveLine};
+use live::{Cursor, LiveHandle, LiveLine};
 
 pub(super) use live::elapsed;
 
@@ -255,8 +256,21 @@ impl Ui {
         self.say_raw(&format!("{} [y/N] ", clean(question)));
         let mut line = String::new();
         io::stdin().read_line(&mut line)?;
-        let said_yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
-        Ok(Some(if said_yes { Answer::Yes } else { Answer::No }))
+        Ok(Some(if is_yes(&line) { Answer::Yes } else { Answer::No }))
+    }
+
+    /// The person at this terminal, for questions that come up in the middle of something.
+    pub(super) fn person(&self) -> Person {
+        if !Self::can_ask() || self.format != Format::Human {
+            return Person::default();
+        }
+        let live = self.live.as_ref().map(LiveLine::handle);
+        Person::new(move |question| {
+            let _quiet = live.as_ref().map(LiveHandle::quiet);
+            let _ = write!(io::stderr(), "{} [y/N] ", clean(question));
+            let mut answer = String::new();
+            io::stdin().read_line(&mut answer).is_ok() && is_yes(&answer)
+        })
     }
 
     /// Whether a person watches.
@@ -465,6 +479,10 @@ impl Ui {
             line.leave(if text.ends_with('\n') { Cursor::AtStart } else { Cursor::InLine });
         }
     }
+}
+
+fn is_yes(line: &str) -> bool {
+    matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
 /// Makes text harmless for a terminal: control, direction and invisible characters become visible.

@@ -1,8 +1,8 @@
 //! Running one command line, and leaving nothing of it behind.
 //!
 //! A [`CommandLine`] exists only when its program does, so that a mistyped name never begins a step.
-//! [`run`] puts it into a process group of its own, lends it the terminal, passes on requests to
-//! stop, and kills what is left of the group and every daemon that left it when its first process has
+//! [`run`] is for machines without supervisors: it puts it into a process group of its own, lends it the terminal, passes
+//! on requests to stop, and kills what is left of the group and every daemon that left it when its first process has
 //! ended: what runs on could change files after the comparison. [`converse`] does the same, but gives
 //! it an input and keeps its output.
 
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -19,12 +20,13 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpgrp, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, geteuid, kill_process_group, waitid};
 
 pub use conversation::{Conversation, converse};
 
 use super::interrupt::Interrupts;
 use super::process::{Adoption, adopt_orphans, await_end, kill_orphans, own_children};
+use super::supervisor::Work;
 use super::terminal::Terminal;
 
 /// How long a command that was asked to stop has until it is killed.
@@ -76,6 +78,13 @@ pub struct Outcome {
     pub interrupted: bool,
 }
 
+impl Outcome {
+    /// Of a command whose end was not seen.
+    pub fn unknown() -> Self {
+        Self { exit_code: None, signal: None, duration: Duration::ZERO, timed_out: false, interrupted: false }
+    }
+}
+
 /// Why a command could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SubprocessError {
@@ -124,6 +133,25 @@ impl CommandLine {
     /// The file that is run.
     pub fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// Whether starting the program changes the user or the group, as `sudo` does. A watched process cannot.
+    pub fn changes_user(&self) -> bool {
+        const SET_ID: u32 = 0o6000;
+        !geteuid().is_root() && self.program.metadata().is_ok_and(|file| file.permissions().mode() & SET_ID != 0)
+    }
+
+    /// The same command as work of a supervisor.
+    pub fn work(&self) -> Work {
+        Work {
+            program: self.program.clone(),
+            argv: self.argv.clone(),
+            folder: self.folder.clone(),
+            environment: self.environment.clone(),
+            timeout: self.timeout,
+            kept: 0,
+            ..Work::default()
+        }
     }
 
     fn spawn(&self, wiring: Wiring) -> io::Result<Child> {
@@ -342,30 +370,20 @@ impl Running {
         }
     }
 
-    /// The command was stopped: because it wants the terminal, or by Ctrl-Z, which is meant for piton
-    /// as well.
     fn handle_stop(&mut self, stopped: &WaitIdStatus) {
-        let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()];
-        if stopped.stopping_signal().is_some_and(|signal| wants_terminal.contains(&signal)) && self.lend_terminal() {
-            return;
+        if let (Some(terminal), Some(group)) = (&mut self.terminal, self.group) {
+            terminal.answer_stop(group, stopped.stopping_signal());
         }
-        if let Some(terminal) = &mut self.terminal {
-            terminal.take_back();
-        }
-        // Returns when the shell continues piton; at once where nobody could.
-        let _ = kill_process_group(getpgrp(), Signal::TSTP);
-        self.lend_terminal();
         self.signal(Signal::CONT);
     }
 
-    fn lend_terminal(&mut self) -> bool {
-        let (Some(terminal), Some(group)) = (&mut self.terminal, self.group) else { return false };
-        let lent = terminal.lend(group);
-        if lent {
+    fn lend_terminal(&mut self) {
+        if let (Some(terminal), Some(group)) = (&mut self.terminal, self.group)
+            && terminal.lend(group)
+        {
             // It may have been stopped for reading before it was allowed to.
             self.signal(Signal::CONT);
         }
-        lent
     }
 
     fn ask_to_stop(&self, signal: Signal) {

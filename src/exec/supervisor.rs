@@ -1,12 +1,15 @@
-//! The child that owns the process tree of one tool.
+//! The child that owns the process tree of one tool, or of one command of a person.
 //!
 //! piton starts itself again as `piton __supervise`; a [`Supervisor`] waits on its standard input, a
-//! socket, for [`Work`]. It leads a session of its own, adopts what the tool leaves behind, and kills
-//! all of it when the tool ends, takes too long, is cancelled, or piton itself is gone.
+//! socket, for [`Work`]. It adopts what the tool leaves behind, and kills all of it when the tool ends,
+//! takes too long, is cancelled, or piton itself is gone. For a tool it leads a session of its own. For a command
+//! it stays in the session of piton, so that the command can have the terminal, and hands it piton's own streams.
 
 mod capture;
 #[cfg(target_os = "linux")]
 mod child;
+#[cfg(target_os = "linux")]
+mod handover;
 #[cfg(target_os = "linux")]
 mod launch;
 mod parent;
@@ -29,18 +32,24 @@ use std::time::Duration;
 pub(in crate::exec) use capture::Capture;
 pub use capture::Captured;
 pub use parent::Supervisor;
-pub use touched::{Touched, TouchedPaths};
+pub use touched::{Touched, TouchedLog, TouchedPaths};
 
 use super::invocation::Limits;
 
 /// The word that makes piton a supervisor.
 const MODE: &str = "__supervise";
 
+/// The second word of a supervisor whose work uses the terminal and the streams of piton.
+const TERMINAL: &str = "terminal";
+
 /// The variable that says which run a process belongs to, so that it can be found after a crash.
 pub const MARK: &str = "PITON_RUN_ID";
 
 /// How much of each stream is kept unless the work says otherwise.
 const KEPT: usize = 1024 * 1024;
+
+/// How many touched files are remembered unless the work says otherwise.
+const MOST_TOUCHED: usize = 500_000;
 
 /// How long a tool that took too long has until it is killed.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
@@ -65,6 +74,14 @@ pub struct Work {
     pub channel: Channel,
     /// Whether it is written down which files it changes.
     pub watch: Watch,
+    /// The folders that this is about, without links; none of them means all.
+    pub within: Vec<PathBuf>,
+    /// How many such files are remembered; beyond that nothing is known.
+    pub most_touched: usize,
+    /// A log that exists and gets each of them at once.
+    pub log: Option<PathBuf>,
+    /// Whether its first process has the terminal from its start.
+    pub foreground: Foreground,
     /// How long it may take.
     pub timeout: Option<Duration>,
     /// How it ends when piton is gone.
@@ -85,6 +102,10 @@ impl Default for Work {
             input: Vec::new(),
             channel: Channel::None,
             watch: Watch::No,
+            within: Vec::new(),
+            most_touched: MOST_TOUCHED,
+            log: None,
+            foreground: Foreground::No,
             timeout: None,
             farewell: Farewell::Kill,
             limits: Limits::default(),
@@ -108,6 +129,15 @@ pub enum Watch {
     /// It is not.
     No,
     /// It is, where the kernel can tell.
+    Yes,
+}
+
+/// Whether a command has the terminal from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreground {
+    /// It does not; if it reads it is stopped, and piton decides.
+    No,
+    /// It does: its process group is the one in the foreground.
     Yes,
 }
 
@@ -173,7 +203,7 @@ pub enum ResultFault {
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
     /// The supervisor could not be started or talked to.
-    #[error("cannot start the supervisor of the tool")]
+    #[error("cannot start the supervisor")]
     NotStarted(#[source] io::Error),
     /// The program could not be started.
     #[error("cannot start `{}`", .program.display())]
@@ -185,7 +215,7 @@ pub enum SupervisorError {
         source: io::Error,
     },
     /// The supervisor died; everything it had started was killed.
-    #[error("the supervisor of the tool was killed")]
+    #[error("the supervisor was killed")]
     Lost,
 }
 
@@ -202,7 +232,9 @@ impl SupervisorError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotStarted(_) | Self::Program { .. } => None,
-            Self::Lost => Some("the tool may have killed it; what it had started was ended too".to_owned()),
+            Self::Lost => {
+                Some("the command may have killed it; everything that it had started was ended too".to_owned())
+            }
         }
     }
 }
@@ -214,12 +246,13 @@ pub fn is_meant(arguments: &[OsString]) -> bool {
 
 /// Is a supervisor, from the first to the last.
 #[cfg(target_os = "linux")]
-pub fn serve() -> ExitCode {
-    child::serve()
+pub fn serve(arguments: &[OsString]) -> ExitCode {
+    let is_terminal = arguments.get(2).is_some_and(|word| word == TERMINAL);
+    child::serve(if is_terminal { child::Seat::Terminal } else { child::Seat::Apart })
 }
 
 /// Is a supervisor, from the first to the last.
 #[cfg(not(target_os = "linux"))]
-pub fn serve() -> ExitCode {
+pub fn serve(_: &[OsString]) -> ExitCode {
     ExitCode::FAILURE
 }

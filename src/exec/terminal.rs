@@ -1,11 +1,12 @@
 //! Who may read from the terminal.
 //!
 //! A command runs in a process group of its own, so that all of it can be killed. The terminal lets
-//! only one group read: it is lent to the command and taken back.
+//! only one group read: it is lent to the command and taken back. Ctrl-Z stops the command, and piton with it, so that
+//! the shell has its terminal again.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal as MaskedSignal};
 use rustix::fd::BorrowedFd;
-use rustix::process::{Pid, getpgrp};
+use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
 use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
@@ -45,6 +46,30 @@ impl Terminal {
             self.lent = Lent::Yes;
         }
         self.is_lent()
+    }
+
+    /// Promises the terminal to a command that is about to be started and will take it by itself, if it is piton's to
+    /// lend; says whether it may.
+    pub(super) fn promise(&mut self) -> bool {
+        if Self::is_for_the_command() && tcgetpgrp(self.fd).is_ok_and(|holder| holder == self.own) {
+            self.lent = Lent::Yes;
+        }
+        self.is_lent()
+    }
+
+    /// Decides what follows when a signal has stopped the command; when this returns, the command is to go on.
+    ///
+    /// A command that wants the terminal gets it, if that can be. Anything else, as Ctrl-Z, is meant for piton as well:
+    /// it stops too, and returns when the shell continues it.
+    pub(super) fn answer_stop(&mut self, group: Pid, signal: Option<i32>) {
+        let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()];
+        if signal.is_some_and(|signal| wants_terminal.contains(&signal)) && self.lend(group) {
+            return;
+        }
+        self.take_back();
+        // Returns at once where no shell could continue piton.
+        let _ = kill_process_group(getpgrp(), Signal::TSTP);
+        self.lend(group);
     }
 
     /// Whether a command has it.

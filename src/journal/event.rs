@@ -217,6 +217,9 @@ pub enum Event {
         /// The boot that both belong to; empty where that is not known.
         #[serde(default)]
         boot: String,
+        /// Whether it is a supervisor, which ends all that it has started when piton is gone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        supervised: bool,
     },
     /// The process of a tool is gone, and its group with it.
     ToolFinished {

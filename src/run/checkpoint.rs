@@ -279,7 +279,7 @@ impl Session<'_, '_> {
         }
         let (after, outside) = (now.clone(), Vec::new());
         self.record(&Event::ChangesFound { step, after, delta: delta.clone(), outside })?;
-        let found = Attributed { after: now, delta, outside: Vec::new() };
+        let found = Attributed { after: now, delta, outside: Vec::new(), doubt: None };
         let mut settlement = self.commit_or_explain(checkpointer, step, wording, before, found)?;
         // What a hook did was put back; what was to be committed is where it was.
         if let Some(checkpoint) =

@@ -281,10 +281,13 @@ impl Session<'_, '_> {
             ));
         }
         checkpointer.remember_rules(before)?;
-        // Whose is what is known only if the tool had ended and its changes were looked at.
-        let index = step.after.as_ref().is_none_or(|after| stages(before, after));
-        let own = Ownership { has: &|path| !step.outside.contains(path), index };
-        let Attributed { after, delta, outside } = self.find_own(checkpointer, number, before, own)?;
+        let touched = self.recall_touched(step);
+        let top = checkpointer.repository().top().to_path_buf();
+        let index = touched.has(&checkpointer.repository().git_dir().join("index"))
+            && step.after.as_ref().is_none_or(|after| stages(before, after));
+        let is_own = |path: &RepoPath| !step.outside.contains(path) && touched.has(&top.join(path.as_path()));
+        let own = Ownership { has: &is_own, index, doubt: touched.doubt() };
+        let Attributed { after, delta, outside, doubt } = self.find_own(checkpointer, number, before, own)?;
         let found = told("its step was running");
         if delta.is_empty() && before.head == after.head {
             let Delta { not_captured, too_large, .. } = delta;
@@ -316,7 +319,7 @@ impl Session<'_, '_> {
         if !later.is_empty() {
             // They are somebody else's, and not in the snapshot after the step either. Should this be cut off as
             // well, the next one must not take them for the step's.
-            let not_later = Ownership { has: &|path| !later.contains(path), index: true };
+            let not_later = Ownership { has: &|path| !later.contains(path), index: true, doubt };
             let found = checkpointer.attribute(before, after, all, not_later)?;
             let Delta { index, announced_removed, announced_added, .. } = own;
             own = Delta { index, announced_removed, announced_added, ..found.delta };
@@ -324,7 +327,8 @@ impl Session<'_, '_> {
             let outside = outside.into_iter().chain(found.outside).collect();
             self.record(&Event::ChangesFound { step: number, after: after.clone(), delta: own.clone(), outside })?;
         }
-        let settlement = self.roll_back(checkpointer, number, Reversal::CUT_OFF, before, &after, &own)?;
+        let why = Reversal { doubt, ..Reversal::CUT_OFF };
+        let settlement = self.roll_back(checkpointer, number, why, before, &after, &own)?;
         let mut did = match &settlement.error {
             Some(error) => format!("it could not be rolled back: {}", error.message),
             None => match own.changes.len() {

@@ -84,7 +84,7 @@ pub(super) fn look(
     let paths: Vec<&RepoPath> = deltas.flat_map(|delta| &delta.changes).map(|change| &change.path).collect();
     let has = |path: &RepoPath| is_action || paths.contains(&path);
     let index = open.after.as_ref().is_some_and(|after| stages(before, after));
-    let found = checkpointer.attribute(before, now.clone(), delta, Ownership { has: &has, index })?;
+    let found = checkpointer.attribute(before, now.clone(), delta, Ownership { has: &has, index, doubt: None })?;
     let is_own_work = open.wait == Some(Wait::Changes) && !matches!(open.kind, StepKind::Checkpoint { .. });
     let reviewed = if is_own_work {
         of_changes(checkpointer, open, before, now, found)?
@@ -107,7 +107,7 @@ fn of_changes(
     let found = match &open.after {
         // As the step left it, with everything that was recorded about that.
         Some(after) if edits.is_empty() => {
-            Attributed { after: after.clone(), delta: recorded, outside: open.outside.clone() }
+            Attributed { after: after.clone(), delta: recorded, outside: open.outside.clone(), doubt: None }
         }
         _ => Attributed { outside: open.outside.clone(), ..found },
     };

@@ -4,6 +4,7 @@
 //! that [`super::recovery`] can finish what a crash left open.
 
 use super::error::{RunError, with_causes};
+pub(super) use super::reversal::Reversal;
 use super::session::Session;
 use super::step::{skipped, summary};
 use super::undo::combine;
@@ -122,30 +123,6 @@ impl Rules<'_> {
     };
 }
 
-/// Why what a step did is put back, and how the step ends by that where its answer does not say it.
-#[derive(Clone, Debug)]
-pub(super) struct Reversal<'r> {
-    pub(super) reason: &'r str,
-    pub(super) status: Option<StepStatus>,
-    pub(super) error: Option<ErrorSummary>,
-}
-
-impl<'r> Reversal<'r> {
-    /// Because of what the step has answered.
-    pub(super) fn by_answer(reason: &'r str) -> Self {
-        Self { reason, status: None, error: None }
-    }
-
-    /// The step fails by this.
-    pub(super) fn failure(reason: &'r str, error: ErrorSummary) -> Self {
-        Self { reason, status: Some(StepStatus::Failed), error: Some(error) }
-    }
-
-    /// The step is run again.
-    pub(super) const CUT_OFF: Self =
-        Self { reason: "the run was cut off", status: Some(StepStatus::CutOff), error: None };
-}
-
 /// What a commit is to say.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wording<'a> {
@@ -195,7 +172,7 @@ impl Session<'_, '_> {
             Err(RunError::Checkpoint(err)) => return self.failed(step, &err),
             Err(err) => return Err(err),
         };
-        let (Attributed { after, delta, .. }, outside) = (&found, found.outside.clone());
+        let (Attributed { after, delta, doubt, .. }, outside) = (&found, found.outside.clone());
         if delta.is_empty() && before.head == after.head {
             return Ok(Settlement { outside, ..self.nothing_changed(step, delta)? });
         }
@@ -236,7 +213,8 @@ impl Session<'_, '_> {
             }
             Verdict::RollBack(reason) => {
                 let (status, error) = (refusal.as_ref().map(|_| status), refusal.clone());
-                self.roll_back(checkpointer, step, Reversal { reason, status, error }, before, after, delta)
+                let why = Reversal { reason, status, error, doubt: *doubt };
+                self.roll_back(checkpointer, step, why, before, after, delta)
             }
             Verdict::Commit => self.commit_or_explain(checkpointer, step, wording, before, found),
         }?;
@@ -296,7 +274,12 @@ impl Session<'_, '_> {
         if let Err(err) = checkpointer.require_undoable() {
             return self.failed(step, &err);
         }
-        let Reversal { reason, status, error } = why;
+        let Reversal { reason, status, error, doubt } = why;
+        if let Some(doubt) = doubt
+            && let Some(kept) = self.keep_doubtful(step, doubt, delta)?
+        {
+            return Ok(kept);
+        }
         let decision = Decision::RollBack { reason: reason.to_owned(), status, error };
         self.record(&Event::Decided { step, decision })?;
         failpoint("roll-back-decided");
@@ -338,21 +321,24 @@ impl Session<'_, '_> {
         if let Err(err) = checkpointer.require_undoable() {
             return self.failed(step, &err);
         }
-        let outside = found.outside.clone();
+        let (outside, doubt) = (found.outside.clone(), found.doubt);
         let index = stages(before, &found.after);
         let committed = match self.run_pre_commit(checkpointer, step, before, found) {
-            Ok((delta, notes)) => self.commit(checkpointer, step, wording, &before.head, &delta, notes),
+            Ok((delta, mut notes)) => {
+                notes.extend(doubt.map(|doubt| format!("it may hold changes of another process: {doubt}")));
+                self.commit(checkpointer, step, wording, &before.head, &delta, notes)
+            }
             Err(err) => Err(err),
         };
         match committed {
             Err(RunError::Checkpoint(err @ CheckpointError::HookFailed { .. })) => {
                 // The hook may have changed files as well: they are put back with the rest.
-                let own = Ownership { has: &|path| !outside.contains(path), index };
+                let own = Ownership { has: &|path| !outside.contains(path), index, doubt };
                 let Attributed { after, delta, .. } = self.find_own(checkpointer, step, before, own)?;
                 if delta.is_empty() {
                     return self.failed(step, &err);
                 }
-                let why = Reversal::failure("a hook refused the commit", explain(&err));
+                let why = Reversal { doubt, ..Reversal::failure("a hook refused the commit", explain(&err)) };
                 let mut settlement = self.roll_back(checkpointer, step, why, before, &after, &delta)?;
                 settlement.error.get_or_insert(explain(&err));
                 Ok(settlement)
@@ -370,7 +356,7 @@ impl Session<'_, '_> {
         before: &Snapshot,
         found: Attributed,
     ) -> Result<(Delta, Vec<String>), RunError> {
-        let Attributed { after, delta, outside } = found;
+        let Attributed { after, delta, outside, doubt } = found;
         if !checkpointer.has_pre_commit() {
             return Ok((delta, Vec::new()));
         }
@@ -390,8 +376,8 @@ impl Session<'_, '_> {
                 let hooked = checkpointer.after(before)?;
                 let changes = checkpointer.delta(before, &hooked)?;
                 // What others had changed before the hook ran does not become the step's by it.
-                let own = Ownership { has: &|path| !outside.contains(path), index: stages(before, &after) };
-                let Attributed { after: hooked, delta: all, outside } =
+                let own = Ownership { has: &|path| !outside.contains(path), index: stages(before, &after), doubt };
+                let Attributed { after: hooked, delta: all, outside, .. } =
                     checkpointer.attribute(before, hooked, changes, own)?;
                 let more = checkpointer.delta(&after, &hooked)?;
                 if more.is_empty() {

@@ -32,7 +32,7 @@ pub(super) struct StartedProcess {
     pub(super) pid: u32,
     pub(super) started: u64,
     pub(super) boot: String,
-    /// Whether it is the supervisor of a tool.
+    /// Whether it is a supervisor.
     pub(super) is_supervisor: bool,
 }
 
@@ -82,8 +82,10 @@ impl Standing {
                 run.skipped.clear();
                 self.steps.push(StepSummary::without_changes(name.clone(), StepStatus::Skipped));
             }
-            Event::ToolStarted { pid, started, boot, .. } => {
-                let (pid, started, boot, is_supervisor) = (*pid, *started, boot.clone(), self.calls_tool);
+            Event::ToolStarted { pid, started, boot, supervised, .. } => {
+                // Older journals do not say that the process of a tool is a supervisor.
+                let is_supervisor = *supervised || self.calls_tool;
+                let (pid, started, boot) = (*pid, *started, boot.clone());
                 // An older journal may not say which one it was; nothing has the number zero.
                 self.process = (pid != 0).then_some(StartedProcess { pid, started, boot, is_supervisor });
             }

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::RunError;
+use super::error::{RunError, with_causes};
 use super::session::{Session, open_repository};
 use super::settle::{Declared, Rules, Settlement, Verdict, Violation, Wording};
-use crate::checkpoint::attribution::Ownership;
+use crate::checkpoint::attribution::{Doubt, Ownership};
 use crate::checkpoint::message;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::secret::redacted;
@@ -15,8 +15,8 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::exec::interrupt::{Interrupts, signal_in_words};
 use crate::exec::process;
-use crate::exec::subprocess::{self, Outcome, Streams};
-use crate::exec::supervisor::MARK;
+use crate::exec::subprocess::{self, CommandLine, Outcome, Streams, SubprocessError};
+use crate::exec::supervisor::{MARK, Supervisor, SupervisorError, Touched, Watch};
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{AfterFailure, Event, StepKind};
@@ -44,6 +44,18 @@ pub struct CommandStep {
     pub message: Option<String>,
     /// Where its output goes.
     pub streams: Streams,
+    /// Whether it is watched which files it changes. What else changes meanwhile is then the user's; of a command that
+    /// is not watched everything counts as its work.
+    pub watch: Watch,
+}
+
+/// How a command ended, before its changes are settled.
+struct Ran {
+    outcome: Outcome,
+    /// What it may have changed.
+    touched: Touched,
+    /// Why its end is not known.
+    lost: Option<ErrorSummary>,
 }
 
 /// How a step ended.
@@ -61,20 +73,35 @@ pub struct StepEnd {
 
 impl Session<'_, '_> {
     /// Runs a command line as one step under the rules of the run's mode.
-    pub fn run_command(&mut self, command: &CommandStep) -> Result<StepEnd, RunError> {
+    ///
+    /// The caller starts its supervisor early with [`CommandStep::supervisor`], because that takes a while.
+    pub fn run_command(&mut self, command: &CommandStep, supervisor: Option<Supervisor>) -> Result<StepEnd, RunError> {
         let writes = command.project_globs(self.ctx)?;
         let allowed = globs(&writes)?;
         let prepared = command.prepare(self.ctx, self.run)?;
         let step = self.next_step();
         let argv: Vec<String> = command.argv.iter().map(|word| redacted(&word.to_string_lossy())).collect();
         let kind = StepKind::Command { argv: argv.clone(), on_failure: command.on_failure };
+        let unwatched = match command.watch {
+            Watch::No => Some(Touched::Everything),
+            Watch::Yes if supervisor.is_none() => Some(Touched::Unknown(Doubt::Platform)),
+            Watch::Yes if prepared.changes_user() => Some(Touched::Unknown(Doubt::SetUser)),
+            Watch::Yes => None,
+        };
+        self.begin_touched(step, unwatched.as_ref());
         let before = self.start_step(step, &command.name, kind, &writes)?;
-        let outcome = self.spawn(step, &prepared)?;
-        let failure = failure_of(&outcome, &argv, self.run);
+        let Ran { outcome, touched, lost } = match supervisor {
+            Some(supervisor) => self.attend_command(step, &prepared, supervisor, unwatched)?,
+            None => self.spawn(step, &prepared, unwatched.unwrap_or_default())?,
+        };
+        let failure = lost.or_else(|| failure_of(&outcome, &argv, self.run));
         let end = match before {
             None => self.skip_checkpoint(step)?,
             Some(before) => {
                 let prefix = self.prefix();
+                let top = self.repository()?.top().to_path_buf();
+                let index = self.repository()?.git_dir().join("index");
+                let is_own = |path: &RepoPath| touched.has(&top.join(path.as_path()));
                 let is_allowed = |path: &RepoPath| {
                     let inside = path.as_path().strip_prefix(&prefix);
                     allowed.as_ref().is_none_or(|globs| inside.is_ok_and(|path| globs.covers(path)))
@@ -83,7 +110,7 @@ impl Session<'_, '_> {
                 let folder = top.and_then(|top| command.folder.strip_prefix(top).ok().map(PathBuf::from));
                 let refused = StepId { run: self.run, step };
                 let rules = Rules {
-                    own: Ownership::EVERYTHING,
+                    own: Ownership { has: &is_own, index: touched.has(&index), doubt: touched.doubt() },
                     may_change: &is_allowed,
                     way_out: &|paths| allow_writes(paths, folder.as_deref(), refused),
                     declared: &|_| Declared::Anything,
@@ -154,15 +181,68 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    fn spawn(&mut self, step: u32, command: &subprocess::CommandLine) -> Result<Outcome, RunError> {
+    /// Has a supervisor run the command, written down before and after.
+    fn attend_command(
+        &mut self,
+        step: u32,
+        command: &CommandLine,
+        supervisor: Supervisor,
+        unwatched: Option<Touched>,
+    ) -> Result<Ran, RunError> {
+        let mut interrupts = Interrupts::listen_for(&self.ctx.stop).map_err(RunError::Signals)?;
+        let mut work = command.work();
+        if unwatched.is_none() {
+            self.watch(step, &mut work);
+        }
+        let pid = supervisor.pid();
+        let (started, boot) = (process::start_time(pid).unwrap_or_default(), process::boot_id().unwrap_or_default());
+        // The supervisor waits for its work until this is on disk.
+        self.record(&Event::ToolStarted { step, pid, started, boot, supervised: true })?;
+        failpoint("tool-announced");
+        match supervisor.run(&work, &mut interrupts, &mut |_, _| {}) {
+            Ok(ended) => {
+                failpoint("tool-ended");
+                let outcome = Outcome {
+                    exit_code: ended.exit_code,
+                    signal: ended.signal,
+                    duration: ended.duration,
+                    timed_out: ended.timed_out,
+                    interrupted: ended.interrupted,
+                };
+                self.finish_command(step, &outcome, ended.leftovers)?;
+                Ok(Ran { outcome, touched: unwatched.unwrap_or(ended.touched), lost: None })
+            }
+            Err(SupervisorError::Program { program, source }) => {
+                Err(SubprocessError::NotStarted { program, source }.into())
+            }
+            Err(err @ SupervisorError::Lost) => {
+                let outcome = Outcome::unknown();
+                self.finish_command(step, &outcome, 0)?;
+                let error =
+                    ErrorSummary { code: err.code().to_owned(), message: with_causes(&err), suggestion: err.hint() };
+                let touched = unwatched.unwrap_or_else(|| self.touched_so_far(step));
+                Ok(Ran { outcome, touched, lost: Some(error) })
+            }
+            Err(err) => Err(err.into()),
+        }
+    }
+
+    /// Runs the command where there are no supervisors.
+    fn spawn(&mut self, step: u32, command: &CommandLine, touched: Touched) -> Result<Ran, RunError> {
         let mut interrupts = Interrupts::listen_for(&self.ctx.stop).map_err(RunError::Signals)?;
         let outcome = subprocess::run(command, &mut interrupts, |pid| {
             let started = process::start_time(pid).unwrap_or_default();
             let boot = process::boot_id().unwrap_or_default();
-            self.record(&Event::ToolStarted { step, pid, started, boot }).map(|_| ())
+            self.record(&Event::ToolStarted { step, pid, started, boot, supervised: false }).map(|_| ())
         });
         let outcome = outcome?;
         failpoint("tool-ended");
+        self.finish_command(step, &outcome, 0)?;
+        Ok(Ran { outcome, touched, lost: None })
+    }
+
+    /// Writes down how the command ended.
+    fn finish_command(&mut self, step: u32, outcome: &Outcome, leftovers: u32) -> Result<(), RunError> {
         self.record(&Event::ToolFinished {
             step,
             exit_code: outcome.exit_code,
@@ -171,10 +251,10 @@ impl Session<'_, '_> {
             timed_out: outcome.timed_out,
             stdout: None,
             stderr: None,
-            leftovers: 0,
+            leftovers,
             git_changed: Vec::new(),
         })?;
-        Ok(outcome)
+        Ok(())
     }
 
     fn end_step(
@@ -211,6 +291,7 @@ impl Session<'_, '_> {
         error: Option<&ErrorSummary>,
     ) -> Result<(), RunError> {
         self.record(&Event::StepFinished { step, status, error: error.cloned() })?;
+        self.forget_touched(step);
         self.open_step = None;
         let (name, tool, signal) = (name.to_owned(), self.open_tool.take(), self.open_signal.take());
         self.steps.push(StepSummary { name, status, tool, exit_code, signal, checkpoint });
@@ -230,8 +311,13 @@ impl CommandStep {
             open_repository(ctx)?;
         }
         message::check(self.message.as_deref(), &self.name)?;
-        subprocess::CommandLine::new(self.argv.clone(), self.folder.clone(), ctx.environment.without_git_variables())?;
+        CommandLine::new(self.argv.clone(), self.folder.clone(), ctx.environment.without_git_variables())?;
         Ok(())
+    }
+
+    /// Starts the process that will own the command; none where there are no supervisors.
+    pub fn supervisor(&self, ctx: &Context) -> Result<Option<Supervisor>, RunError> {
+        Ok(Supervisor::start_at_terminal(&ctx.program, self.streams)?)
     }
 
     /// The globs of `writes`, relative to the project.
@@ -242,10 +328,10 @@ impl CommandStep {
             .collect()
     }
 
-    fn prepare(&self, ctx: &Context, run: RunId) -> Result<subprocess::CommandLine, RunError> {
+    fn prepare(&self, ctx: &Context, run: RunId) -> Result<CommandLine, RunError> {
         let mut environment = ctx.environment.without_git_variables();
         environment.insert(MARK.into(), run.to_string().into());
-        let mut command = subprocess::CommandLine::new(self.argv.clone(), self.folder.clone(), environment)?;
+        let mut command = CommandLine::new(self.argv.clone(), self.folder.clone(), environment)?;
         command.streams = self.streams;
         Ok(command)
     }

@@ -18,7 +18,7 @@ pub use command::{Called, ToolCommand, perform};
 pub use plan::{Planner, ToolPlan, ToolRequest, authority_of, plan, told_parameters};
 pub use result::{ToolResult, ToolStatus};
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ use crate::exec::call::{self, Files, Machine, Patience, Prepared, Progress, Read
 use crate::exec::interrupt::{Interrupts, signal_in_words};
 use crate::exec::invocation::Action;
 use crate::exec::process;
-use crate::exec::supervisor::{Captured, Ended, Supervisor, SupervisorError, Watch, Work};
+use crate::exec::supervisor::{Captured, Ended, Supervisor, SupervisorError, Touched, Work};
 use crate::exec::worker::MCP_CHANGED;
 use crate::failpoint::failpoint;
 use crate::journal::event::{Event, StepKind, ToolCall, Written};
@@ -139,15 +139,18 @@ impl Session<'_, '_> {
         failpoint("tool-prepared");
         let writes = step.plan.invocation.writes.clone().unwrap_or_default();
         let may_change_files = step.plan.invocation.action.may_change_files();
+        let is_elsewhere = step.plan.invocation.action.acts_elsewhere();
+        // What else runs in its name is not watched, and neither is an engine or a server.
+        let is_unwatched = installed || is_elsewhere || call::runs_parser(&step.plan.invocation, &machine);
         let before = if may_change_files {
+            self.begin_touched(number, is_unwatched.then_some(&Touched::Everything));
             self.start_step(number, step.name, kind, &writes)?
         } else {
             self.open(number, step.name, kind, None, &writes)?;
             None
         };
-        let is_elsewhere = step.plan.invocation.action.acts_elsewhere();
         if before.is_some() && !is_elsewhere {
-            prepared.work.watch = Watch::Yes;
+            self.watch(number, &mut prepared.work);
         }
         let mut around = Around { machine: &machine, interrupts: &mut interrupts, listener };
         let answer = match &step.plan.invocation.action {
@@ -182,19 +185,20 @@ impl Session<'_, '_> {
                 let (run, prefix) = (self.run, self.prefix());
                 let top = self.repository()?.top().to_path_buf();
                 let index = self.repository()?.git_dir().join("index");
-                // What else ran in its name was not watched, and neither is an engine or a server.
-                let others_ran = installed || is_elsewhere || call::runs_parser(&step.plan.invocation, &machine);
-                let touched = answer.ended.as_ref().map(|ended| &ended.touched);
                 let calls = answer.calls.as_ref();
-                let has = |path: &Path| match (touched, calls) {
-                    _ if others_ran => true,
-                    (_, Some(calls)) => calls.touched(path),
-                    (Some(touched), None) => touched.has(path),
-                    (None, None) => true,
+                let touched = match (&answer.ended, calls) {
+                    _ if is_unwatched => Touched::Everything,
+                    (_, Some(calls)) => calls.touched(),
+                    (Some(ended), None) => ended.touched.clone(),
+                    (None, None) => self.touched_so_far(number),
                 };
                 let may_inside = |path: &RepoPath| calls.is_none_or(|calls| calls.may_change(&top, &prefix, path));
                 let rules = Rules {
-                    own: Ownership { has: &|path| has(&top.join(path.as_path())), index: has(&index) },
+                    own: Ownership {
+                        has: &|path| touched.has(&top.join(path.as_path())),
+                        index: touched.has(&index),
+                        doubt: touched.doubt(),
+                    },
                     may_change: &|path| step.plan.may_change(&prefix, path) && may_inside(path),
                     way_out: &|paths| {
                         let inside = calls.and_then(|calls| calls.culprit(&top, &prefix, paths));
@@ -279,7 +283,7 @@ impl Session<'_, '_> {
         let watch = |session: &Self| Some(GitWatch::of(session.checkpointer.as_ref()?.repository()));
         let git = watch(self);
         // The supervisor waits for its work until this is on disk.
-        self.record(&Event::ToolStarted { step, pid, started, boot })?;
+        self.record(&Event::ToolStarted { step, pid, started, boot, supervised: true })?;
         failpoint("tool-announced");
         let listener = &mut *around.listener;
         let mut relay = |stream, bytes: &[u8]| listener(Progress::Output(stream, bytes));

@@ -4,7 +4,7 @@
 //! command gets through unharmed. A new place in the source has to be added to [`PLACES`].
 
 #[path = "crash/chance.rs"]
-mod chance;
+pub(crate) mod chance;
 #[path = "crash/leftover.rs"]
 pub(crate) mod leftover;
 #[path = "crash/scene.rs"]

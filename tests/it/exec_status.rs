@@ -258,7 +258,8 @@ fn a_command_that_was_cut_off_is_recovered_as_on_failure_says() {
         (vec!["--checkpoint", "explicit", "--on-failure", "rollback"], "one\n"),
     ] {
         let project = project();
-        let script = "echo 2 >> notes.txt; kill -KILL $PPID; sleep 60";
+        // The parent of the command is its supervisor, and piton the parent of that.
+        let script = "echo 2 >> notes.txt; read -r _ _ _ piton _ < /proc/$PPID/stat; kill -KILL $piton; sleep 60";
         let words = [&["exec"], &flags[..], &["--", "sh", "-c", script]].concat();
         let ran = project.piton(words);
         assert_eq!(ran.code(), None, "{ran}");

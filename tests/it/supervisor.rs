@@ -8,10 +8,13 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use piton::checkpoint::attribution::Doubt;
 use piton::exec::interrupt::Interrupts;
 use piton::exec::invocation::Limits;
 use piton::exec::process;
-use piton::exec::supervisor::{Channel, Ended, ResultFault, Stream, Supervisor, SupervisorError, Touched, Watch, Work};
+use piton::exec::supervisor::{
+    Channel, Ended, ResultFault, Stream, Supervisor, SupervisorError, Touched, TouchedLog, Watch, Work,
+};
 use tempfile::TempDir;
 
 /// Long enough for any machine; whoever takes that long hangs.
@@ -578,15 +581,60 @@ fn somebody_elses_change_meanwhile_is_not_the_tools() {
 #[test]
 fn too_much_to_write_down_is_unknown() {
     let folder = folder();
-    let script = "import os\nfor n in range(100100):\n  try: os.unlink(f'none{n}')\n  except OSError: pass";
+    let script = "import os\nfor n in range(1100):\n  try: os.unlink(f'none{n}')\n  except OSError: pass";
     let mut work = python(&folder, script);
     work.watch = Watch::Yes;
+    work.most_touched = 1000;
     let ended = go(&work);
-    assert_eq!((ended.exit_code, &ended.touched), (Some(0), &Touched::Unknown));
+    assert_eq!((ended.exit_code, &ended.touched), (Some(0), &Touched::Unknown(Doubt::TooMany)));
     assert!(ended.touched.has(Path::new("/anything")));
+    // Only what lies where it matters counts.
+    work.within = vec![fs::canonicalize(folder.path()).expect("a folder").join("none7")];
+    assert_touched(&folder, &go(&work).touched, &["none7"], &["none8"]);
     work.watch = Watch::No;
     work.argv[2] = "open('x', 'w')".into();
-    assert_eq!(go(&work).touched, Touched::Unknown);
+    assert_eq!(go(&work).touched, Touched::Everything);
+}
+
+#[test]
+fn the_log_says_the_same_as_the_supervisor_and_survives_it() {
+    let folder = folder();
+    files(&folder, &["kept", "edited", "deleted", "file", "tree/one"]);
+    fs::hard_link(folder.path().join("file"), folder.path().join("twin")).expect("a link");
+    let own = tempfile::tempdir().expect("a folder");
+    let log = own.path().join("log");
+    let names = ["edited", "deleted", "file", "twin", "tree/one", "moved/one", "pid"];
+    let script = "echo $$ > pid; echo x > edited; rm deleted; echo x > file; mv tree moved";
+    for (end, lives) in [("", true), ("; kill -KILL $PPID; sleep 60", false)] {
+        TouchedLog::create(&log).expect("a log");
+        let mut work = shell(&folder, &format!("{script}{end}"));
+        (work.watch, work.log) = (Watch::Yes, Some(log.clone()));
+        work.within = vec![fs::canonicalize(folder.path()).expect("a folder")];
+        let ended = start().run(&work, &mut Interrupts::listen().expect("signals"), &mut |_, _| {});
+        let read = TouchedLog::read(&log);
+        assert_touched(&folder, &read, &names, &["kept", "other"]);
+        assert_eq!(ended.map(|ended| ended.touched).ok(), lives.then_some(read));
+        files(&folder, &["edited", "deleted", "tree/one"]);
+        fs::remove_dir_all(folder.path().join("moved")).expect("a folder");
+    }
+}
+
+#[test]
+fn a_log_that_is_missing_or_of_another_boot_says_nothing() {
+    let folder = folder();
+    let log = folder.path().join("log");
+    assert_eq!(TouchedLog::read(&log), Touched::Unknown(Doubt::Lost));
+    TouchedLog::create(&log).expect("a log");
+    assert!(matches!(TouchedLog::read(&log), Touched::Paths(_)));
+    let mut bytes = fs::read(&log).expect("a log");
+    bytes[10] = if bytes[10] == b'0' { b'1' } else { b'0' };
+    fs::write(&log, bytes).expect("a log");
+    assert_eq!(TouchedLog::read(&log), Touched::Unknown(Doubt::Lost));
+    fs::write(&log, "").expect("a log");
+    assert_eq!(TouchedLog::read(&log), Touched::Unknown(Doubt::Lost));
+    let mut given_up = TouchedLog::create(&log).expect("a log");
+    given_up.give_up(&Touched::Everything);
+    assert_eq!(TouchedLog::read(&log), Touched::Everything);
 }
 
 #[test]

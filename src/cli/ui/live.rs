@@ -25,6 +25,9 @@ pub(super) struct LiveLine {
     drawer: Option<JoinHandle<()>>,
 }
 
+/// A live line that belongs to another part of the program.
+pub(super) struct LiveHandle(Arc<Shared>);
+
 struct Shared {
     line: Mutex<Line>,
     changed: Condvar,
@@ -74,9 +77,23 @@ impl LiveLine {
         self.quiet().what = None;
     }
 
+    /// Another handle, for code that prints without the `Ui`.
+    pub(super) fn handle(&self) -> LiveHandle {
+        LiveHandle(Arc::clone(&self.shared))
+    }
+
     /// Takes the line away for as long as the guard lives.
     pub(super) fn quiet(&self) -> MutexGuard<'_, Line> {
         let mut line = self.shared.lock();
+        line.erase();
+        line
+    }
+}
+
+impl LiveHandle {
+    /// Takes the line away for as long as the guard lives.
+    pub(super) fn quiet(&self) -> MutexGuard<'_, Line> {
+        let mut line = self.0.lock();
         line.erase();
         line
     }

@@ -12,9 +12,12 @@ use nix::sys::signal::{SigSet, Signal as Caught};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read, write};
-use rustix::process::{Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, wait};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, setsid, wait,
+};
 use rustix::stdio::{dup2_stderr, dup2_stdout, stdin};
 
+use super::handover::receive_streams;
 use super::launch::{Launched, close_inherited, launch};
 use super::protocol::{End, Inbox, Order, Report};
 use super::result::Incoming;
@@ -23,9 +26,18 @@ use super::witness::Witness;
 use super::{Farewell, STOP_GRACE, TIMEOUT_GRACE, Work};
 use crate::exec::process::{kill_below, signal_below};
 
+/// Where a supervisor and its work belong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seat {
+    /// In a session of their own, without a terminal.
+    Apart,
+    /// In the session of piton, with its terminal and its streams.
+    Terminal,
+}
+
 /// Does the work of one supervisor.
-pub(super) fn serve() -> ExitCode {
-    match Guard::begin() {
+pub(super) fn serve(seat: Seat) -> ExitCode {
+    match Guard::begin(seat) {
         Ok(Some(mut guard)) => guard.keep(),
         // Nobody wants anything of it any more.
         Ok(None) => {}
@@ -43,6 +55,8 @@ enum Reason {
 
 /// A supervisor with its work.
 struct Guard {
+    seat: Seat,
+    streams: Option<[OwnedFd; 3]>,
     inbox: Inbox,
     signals: SignalFd,
     null: OwnedFd,
@@ -56,19 +70,31 @@ struct Guard {
     asked: Option<Reason>,
     is_alone: bool,
     is_deserted: bool,
+    /// Whether everything is being killed: processes that are stopped for that are not reported.
+    is_killing: bool,
 }
 
 impl Guard {
     /// Makes the process ready and waits for work; none when there is none to come.
-    fn begin() -> std::io::Result<Option<Self>> {
+    fn begin(seat: Seat) -> std::io::Result<Option<Self>> {
         let null = close_inherited()?;
         // Nothing that is sent to it ends it: what it guards would go on without it.
         SigSet::all().thread_block()?;
         let mut heard = SigSet::empty();
         heard.extend([Caught::SIGCHLD, Caught::SIGTERM, Caught::SIGINT, Caught::SIGHUP]);
         let signals = SignalFd::with_flags(&heard, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        // It may have been given a session already.
-        let _ = setsid();
+        let streams = match seat {
+            // It may have been given a session already.
+            Seat::Apart => {
+                let _ = setsid();
+                None
+            }
+            // It was started in a process group of its own, which Ctrl-C does not reach.
+            Seat::Terminal => match receive_streams(stdin())? {
+                Some(streams) => Some(streams),
+                None => return Ok(None),
+            },
+        };
         set_child_subreaper(Some(getpid()))?;
         let mut inbox = Inbox::default();
         let work = loop {
@@ -80,6 +106,8 @@ impl Guard {
             }
         };
         Ok(Some(Self {
+            seat,
+            streams,
             inbox,
             signals,
             null,
@@ -93,13 +121,17 @@ impl Guard {
             asked: None,
             is_alone: false,
             is_deserted: false,
+            is_killing: false,
         }))
     }
 
     /// Runs the tool to its end and reports.
     fn keep(&mut self) {
         let started = Instant::now();
-        match launch(&self.work) {
+        let launched = launch(&self.work, self.streams.as_ref());
+        // The streams are the command's alone: a pipe ends when the command has closed it.
+        self.streams = None;
+        match launched {
             Ok(Launched { pid, input, channel, witness }) => {
                 self.tool = pid;
                 self.input = input;
@@ -113,6 +145,7 @@ impl Guard {
         let _ = dup2_stdout(&self.null);
         let _ = dup2_stderr(&self.null);
         self.wait(started);
+        self.is_killing = true;
         let killed = kill_below(|_| false, || self.reap());
         if self.is_deserted {
             return;
@@ -123,8 +156,10 @@ impl Guard {
         if let Some(report) = self.incoming.take().and_then(Incoming::finish) {
             tell(&report);
         }
-        if let Some(Touched::Paths(paths)) = self.witness.take().map(Witness::finish) {
-            tell(&Report::Touched(paths));
+        match self.witness.take().map(Witness::finish) {
+            Some(Touched::Paths(paths)) => tell(&Report::Touched(paths)),
+            Some(Touched::Unknown(doubt)) => tell(&Report::Unwatched(doubt)),
+            Some(Touched::Everything) | None => {}
         }
         let leftovers = killed.iter().filter(|pid| **pid != self.tool).count();
         tell(&Report::Ended(self.end(started, u32::try_from(leftovers).unwrap_or(u32::MAX))));
@@ -138,15 +173,15 @@ impl Guard {
             let is_due = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             match self.asked {
                 _ if self.is_deserted && self.work.farewell == Farewell::Kill => return,
-                None if self.is_deserted => deadline = self.ask_to_stop(Reason::Stopped, STOP_GRACE),
+                None if self.is_deserted => deadline = self.ask_to_stop(Reason::Stopped, Signal::TERM, STOP_GRACE),
                 None if self.status.is_some() => return,
-                None if is_due => deadline = self.ask_to_stop(Reason::TimedOut, TIMEOUT_GRACE),
+                None if is_due => deadline = self.ask_to_stop(Reason::TimedOut, Signal::TERM, TIMEOUT_GRACE),
                 Some(_) if self.is_alone || is_due => return,
                 _ => {}
             }
-            if self.look(deadline) == News::Stop {
+            if let News::Stop(signal) = self.look(deadline) {
                 let sooner = match self.asked {
-                    None => self.ask_to_stop(Reason::Stopped, STOP_GRACE),
+                    None => self.ask_to_stop(Reason::Stopped, signal, STOP_GRACE),
                     Some(_) => Instant::now().checked_add(STOP_GRACE),
                 };
                 deadline = deadline.filter(|_| self.asked == Some(Reason::TimedOut)).min(sooner).or(sooner);
@@ -198,14 +233,18 @@ impl Guard {
         let mut news = News::None;
         while signals && let Ok(Some(signal)) = self.signals.read_signal() {
             if i32::try_from(signal.ssi_signo) != Ok(Caught::SIGCHLD as i32) {
-                news = News::Stop;
+                news = News::Stop(Signal::TERM);
             }
         }
         if control {
             self.is_deserted = !hear(&mut self.inbox);
             while let Some(message) = self.inbox.next() {
-                if Order::decode(&message) == Some(Order::Stop) {
-                    news = News::Stop;
+                match Order::decode(&message) {
+                    Some(Order::Stop(signal)) => {
+                        news = News::Stop(Signal::from_named_raw(signal).unwrap_or(Signal::TERM));
+                    }
+                    Some(Order::Continue) => self.continue_tool(),
+                    Some(Order::Work(_)) | None => {}
                 }
             }
         }
@@ -229,13 +268,29 @@ impl Guard {
         }
     }
 
-    /// Takes leave of the dead; says whether nobody is left.
+    /// Lets a stopped tool go on.
+    fn continue_tool(&self) {
+        let group = i32::try_from(self.tool).ok().and_then(Pid::from_raw).filter(|_| self.status.is_none());
+        if let Some(group) = group {
+            // A group that is gone needs no signal.
+            let _ = kill_process_group(group, Signal::CONT);
+        }
+    }
+
+    /// Reaps exited children; returns true when none remain.
     fn reap(&mut self) -> bool {
+        let options = match self.seat {
+            Seat::Apart => WaitOptions::NOHANG,
+            Seat::Terminal => WaitOptions::NOHANG | WaitOptions::UNTRACED,
+        };
         loop {
-            match wait(WaitOptions::NOHANG) {
+            match wait(options) {
                 Ok(Some((pid, status))) => {
-                    if u32::try_from(pid.as_raw_nonzero().get()) == Ok(self.tool) {
-                        self.status = Some((status, Instant::now()));
+                    let is_tool = u32::try_from(pid.as_raw_nonzero().get()) == Ok(self.tool);
+                    match status.stopping_signal() {
+                        Some(signal) if is_tool && !self.is_killing => tell(&Report::Stopped(signal)),
+                        None if is_tool => self.status = Some((status, Instant::now())),
+                        _ => {}
                     }
                 }
                 Ok(None) => return false,
@@ -249,9 +304,9 @@ impl Guard {
     }
 
     /// Asks all of the tool to end; returns when it has to be gone.
-    fn ask_to_stop(&mut self, reason: Reason, grace: Duration) -> Option<Instant> {
+    fn ask_to_stop(&mut self, reason: Reason, signal: Signal, grace: Duration) -> Option<Instant> {
         self.asked = Some(reason);
-        signal_below(Some(Signal::TERM), |_| false);
+        signal_below(Some(signal), |_| false);
         // One that is stopped could not even hear it.
         signal_below(Some(Signal::CONT), |_| false);
         Instant::now().checked_add(grace)
@@ -280,7 +335,7 @@ impl Guard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
     None,
-    Stop,
+    Stop(Signal),
 }
 
 /// Takes in what piton says; no when it is gone.

@@ -17,10 +17,12 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getpid, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
+use rustix::stdio::stdin;
+use rustix::termios::tcsetpgrp;
 
-use super::seccomp::{filter, install, receive_listener};
+use super::seccomp::{filter, install, receive_listener, send_failure};
 use super::witness::Witness;
-use super::{Channel, Watch, Work};
+use super::{Channel, Foreground, Watch, Work};
 use crate::exec::invocation::Limits;
 
 /// The tool's descriptor of the private channel.
@@ -57,16 +59,23 @@ pub(super) fn close_inherited() -> io::Result<OwnedFd> {
     Ok(null)
 }
 
-/// Starts the tool.
-pub(super) fn launch(work: &Work) -> io::Result<Launched> {
-    let (stdin, input) = if work.input.is_empty() {
-        (Stdio::null(), None)
-    } else {
-        let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
-        fcntl_setfl(&ours, OFlags::NONBLOCK)?;
-        (Stdio::from(theirs), Some(ours))
+/// Starts the tool. A command of a person gets the streams that are handed over: input, output and errors.
+pub(super) fn launch(work: &Work, streams: Option<&[OwnedFd; 3]>) -> io::Result<Launched> {
+    let (stdin, input) = match streams {
+        Some([input, ..]) => (Stdio::from(input.try_clone()?), None),
+        None if work.input.is_empty() => (Stdio::null(), None),
+        None => {
+            let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+            fcntl_setfl(&ours, OFlags::NONBLOCK)?;
+            (Stdio::from(theirs), Some(ours))
+        }
     };
     let mut input_end = Some(stdin);
+    let manner = match (streams, work.foreground) {
+        (None, _) => Manner::Tool(resources(&work.limits)),
+        (Some(_), Foreground::Yes) => Manner::Foreground,
+        (Some(_), Foreground::No) => Manner::Background,
+    };
     let (channel, theirs) = match work.channel {
         Channel::None => (None, None),
         Channel::Private => {
@@ -85,9 +94,17 @@ pub(super) fn launch(work: &Work) -> io::Result<Launched> {
     let mut start = |program: &Path, name: OsString, words: &[OsString]| {
         let mut command = process(program);
         command.arg0(name).args(words).current_dir(&work.folder).env_clear().envs(&work.environment);
-        command.stdin(input_end.take().unwrap_or_else(Stdio::null)).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        command.stdin(input_end.take().unwrap_or_else(Stdio::null));
+        match streams {
+            Some([_, output, errors]) => {
+                command.stdout(output.try_clone()?).stderr(errors.try_clone()?);
+            }
+            None => {
+                command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+            }
+        }
         let listener = watching.as_ref().map(|(_, theirs)| theirs);
-        prepare(command.process_group(0), &work.limits, theirs.as_ref(), listener)?.spawn()
+        prepare(command.process_group(0), manner.clone(), theirs.as_ref(), listener)?.spawn()
     };
     let child = match start(&work.program, name, words) {
         // A script without `#!`: shells and `execvp` give it to `sh`. The pipe of its input is gone
@@ -95,24 +112,34 @@ pub(super) fn launch(work: &Work) -> io::Result<Launched> {
         Err(err) if Errno::from_io_error(&err) == Some(Errno::NOEXEC) && work.program != Path::new("/bin/sh") => {
             let mut argv = vec![OsString::from("sh"), work.program.clone().into()];
             argv.extend_from_slice(words);
-            return launch(&Work { program: "/bin/sh".into(), argv, ..work.clone() });
+            return launch(&Work { program: "/bin/sh".into(), argv, ..work.clone() }, streams);
         }
         started => started?,
     };
     // Its first process has sent it before it became the tool, or never will.
-    let witness = watching.map(|(ours, _)| Witness::new(receive_listener(ours)));
+    let witness = watching.map(|(ours, _)| Witness::new(receive_listener(ours), work));
     Ok(Launched { pid: child.id(), input, channel, witness })
+}
+
+/// What a process gives up and takes before it becomes the tool or the command.
+#[derive(Clone)]
+enum Manner {
+    /// It is a tool: signals are as for a fresh process, and it has these limits.
+    Tool(Vec<(Resource, Rlimit)>),
+    /// It is a command of a person: what its caller ignores stays ignored, and it has the terminal at once.
+    Foreground,
+    /// The same without the terminal.
+    Background,
 }
 
 /// Has a command's process do what is left to do before it becomes the tool.
 #[expect(unsafe_code, reason = "what happens between fork and exec")]
 fn prepare<'c>(
     command: &'c mut Command,
-    limits: &Limits,
+    manner: Manner,
     channel: Option<&OwnedFd>,
     listener: Option<&UnixStream>,
 ) -> io::Result<&'c mut Command> {
-    let limits = resources(limits);
     let channel = channel.map(AsRawFd::as_raw_fd);
     let supervisor = getpid();
     let mut watch = match (listener, filter()) {
@@ -123,10 +150,12 @@ fn prepare<'c>(
     // could. All the same the closure only makes system calls and allocates nothing.
     let command = unsafe {
         command.pre_exec(move || {
-            become_tool(supervisor, &limits, channel)?;
-            if let Some((filter, to)) = &mut watch {
-                // Without it nothing is known about what it changes, and that is told.
-                let _ = install(filter, &*to);
+            become_tool(supervisor, &manner, channel)?;
+            if let Some((filter, to)) = &mut watch
+                && let Err(err) = install(filter, &*to)
+            {
+                // Without it nothing is known about what the tool changes, and that is told.
+                send_failure(&err, &*to);
             }
             Ok(())
         })
@@ -135,15 +164,25 @@ fn prepare<'c>(
 }
 
 #[expect(unsafe_code, reason = "dispositions of signals and numbers of descriptors have no owner")]
-fn become_tool(supervisor: Pid, limits: &[(Resource, Rlimit)], channel: Option<RawFd>) -> io::Result<()> {
+fn become_tool(supervisor: Pid, manner: &Manner, channel: Option<RawFd>) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(supervisor) {
         // It died before it could have been noticed.
         return Err(Errno::SRCH.into());
     }
-    for signal in 1..=64 {
-        // SAFETY: the default disposition runs no code of this process. Two cannot be set, and need not.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    match manner {
+        Manner::Tool(_) => {
+            for signal in 1..=64 {
+                // SAFETY: the default disposition runs no code of this process. Two cannot be set, and need not.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
+        }
+        // The kernel would stop this process for it, but all signals are still blocked. If it fails, the command
+        // is stopped when it reads, and piton lends it the terminal then.
+        Manner::Foreground => {
+            let _ = tcsetpgrp(stdin(), getpid());
+        }
+        Manner::Background => {}
     }
     // SAFETY: a set of signals is plain data, which `sigemptyset` fills before it is read.
     let is_unmasked = unsafe {
@@ -160,8 +199,10 @@ fn become_tool(supervisor: Pid, limits: &[(Resource, Rlimit)], channel: Option<R
             return Err(io::Error::last_os_error());
         }
     }
-    for (resource, limit) in limits {
-        setrlimit(*resource, *limit)?;
+    if let Manner::Tool(limits) = manner {
+        for (resource, limit) in limits {
+            setrlimit(*resource, *limit)?;
+        }
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! piton's side: handing the work over, reading what the tool writes, hearing how it ended.
 //!
 //! One loop waits for the supervisor, both streams and requests to stop. When the supervisor itself
-//! is gone, what is left of the tool is looked for and killed from here.
+//! is gone, what is left of the tool is looked for and killed from here. The terminal is lent to a command of a person
+//! from here too: only piton knows the shell that it was started from.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -16,12 +17,22 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read};
+use rustix::process::{Pid, Signal};
+use rustix::stdio::{stderr, stdin, stdout};
 
 use super::capture::Capture;
+#[cfg(target_os = "linux")]
+use super::handover::send_streams;
 use super::protocol::{End, Inbox, Order, Report};
-use super::{Ended, MARK, MODE, ResultFault, STOP_GRACE, Stream, SupervisorError, TIMEOUT_GRACE, Touched, Work};
+use super::{
+    Ended, Foreground, MARK, MODE, ResultFault, STOP_GRACE, Stream, SupervisorError, TERMINAL, TIMEOUT_GRACE, Touched,
+    Watch, Work,
+};
+use crate::checkpoint::attribution::Doubt;
 use crate::exec::interrupt::Interrupts;
-use crate::exec::process::{kill_marked, kill_session, own_children};
+use crate::exec::process::{Adoption, adopt_orphans, kill_marked, kill_orphans, kill_session, own_children};
+use crate::exec::subprocess::Streams;
+use crate::exec::terminal::Terminal;
 
 /// How long a supervisor may take beyond what it was given, until it is taken for lost.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -38,6 +49,16 @@ pub struct Supervisor {
     child: Child,
     control: UnixStream,
     ended: Option<ExitStatus>,
+    seat: Seat,
+}
+
+/// What its work talks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seat {
+    /// piton, through pipes.
+    Pipes,
+    /// The streams and the terminal of piton.
+    Terminal,
 }
 
 impl Supervisor {
@@ -58,26 +79,102 @@ impl Supervisor {
         {
             return Ok(supervisor);
         }
-        let (control, theirs) = UnixStream::pair().map_err(SupervisorError::NotStarted)?;
         let mut command = process(program);
-        command.arg0("piton").arg(MODE).env_clear();
-        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg0("piton").arg(MODE).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::spawn(&mut command, Seat::Pipes)
+    }
+
+    /// Starts one whose work is a command of a person: it has the terminal and the streams of this process. None where
+    /// there are no supervisors, because this is not Linux.
+    pub fn start_at_terminal(program: &Path, streams: Streams) -> Result<Option<Self>, SupervisorError> {
+        if !cfg!(target_os = "linux") {
+            return Ok(None);
+        }
+        let mut command = process(program);
+        // In a group of its own from its start, so that Ctrl-C does not reach it.
+        command.arg0("piton").args([MODE, TERMINAL]).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let supervisor = Self::spawn(&mut command, Seat::Terminal)?;
+        let output = match streams {
+            Streams::Inherit => stdout(),
+            Streams::OutputToStderr => stderr(),
+        };
+        supervisor.hand_over([stdin(), output, stderr()]).map_err(SupervisorError::NotStarted)?;
+        Ok(Some(supervisor))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn hand_over(&self, streams: [BorrowedFd<'_>; 3]) -> io::Result<()> {
+        send_streams(&self.control, streams)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn hand_over(&self, _: [BorrowedFd<'_>; 3]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn spawn(command: &mut Command, seat: Seat) -> Result<Self, SupervisorError> {
+        let (control, theirs) = UnixStream::pair().map_err(SupervisorError::NotStarted)?;
+        command.env_clear().stdin(OwnedFd::from(theirs));
         leaving().retain_mut(|supervisor| !supervisor.is_gone());
         let mut children = own_children();
         let child = command.spawn().map_err(SupervisorError::NotStarted)?;
         children.insert(child.id());
-        Ok(Self { child, control, ended: None })
+        Ok(Self { child, control, ended: None, seat })
     }
 
-    /// The id of its process, which leads a session and a process group.
+    /// The id of its process, which leads a process group.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Has work done to its end; `on_output` sees what the tool writes as it comes.
     pub fn run(
+        self,
+        work: &Work,
+        interrupts: &mut Interrupts,
+        on_output: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<Ended, SupervisorError> {
+        match self.seat {
+            Seat::Pipes => self.work_through(work, None, interrupts, on_output),
+            Seat::Terminal => {
+                // Should the supervisor be killed, what it leaves behind comes to this process.
+                adopt_orphans(Adoption::Here);
+                let ended = self.run_at_terminal(work, interrupts, on_output);
+                if matches!(ended, Err(SupervisorError::Lost)) {
+                    kill_orphans();
+                }
+                adopt_orphans(Adoption::Elsewhere);
+                ended
+            }
+        }
+    }
+
+    /// The same for a command that may use the terminal.
+    fn run_at_terminal(
+        self,
+        work: &Work,
+        interrupts: &mut Interrupts,
+        on_output: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<Ended, SupervisorError> {
+        let mut terminal = Terminal::find();
+        let is_lent = terminal.as_mut().is_some_and(Terminal::promise);
+        let foreground = if is_lent { Foreground::Yes } else { Foreground::No };
+        let work = Work { foreground, ..work.clone() };
+        let mut ended = self.work_through(&work, terminal.as_mut(), interrupts, on_output);
+        if let (Ok(ended), Some(terminal)) = (&mut ended, terminal.as_mut().filter(|terminal| terminal.is_lent())) {
+            // Ctrl-C at the terminal went to the command alone.
+            ended.interrupted |= ended.signal == Some(Signal::INT.as_raw());
+            if ended.exit_code.is_none() {
+                terminal.restore_modes();
+            }
+        }
+        ended
+    }
+
+    fn work_through(
         mut self,
         work: &Work,
+        terminal: Option<&mut Terminal>,
         interrupts: &mut Interrupts,
         on_output: &mut dyn FnMut(Stream, &[u8]),
     ) -> Result<Ended, SupervisorError> {
@@ -90,7 +187,7 @@ impl Supervisor {
         drop(order);
         let mut talk = Talk::new(work);
         let outcome = match sent {
-            Ok(()) => talk.listen(&mut self, interrupts, on_output),
+            Ok(()) => talk.listen(&mut self, terminal, interrupts, on_output),
             Err(err) => Err(SupervisorError::NotStarted(err)),
         };
         match outcome {
@@ -110,6 +207,11 @@ impl Supervisor {
             }
             Err(err) => Err(err),
         }
+    }
+
+    /// Gives it an order. If that fails the supervisor is gone, which is noticed when it is listened to.
+    fn tell(&mut self, order: &Order) {
+        let _ = self.control.write_all(&order.encode().unwrap_or_default());
     }
 
     /// Ends what a supervisor that is gone has left behind.
@@ -185,6 +287,10 @@ struct Talk {
     program: std::path::PathBuf,
     inbox: Inbox,
     has_started: bool,
+    /// The process group of the tool.
+    group: Option<Pid>,
+    /// The signal that has stopped it.
+    stopped: Option<i32>,
     failed: Option<i32>,
     end: Option<End>,
     result: Option<Vec<u8>>,
@@ -204,11 +310,16 @@ impl Talk {
             program: work.program.clone(),
             inbox: Inbox::default(),
             has_started: false,
+            group: None,
+            stopped: None,
             failed: None,
             end: None,
             result: None,
             result_fault: None,
-            touched: Touched::Unknown,
+            touched: match work.watch {
+                Watch::No => Touched::Everything,
+                Watch::Yes => Touched::Unknown(Doubt::Lost),
+            },
             stdout: Capture::new(work.kept),
             stderr: Capture::new(work.kept),
         }
@@ -218,6 +329,7 @@ impl Talk {
     fn listen(
         &mut self,
         supervisor: &mut Supervisor,
+        mut terminal: Option<&mut Terminal>,
         interrupts: &mut Interrupts,
         on_output: &mut dyn FnMut(Stream, &[u8]),
     ) -> Result<Option<End>, SupervisorError> {
@@ -230,11 +342,18 @@ impl Talk {
                 let source = io::Error::from_raw_os_error(errno);
                 return Err(SupervisorError::Program { program: self.program.clone(), source });
             }
-            if interrupts.received().is_some() && !asked {
+            if let Some(signal) = interrupts.received().filter(|_| !asked) {
                 asked = true;
                 self.deadline = Instant::now().checked_add(STOP_GRACE + PATIENCE);
-                // If it cannot be told it is gone, which is noticed below.
-                let _ = supervisor.control.write_all(&Order::Stop.encode().unwrap_or_default());
+                // A command of a person hears the signal that piton has heard.
+                let signal = if supervisor.seat == Seat::Terminal { signal } else { Signal::TERM.as_raw() };
+                supervisor.tell(&Order::Stop(signal));
+            }
+            if let Some(signal) = self.stopped.take()
+                && let (Some(terminal), Some(group)) = (terminal.as_deref_mut(), self.group)
+            {
+                terminal.answer_stop(group, Some(signal));
+                supervisor.tell(&Order::Continue);
             }
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(None);
@@ -281,11 +400,16 @@ impl Talk {
         }
         while let Some(message) = self.inbox.next() {
             match Report::decode(&message) {
-                Some(Report::Started(_)) => self.has_started = true,
+                Some(Report::Started(pid)) => {
+                    self.has_started = true;
+                    self.group = i32::try_from(pid).ok().and_then(Pid::from_raw);
+                }
+                Some(Report::Stopped(signal)) => self.stopped = Some(signal),
                 Some(Report::Failed(errno)) => self.failed = Some(errno),
                 Some(Report::Result(bytes)) => self.result = Some(bytes),
                 Some(Report::NoResult(fault)) => self.result_fault = Some(fault),
                 Some(Report::Touched(paths)) => self.touched = Touched::Paths(paths),
+                Some(Report::Unwatched(doubt)) => self.touched = Touched::Unknown(doubt),
                 Some(Report::Ended(end)) => self.end = Some(end),
                 None => return false,
             }

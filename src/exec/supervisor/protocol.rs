@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::touched::TouchedPaths;
-use super::{Channel, Farewell, ResultFault, Watch, Work};
+use super::{Channel, Farewell, Foreground, ResultFault, Watch, Work};
+use crate::checkpoint::attribution::Doubt;
 use crate::exec::invocation::Limits;
 
 /// What piton tells a supervisor.
@@ -18,8 +19,10 @@ use crate::exec::invocation::Limits;
 pub(super) enum Order {
     /// Run this.
     Work(Box<Work>),
-    /// End it.
-    Stop,
+    /// End it, beginning with this signal.
+    Stop(i32),
+    /// Let it go on after it was stopped.
+    Continue,
 }
 
 /// What a supervisor tells piton.
@@ -35,6 +38,10 @@ pub(super) enum Report {
     NoResult(ResultFault),
     /// What it may have changed.
     Touched(TouchedPaths),
+    /// Why that is not known.
+    Unwatched(Doubt),
+    /// Its first process was stopped by this signal, e.g. by Ctrl-Z.
+    Stopped(i32),
     /// Nothing of it is left.
     Ended(End),
 }
@@ -95,6 +102,13 @@ impl Order {
                 writer.bytes(&work.input);
                 writer.byte(u8::from(work.channel == Channel::Private));
                 writer.byte(u8::from(work.watch == Watch::Yes));
+                writer.number(work.within.len() as u64);
+                for folder in &work.within {
+                    writer.bytes(folder.as_os_str().as_bytes());
+                }
+                writer.number(work.most_touched as u64);
+                writer.bytes(work.log.as_ref().map(|path| path.as_os_str().as_bytes()).unwrap_or_default());
+                writer.byte(u8::from(work.foreground == Foreground::Yes));
                 writer.byte(u8::from(work.farewell == Farewell::Ask));
                 writer.optional(work.timeout.map(in_micros));
                 let Limits { memory, file_size, cpu_seconds, open_files, processes } = work.limits;
@@ -102,14 +116,18 @@ impl Order {
                     writer.optional(limit);
                 }
             }
-            Self::Stop => writer.byte(b'S'),
+            Self::Stop(signal) => {
+                writer.byte(b'S');
+                writer.signed(*signal);
+            }
+            Self::Continue => writer.byte(b'C'),
         }
         writer.finish()
     }
 
     /// Reads a message; none when it is none of ours.
     pub(super) fn decode(message: &[u8]) -> Option<Self> {
-        let mut reader = Reader { rest: message };
+        let mut reader = Reader::new(message);
         match reader.byte()? {
             b'W' => {
                 let program = PathBuf::from(reader.word()?);
@@ -125,6 +143,13 @@ impl Order {
                 let input = reader.bytes()?.to_vec();
                 let channel = if reader.byte()? == 0 { Channel::None } else { Channel::Private };
                 let watch = if reader.byte()? == 0 { Watch::No } else { Watch::Yes };
+                let mut within = Vec::new();
+                for _ in 0..reader.number()? {
+                    within.push(PathBuf::from(reader.word()?));
+                }
+                let most_touched = usize::try_from(reader.number()?).ok()?;
+                let log = Some(PathBuf::from(reader.word()?)).filter(|path| !path.as_os_str().is_empty());
+                let foreground = if reader.byte()? == 0 { Foreground::No } else { Foreground::Yes };
                 let farewell = if reader.byte()? == 0 { Farewell::Kill } else { Farewell::Ask };
                 let timeout = reader.optional()?.map(Duration::from_micros);
                 let limits = Limits {
@@ -135,11 +160,27 @@ impl Order {
                     processes: reader.optional()?,
                 };
                 let kept = 0;
-                let work =
-                    Work { program, argv, folder, environment, input, channel, watch, timeout, farewell, limits, kept };
+                let work = Work {
+                    program,
+                    argv,
+                    folder,
+                    environment,
+                    input,
+                    channel,
+                    watch,
+                    within,
+                    most_touched,
+                    log,
+                    foreground,
+                    timeout,
+                    farewell,
+                    limits,
+                    kept,
+                };
                 Some(Self::Work(Box::new(work)))
             }
-            b'S' => Some(Self::Stop),
+            b'S' => Some(Self::Stop(reader.signed()?)),
+            b'C' => Some(Self::Continue),
             _ => None,
         }
     }
@@ -183,6 +224,14 @@ impl Report {
                     writer.number(*inode);
                 }
             }
+            Self::Unwatched(doubt) => {
+                writer.byte(b'u');
+                writer.doubt(*doubt);
+            }
+            Self::Stopped(signal) => {
+                writer.byte(b'z');
+                writer.signed(*signal);
+            }
             Self::Ended(end) => {
                 writer.byte(b'e');
                 for code in [end.exit_code, end.signal] {
@@ -202,7 +251,7 @@ impl Report {
 
     /// Reads a message; none when it is none of ours.
     pub(super) fn decode(message: &[u8]) -> Option<Self> {
-        let mut reader = Reader { rest: message };
+        let mut reader = Reader::new(message);
         Some(match reader.byte()? {
             b's' => Self::Started(reader.number()?.try_into().ok()?),
             b'f' => Self::Failed(reader.signed()?),
@@ -220,6 +269,8 @@ impl Report {
                 }
                 Self::Touched(touched)
             }
+            b'u' => Self::Unwatched(reader.doubt()?),
+            b'z' => Self::Stopped(reader.signed()?),
             b'e' => {
                 let mut code = || Some((reader.byte()? != 0, reader.signed()?));
                 let (exit_code, signal) = (code()?, code()?);
@@ -243,17 +294,18 @@ fn in_micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// Puts numbers and bytes into a message or a log.
 #[derive(Default)]
-struct Writer {
+pub(super) struct Writer {
     body: Vec<u8>,
 }
 
 impl Writer {
-    fn byte(&mut self, byte: u8) {
+    pub(super) fn byte(&mut self, byte: u8) {
         self.body.push(byte);
     }
 
-    fn number(&mut self, number: u64) {
+    pub(super) fn number(&mut self, number: u64) {
         self.body.extend_from_slice(&number.to_be_bytes());
     }
 
@@ -266,9 +318,28 @@ impl Writer {
         self.number(number.unwrap_or_default());
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.body.extend_from_slice(bytes);
+    }
+
+    pub(super) fn doubt(&mut self, doubt: Doubt) {
+        let (kind, errno) = match doubt {
+            Doubt::Platform => (0, 0),
+            Doubt::Kernel(errno) => (1, errno),
+            Doubt::TooMany => (2, 0),
+            Doubt::OtherPlace => (3, 0),
+            Doubt::Unreadable => (4, 0),
+            Doubt::SetUser => (5, 0),
+            Doubt::Lost => (6, 0),
+        };
+        self.byte(kind);
+        self.signed(errno);
+    }
+
+    /// What was put in, without a length before it.
+    pub(super) fn into_body(self) -> Vec<u8> {
+        self.body
     }
 
     fn finish(self) -> Option<Vec<u8>> {
@@ -280,22 +351,27 @@ impl Writer {
     }
 }
 
-struct Reader<'m> {
+/// Takes numbers and bytes out of a message or a log; none where it ends too early.
+pub(super) struct Reader<'m> {
     rest: &'m [u8],
 }
 
 impl<'m> Reader<'m> {
+    pub(super) fn new(rest: &'m [u8]) -> Self {
+        Self { rest }
+    }
+
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.rest.split_first_chunk::<N>()?;
         self.rest = rest;
         Some(*taken)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(super) fn byte(&mut self) -> Option<u8> {
         self.take::<1>().map(|[byte]| byte)
     }
 
-    fn number(&mut self) -> Option<u64> {
+    pub(super) fn number(&mut self) -> Option<u64> {
         self.take().map(u64::from_be_bytes)
     }
 
@@ -317,7 +393,21 @@ impl<'m> Reader<'m> {
         Some(taken)
     }
 
-    fn word(&mut self) -> Option<OsString> {
+    pub(super) fn doubt(&mut self) -> Option<Doubt> {
+        let (kind, errno) = (self.byte()?, self.signed()?);
+        Some(match kind {
+            0 => Doubt::Platform,
+            1 => Doubt::Kernel(errno),
+            2 => Doubt::TooMany,
+            3 => Doubt::OtherPlace,
+            4 => Doubt::Unreadable,
+            5 => Doubt::SetUser,
+            6 => Doubt::Lost,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn word(&mut self) -> Option<OsString> {
         self.bytes().map(|bytes| OsString::from_vec(bytes.to_vec()))
     }
 }

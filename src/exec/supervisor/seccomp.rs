@@ -14,6 +14,8 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
+use crate::checkpoint::attribution::Doubt;
+
 /// A system call that somebody waits to make.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Notice {
@@ -192,17 +194,27 @@ pub(super) fn install(filter: &mut [sock_filter], to: impl AsFd) -> io::Result<(
     Ok(())
 }
 
-/// The listener that [`install`] sent; none when it could not.
-pub(super) fn receive_listener(from: impl AsFd) -> Option<OwnedFd> {
+/// Sends the error of [`install`] instead of the listener. Allocates nothing.
+pub(super) fn send_failure(err: &io::Error, to: impl AsFd) {
+    let errno = err.raw_os_error().unwrap_or_default();
+    // If this cannot be sent either, the receiver finds nothing.
+    let _ = rustix::io::write(to, &errno.to_ne_bytes());
+}
+
+/// The listener that [`install`] sent, or why there is none.
+pub(super) fn receive_listener(from: impl AsFd) -> Result<OwnedFd, Doubt> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut message = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
+    let mut bytes = [0; 4];
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut message, flags).ok()?;
-    message.drain().find_map(|part| match part {
+    if recvmsg(from, &mut [IoSliceMut::new(&mut bytes)], &mut message, flags).is_err() {
+        return Err(Doubt::Platform);
+    }
+    let listener = message.drain().find_map(|part| match part {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
-    })
+    });
+    listener.ok_or(Doubt::Kernel(i32::from_ne_bytes(bytes)))
 }
 
 /// The next call that waits. Only to be asked when the listener can be read, or it blocks.

@@ -14,11 +14,10 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::pread;
 
+use super::Work;
 use super::seccomp::{self, Notice, SYS_FCHMODAT2};
-use super::touched::{Touched, TouchedPaths, without_links};
-
-/// How much is written down until it is too much.
-const MOST: usize = 100_000;
+use super::touched::{Touched, TouchedLog, TouchedPaths, without_links};
+use crate::checkpoint::attribution::Doubt;
 
 /// How many symbolic links are followed from one to the next.
 const LINKS: usize = 16;
@@ -27,8 +26,11 @@ const LINKS: usize = 16;
 #[derive(Debug)]
 pub(super) struct Witness {
     listener: Option<OwnedFd>,
-    touched: Option<TouchedPaths>,
+    touched: Touched,
     own_mounts: Option<PathBuf>,
+    within: Vec<PathBuf>,
+    most: usize,
+    log: Option<TouchedLog>,
 }
 
 /// What a call means by the last part of its path, where that is a symbolic link.
@@ -61,9 +63,22 @@ enum Act {
 
 impl Witness {
     /// One who is told by a listener; without one, nothing is ever known.
-    pub(super) fn new(listener: Option<OwnedFd>) -> Self {
-        let touched = listener.is_some().then(TouchedPaths::default);
-        Self { listener, touched, own_mounts: fs::read_link("/proc/self/ns/mnt").ok() }
+    pub(super) fn new(listener: Result<OwnedFd, Doubt>, work: &Work) -> Self {
+        // A log that cannot be opened was removed, which says that nothing is known.
+        let log = work.log.as_ref().and_then(|path| TouchedLog::open(path).ok());
+        let mut witness = Self {
+            listener: None,
+            touched: Touched::Paths(TouchedPaths::default()),
+            own_mounts: fs::read_link("/proc/self/ns/mnt").ok(),
+            within: work.within.clone(),
+            most: work.most_touched,
+            log,
+        };
+        match listener {
+            Ok(listener) => witness.listener = Some(listener),
+            Err(doubt) => witness.give_up(doubt),
+        }
+        witness
     }
 
     /// What can be read from when a call waits.
@@ -81,36 +96,63 @@ impl Witness {
         let Some(listener) = &self.listener else { return };
         // Gone before it could be asked.
         let Ok(notice) = seccomp::next(listener) else { return };
-        if let Some(mut touched) = self.touched.take() {
-            let seen = note(&mut touched, &notice, self.own_mounts.as_deref());
-            // Who was killed meanwhile changes nothing any more, whatever could be read of it.
-            let is_sure = seen.is_some() || !seccomp::is_waiting(listener, &notice);
-            self.touched = Some(touched).filter(|touched| is_sure && touched.len() <= MOST);
+        if let Touched::Paths(touched) = &mut self.touched {
+            let mut fresh = TouchedPaths::default();
+            let doubt = match note(&mut fresh, &notice, self.own_mounts.as_deref()) {
+                Ok(()) => {
+                    let entries = touched.absorb(fresh, &self.within);
+                    // Before the call goes on: a log that lacks a change is worse than none.
+                    if let Some(log) = &mut self.log {
+                        log.add(&entries);
+                    }
+                    (touched.len() > self.most).then_some(Doubt::TooMany)
+                }
+                // A process that was killed meanwhile changes nothing any more.
+                Err(_) if !seccomp::is_waiting(listener, &notice) => None,
+                Err(doubt) => Some(doubt),
+            };
+            if let Some(doubt) = doubt {
+                self.give_up(doubt);
+            }
         }
-        seccomp::let_go(listener, &notice);
+        if let Some(listener) = &self.listener {
+            seccomp::let_go(listener, &notice);
+        }
+    }
+
+    fn give_up(&mut self, doubt: Doubt) {
+        self.touched = Touched::Unknown(doubt);
+        if let Some(log) = &mut self.log {
+            log.give_up(&self.touched);
+        }
     }
 
     /// What was seen.
     pub(super) fn finish(self) -> Touched {
-        self.touched.map_or(Touched::Unknown, Touched::Paths)
+        self.touched
     }
 }
 
-/// Writes down what a call may change; none when that cannot be said.
-fn note(touched: &mut TouchedPaths, notice: &Notice, own_mounts: Option<&Path>) -> Option<()> {
+/// Collects what a call may change.
+fn note(touched: &mut TouchedPaths, notice: &Notice, own_mounts: Option<&Path>) -> Result<(), Doubt> {
     let process = PathBuf::from(format!("/proc/{}", notice.thread));
     // Elsewhere paths mean something else.
-    let is_here = fs::read_link(process.join("root")).ok()? == Path::new("/")
-        && fs::read_link(process.join("ns/mnt")).ok().as_deref() == own_mounts;
-    if !notice.is_native || !is_here {
-        return None;
+    let root = fs::read_link(process.join("root")).map_err(|_| Doubt::Unreadable)?;
+    let mounts = fs::read_link(process.join("ns/mnt")).ok();
+    if !notice.is_native || root != Path::new("/") || mounts.as_deref() != own_mounts {
+        return Err(Doubt::OtherPlace);
     }
+    note_native(touched, notice, &process).ok_or(Doubt::Unreadable)
+}
+
+/// The same, of a process whose paths and system calls mean what they mean here; none when it cannot be read.
+fn note_native(touched: &mut TouchedPaths, notice: &Notice, process: &Path) -> Option<()> {
     let memory = open(process.join("mem"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     match act(notice, &memory)? {
         Act::None => {}
-        Act::Change(place) => add(touched, resolve(notice, &process, &memory, place)?, place.last, LINKS),
+        Act::Change(place) => add(touched, resolve(notice, process, &memory, place)?, place.last, LINKS),
         Act::Move(from, to) => {
-            let paths = [resolve(notice, &process, &memory, from)?, resolve(notice, &process, &memory, to)?];
+            let paths = [resolve(notice, process, &memory, from)?, resolve(notice, process, &memory, to)?];
             // A folder takes everything in it along.
             let is_tree = paths.iter().any(|path| fs::symlink_metadata(path).is_ok_and(|file| file.is_dir()));
             for path in paths {

@@ -247,7 +247,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             writes: vec!["docs/**".to_owned()],
             order: None,
         },
-        Event::ToolStarted { step, pid: 42, started: u64::MAX, boot: "b".to_owned() },
+        Event::ToolStarted { step, pid: 42, started: u64::MAX, boot: "b".to_owned(), supervised: false },
         Event::ToolFinished {
             step,
             exit_code: None,

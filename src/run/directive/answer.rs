@@ -185,7 +185,8 @@ impl crate::run::session::Session<'_, '_> {
         let Some(mut checkpointer) = self.checkpointer.take() else {
             return Err(CheckpointError::NoRepository(self.ctx.root.clone()).into());
         };
-        let found = Attributed { after: after.clone(), delta: delta.clone(), outside: open.outside.clone() };
+        let (after, delta, outside) = (after.clone(), delta.clone(), open.outside.clone());
+        let found = Attributed { after, delta, outside, doubt: None };
         let settled = checkpointer
             .remember_rules(before)
             .map_err(RunError::from)

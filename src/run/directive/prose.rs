@@ -150,7 +150,7 @@ impl Run<'_, '_> {
         let on_start = |pid| {
             let started = process::start_time(pid).unwrap_or_default();
             let boot = process::boot_id().unwrap_or_default();
-            session.record(&Event::ToolStarted { step: number, pid, started, boot }).map(|_| ())
+            session.record(&Event::ToolStarted { step: number, pid, started, boot, supervised: false }).map(|_| ())
         };
         let mut relay = |stream, bytes: &[u8]| listener(CallProgress::Output(stream, bytes));
         let Conversation { outcome, stdout } = match converse(&line, task.as_bytes(), interrupts, on_start, &mut relay)
@@ -238,7 +238,7 @@ impl Run<'_, '_> {
         let given = self.pinned.options.message.clone();
         let wording = Wording { name, given: given.as_deref(), ..Wording::default() };
         let rules = Rules {
-            own: Ownership { has: &is_own, index: paths.is_empty() },
+            own: Ownership { has: &is_own, index: paths.is_empty(), doubt: None },
             may_change: &inside,
             way_out: &|_| String::new(),
             declared: &|_| Declared::Anything,

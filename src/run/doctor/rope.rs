@@ -9,6 +9,7 @@ use crate::audit::verification::{self, Scope};
 use crate::checkpoint::repository::create_repository;
 use crate::context::Context;
 use crate::exec::subprocess::Streams;
+use crate::exec::supervisor::Watch;
 use crate::item::directive::CheckpointMode;
 use crate::item::source::read_bytes;
 use crate::journal::summary::{CheckpointStatus, RunSummary};
@@ -71,9 +72,11 @@ fn step(ctx: &Context, script: &str) -> Result<RunSummary, RunError> {
         on_failure: None,
         message: None,
         streams: Streams::OutputToStderr,
+        watch: Watch::Yes,
     };
     let mut silent = |_: &_| {};
     let mut session = Session::begin(ctx, &request, &mut silent)?;
-    let end = session.run_command(&command)?;
+    let supervisor = command.supervisor(ctx)?;
+    let end = session.run_command(&command, supervisor)?;
     session.finish(end.run_status(), end.error)
 }

@@ -65,10 +65,16 @@ pub(super) fn witness(around: &Surroundings) -> Outcome {
         Touched::Paths(_) if ended.touched.has(&file) && file.exists() => {
             Outcome::ok("the kernel tells which files a tool touches, so edits of others during a step stay theirs")
         }
-        _ => Outcome::warning(
-            "the kernel does not tell which files a tool touches: whatever changes during a step counts as the tool's",
-            "do not edit files while a tool runs, or use `--worktree`; seccomp notifications need Linux 5.5 or newer",
-        ),
+        touched => {
+            let why = touched.doubt().map(|doubt| format!(" ({doubt})")).unwrap_or_default();
+            Outcome::warning(
+                format!(
+                    "piton cannot see which files a step touches{why}: a step that fails is put back only if a person \
+                     at the terminal agrees"
+                ),
+                "use `--worktree`, or a Linux of 5.5 or newer that allows seccomp filters",
+            )
+        }
     }
 }
 

@@ -307,7 +307,7 @@ impl Session<'_, '_> {
         failpoint("finish-applied");
         // What somebody else does meanwhile is not ours to commit or to put back.
         let own = |path: &RepoPath| integration.plan.files.iter().any(|file| file.path == *path);
-        let found = self.find_own(checkpointer, step, before, Ownership { has: &own, index: false })?;
+        let found = self.find_own(checkpointer, step, before, Ownership { has: &own, index: false, doubt: None })?;
         if found.delta.is_empty() && before.head == found.after.head && found.outside.is_empty() {
             let (after, delta, outside) = (found.after.clone(), found.delta.clone(), Vec::new());
             self.record(&Event::ChangesFound { step, after, delta, outside })?;

@@ -42,7 +42,7 @@ impl Session<'_, '_> {
             None => self.skip_checkpoint(number)?,
             Some(before) => {
                 let rules = Rules {
-                    own: Ownership { has: &|path| is_written(path.as_path()), index: false },
+                    own: Ownership { has: &|path| is_written(path.as_path()), index: false, doubt: None },
                     may_change: &|_| true,
                     way_out: &|_| String::new(),
                     declared: &|_| Declared::Anything,

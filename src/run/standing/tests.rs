@@ -19,7 +19,7 @@ fn ended(step: u32, status: StepStatus) -> Event {
 }
 
 fn running(step: u32, pid: u32) -> Event {
-    Event::ToolStarted { step, pid, started: 7, boot: "boot".to_owned() }
+    Event::ToolStarted { step, pid, started: 7, boot: "boot".to_owned(), supervised: false }
 }
 
 /// How far a run with these events came.

@@ -96,9 +96,10 @@ impl Calls {
         self.git_changed.extend(new);
     }
 
-    /// Whether one of them may have changed what is at an absolute path.
-    pub(super) fn touched(&self, path: &Path) -> bool {
-        self.tools.iter().any(|(_, touched)| touched.has(path))
+    /// What any of them may have changed.
+    pub(super) fn touched(&self) -> Touched {
+        let nothing = Touched::Paths(TouchedPaths::default());
+        self.tools.iter().fold(nothing, |known, (_, touched)| known.or(touched.clone()))
     }
 
     /// Whether a file may be changed, as far as the tools that were called are concerned.
@@ -129,7 +130,7 @@ impl Calls {
         if !known.is_empty() {
             return Suspects { plans: known, are_known: true };
         }
-        let unknown = self.tools.iter().filter(|(_, touched)| *touched == Touched::Unknown);
+        let unknown = self.tools.iter().filter(|(_, touched)| !matches!(touched, Touched::Paths(_)));
         Suspects { plans: unknown.map(|(plan, _)| plan).collect(), are_known: false }
     }
 }

@@ -14,7 +14,7 @@ use super::secrecy::Secrets;
 use super::{Answer, Around, failure_in_words, timed_out};
 use crate::exec::call::{self, Asked, Progress, Read, Reply};
 use crate::exec::invocation::{Action, Meta};
-use crate::exec::supervisor::{Supervisor, Touched, Watch, Work};
+use crate::exec::supervisor::{Supervisor, Touched, Work};
 use crate::failpoint::failpoint;
 use crate::item::store::{Item, ItemKind};
 use crate::item::wording::{did_you_mean, nearest, shown};
@@ -304,14 +304,18 @@ impl Session<'_, '_> {
         }
         let is_elsewhere = plan.invocation.action.acts_elsewhere();
         if self.checkpointer.is_some() && !is_elsewhere {
-            prepared.work.watch = Watch::Yes;
+            self.watch(whole.step, &mut prepared.work);
+        }
+        let is_unwatched = installed || is_elsewhere || call::runs_parser(&plan.invocation, around.machine);
+        if is_unwatched && plan.invocation.action.may_change_files() {
+            self.give_up_touched(whole.step);
         }
         let answer = self.ask(whole.step, &plan, supervisor, &mut prepared, around)?;
-        let others_ran = installed || is_elsewhere || call::runs_parser(&plan.invocation, around.machine);
         let (was_interrupted, is_denied) = (answer.was_interrupted(), answer.is_denied);
         let touched = match answer.ended {
-            Some(ended) if !others_ran => ended.touched,
-            _ => Touched::Unknown,
+            _ if is_unwatched => Touched::Everything,
+            Some(ended) => ended.touched,
+            None => self.touched_so_far(whole.step),
         };
         calls.tell_git(answer.git_changed);
         if plan.invocation.action.may_change_files() {

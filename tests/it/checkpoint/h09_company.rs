@@ -22,7 +22,12 @@ fn signal(project: &TestProject, name: &str) -> PathBuf {
 
 /// Starts a step that says when it runs and waits until it may go on.
 fn start(project: &TestProject, script: &str) -> Child {
-    let script = format!("touch ~/running; until [ -e ~/go ]; do sleep 0.02; done; {script}");
+    start_with(project, "true", script)
+}
+
+/// The same for a step that does something before it waits.
+fn start_with(project: &TestProject, first: &str, script: &str) -> Child {
+    let script = format!("{first}; touch ~/running; until [ -e ~/go ]; do sleep 0.02; done; {script}");
     let mut command = project.command(["--format", "json", "exec", "--name", "act", "--", "bash", "-euc", &script]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts");
     let deadline = Instant::now() + Duration::from_mins(1);
@@ -171,8 +176,7 @@ fn h10_snapshots_do_not_need_the_lock() {
 fn h12_a_run_that_was_killed_is_recovered_by_the_next_command() {
     let project = project().file("u.txt", "mine\n");
     let guard = Guard::of(&project);
-    let mut child = start(&project, "true");
-    project.bash("echo tool > a.txt; echo tool > made.txt; rm h.txt");
+    let mut child = start_with(&project, "echo tool > a.txt; echo tool > made.txt; rm h.txt", "true");
     child.kill().expect("piton can be killed");
     child.wait().expect("piton is dead");
     fs::remove_file(signal(&project, "running")).expect("a file");

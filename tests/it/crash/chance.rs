@@ -27,10 +27,10 @@ const WORK: &str = "echo new line >> edited.txt; mkdir -p new/deep; echo fresh >
      chmod +x clean.txt; sed -i 's/^five/FIVE/' partly.txt; ln -sfn edited.txt link; mkdir hollow; rmdir void";
 
 /// Numbers that follow from a seed (`SplitMix64`).
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
+    pub(crate) fn roll(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -40,7 +40,7 @@ impl Dice {
 }
 
 #[expect(clippy::disallowed_methods, reason = "how many rounds `scripts/torture` asks for")]
-fn asked(variable: &str) -> Option<u64> {
+pub(crate) fn asked(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }
 

@@ -37,26 +37,37 @@ fn endless(scene: &Scene) -> String {
 
 #[test]
 fn a_command_that_outlives_piton_is_stopped_and_rolled_back() {
-    // Killed while the command runs, and between its start and the line that tells of it.
-    for armed in [None, Some("journal-append:3")] {
+    let scene = Scene::new();
+    let before = scene.picture();
+    let tmp = scene.project.root().with_file_name("tmp");
+    let mut command = scene.project.command(["exec", "--", "bash", "-c", &endless(&scene)]);
+    let mut piton = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts");
+    let pids = [awaited(&tmp.join("leader")), awaited(&tmp.join("escaped"))];
+    awaited(&scene.project.root().join("ticks.txt"));
+    piton.kill().expect("a process to kill");
+    piton.wait().expect("piton ends");
+    let ran = scene.project.piton(["recover"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!(pids.map(|pid| is_alive(&pid)), [false, false], "the command still runs");
+    let picture = scene.picture();
+    assert!(picture == before, "{ran}\nfound {picture:?}\nexpected {before:?}");
+    scene.assert_sound("a command that outlives piton", &picture);
+}
+
+#[test]
+fn a_command_does_not_run_before_its_start_is_written_down() {
+    for place in ["journal-append:3", "tool-announced"] {
         let scene = Scene::new();
         let before = scene.picture();
-        let tmp = scene.project.root().with_file_name("tmp");
-        let mut command = scene.project.command(["exec", "--", "bash", "-c", &endless(&scene)]);
-        if let Some(place) = armed {
-            command.env("PITON_FAILPOINT", place);
-        }
-        let mut piton = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts");
-        let pids = [awaited(&tmp.join("leader")), awaited(&tmp.join("escaped"))];
-        awaited(&scene.project.root().join("ticks.txt"));
-        piton.kill().expect("a process to kill");
-        piton.wait().expect("piton ends");
+        assert!(was_killed(&scene.armed(&["exec", "--", "bash", "-c", &endless(&scene)], place)), "{place}");
+        // What the user does from now on is the user's, however soon it comes.
+        scene.project.bash("echo mine > soon.txt");
         let ran = scene.project.piton(["recover"]);
-        assert_eq!(ran.code(), Some(0), "{ran}");
-        assert_eq!(pids.map(|pid| is_alive(&pid)), [false, false], "{armed:?}: the command still runs");
+        assert_eq!(ran.code(), Some(0), "{place}: {ran}");
+        assert_eq!(scene.project.read("soon.txt"), "mine\n", "{place}: {ran}");
+        scene.project.bash("rm soon.txt");
         let picture = scene.picture();
-        assert!(picture == before, "{armed:?}: {ran}\nfound {picture:?}\nexpected {before:?}");
-        scene.assert_sound("a command that outlives piton", &picture);
+        assert!(picture == before, "{place}: {ran}\nfound {picture:?}\nexpected {before:?}");
     }
 }
 

@@ -12,6 +12,10 @@ fn work() -> Work {
         input: vec![0, 1, 2, 255],
         channel: Channel::Private,
         watch: Watch::Yes,
+        within: vec!["/top".into(), PathBuf::from(odd())],
+        most_touched: 5,
+        log: Some("/log".into()),
+        foreground: Foreground::Yes,
         timeout: Some(Duration::from_millis(1500)),
         farewell: Farewell::Ask,
         limits: Limits { memory: Some(1), file_size: None, cpu_seconds: Some(u64::MAX), ..Limits::default() },
@@ -21,7 +25,7 @@ fn work() -> Work {
 
 #[test]
 fn what_is_sent_arrives_whole_however_it_is_cut() {
-    let orders = [Order::Work(Box::new(work())), Order::Stop];
+    let orders = [Order::Work(Box::new(work())), Order::Stop(15), Order::Continue];
     let sent: Vec<u8> = orders.iter().flat_map(|order| order.encode().unwrap()).collect();
     for size in [1, 5, 1000] {
         let mut inbox = Inbox::default();
@@ -59,6 +63,9 @@ fn reports_arrive() {
             trees: ["/t".into()].into(),
             inodes: [(1, 2), (u64::MAX, 0)].into(),
         }),
+        Report::Unwatched(Doubt::Kernel(16)),
+        Report::Unwatched(Doubt::Lost),
+        Report::Stopped(20),
         Report::Ended(end),
     ];
     for report in reports {
