@@ -33,6 +33,10 @@ enum Tool {
     Git,
     Checkpoint,
     Exec,
+    /// Git puts the edit back.
+    Reset,
+    /// The command of `piton exec` fails after the edit.
+    RollBack,
 }
 
 /// What changes before it.
@@ -101,6 +105,25 @@ fn measure(size: usize) {
         };
         println!("| {} | {:.0} | {} | {} |", edit.name(), medians[0].wall * 1000.0, ratio(1), ratio(2));
     }
+    let back = [Tool::Reset, Tool::RollBack];
+    let mut costs: [Vec<Cost>; 2] = [Vec::new(), Vec::new()];
+    for round in 0..=rounds {
+        for turn in 0..back.len() {
+            let at = (turn + round) % back.len();
+            // The copies of git and of `piton exec`.
+            let cost = checkpoint(back[at], &copies[at * 2], Edit::OneModified, size, 900 + round);
+            if round > 0 {
+                costs[at].push(cost);
+            }
+        }
+    }
+    let [reset, rolled_back] = costs.map(median);
+    println!(
+        "\nPutting 1 modified file back: git reset and clean {:.0} ms, `piton exec` that fails {:.2} ({:.2} CPU)",
+        reset.wall * 1000.0,
+        rolled_back.wall / reset.wall,
+        rolled_back.cpu / reset.cpu
+    );
     println!("\nPhases of the last `piton exec` with one changed file, ms: {}", phases.join(", "));
 }
 
@@ -159,13 +182,20 @@ fn checkpoint(tool: Tool, folder: &Path, edit: Edit, size: usize, seed: usize) -
             command.args(["exec", "--message", "x", "--", "sh", "-c", &script]);
             command
         }
+        Tool::Reset => shell(&format!("{script}; git reset --quiet --hard && git clean -fdq")),
+        Tool::RollBack => {
+            let mut command = Command::new(piton);
+            command.args(["exec", "--", "sh", "-c", &format!("{script}; exit 3")]);
+            command
+        }
     };
     command.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
     let before = children_cpu();
     let start = Instant::now();
     let status = command.status().expect("the program starts");
     let wall = start.elapsed().as_secs_f64();
-    assert!(status.success(), "{} failed", tool.name());
+    let expected = if tool == Tool::RollBack { 3 } else { 0 };
+    assert_eq!(status.code(), Some(expected), "{} failed", tool.name());
     Cost { wall, cpu: children_cpu() - before }
 }
 
@@ -175,6 +205,8 @@ impl Tool {
             Self::Git => "git",
             Self::Checkpoint => "piton checkpoint",
             Self::Exec => "piton exec",
+            Self::Reset => "git reset",
+            Self::RollBack => "piton exec that fails",
         }
     }
 }

@@ -94,3 +94,42 @@ fn a_repository_at_another_place_keeps_its_past() {
     assert_eq!(there(&["verify"]).code(), Some(0));
     assert_eq!(project.read("a.txt"), "a\nb\nc\n", "the original is untouched");
 }
+
+#[test]
+fn a_lock_of_another_process_on_the_branch_stays() {
+    let project = TestProject::new().file("a.txt", "a\n").committed();
+    project.bash("echo mine > .git/refs/heads/main.lock");
+    let ran = project.piton(["exec", "--format", "json", "--", "sh", "-c", "echo b >> a.txt"]);
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert!(ran.to_string().contains("REF_LOCKED"), "{ran}");
+    assert_eq!(project.read(".git/refs/heads/main.lock"), "mine\n");
+    project.bash("rm .git/refs/heads/main.lock");
+    exec(&project, "echo c >> a.txt");
+    assert_eq!(project.bash("find .git -name '*.lock' -o -path '*ref-locks/*'"), "");
+    project.git(["fsck", "--strict"]);
+}
+
+/// The log of the branch and that of HEAD, without times.
+fn reflogs(project: &TestProject) -> String {
+    project.bash("sed 's/> [0-9]* /> /' .git/logs/HEAD .git/logs/refs/heads/main | sed 's/^[0-9a-f]* [0-9a-f]* //'")
+}
+
+#[test]
+fn moving_a_branch_writes_the_logs_that_git_writes() {
+    let project = TestProject::new().file("a.txt", "a\n").committed();
+    let before = reflogs(&project).lines().count();
+    exec(&project, "echo b >> a.txt");
+    let logs = reflogs(&project);
+    assert_eq!(logs.lines().count(), before + 2, "{logs}");
+    assert_eq!(logs.lines().filter(|line| line.contains("\tpiton: ")).count(), 2, "{logs}");
+    assert_eq!(project.git(["rev-parse", "HEAD@{1}"]), project.git(["rev-parse", "HEAD~1"]));
+    assert_eq!(project.git(["rev-parse", "main@{1}"]), project.git(["rev-parse", "HEAD~1"]));
+    // A ref that is packed, and a folder that is empty in its place.
+    project
+        .bash("git pack-refs --all; mkdir -p .git/refs/heads; rm -f .git/refs/heads/main; mkdir .git/refs/heads/main");
+    exec(&project, "echo c >> a.txt");
+    assert_eq!(project.git(["log", "--format=%s"]).lines().count(), 3);
+    project.bash("git config core.logAllRefUpdates false; rm -r .git/logs");
+    exec(&project, "echo d >> a.txt");
+    assert!(!project.root().join(".git/logs").exists(), "no log is begun that the user does not want");
+}

@@ -149,9 +149,13 @@ fn a_file_that_was_only_announced_stays() {
 
 #[test]
 fn a_crash_before_the_branch_moved_is_rolled_back_and_after_it_kept() {
-    for (point, moved) in
-        [("hard-kept", false), ("hard-files-reset", false), ("hard-index-reset", false), ("hard-branch-moved", true)]
-    {
+    for (point, moved) in [
+        ("hard-kept", false),
+        ("hard-files-reset", false),
+        ("hard-index-reset", false),
+        ("ref-locked", false),
+        ("hard-branch-moved", true),
+    ] {
         let project = project();
         project.git(["add", "b.txt"]);
         let (head, status) = (project.git(["rev-parse", "HEAD"]), project.git(["status", "--porcelain"]));
@@ -161,6 +165,7 @@ fn a_crash_before_the_branch_moved_is_rolled_back_and_after_it_kept() {
         assert!(!crashed.status.success(), "{point}");
         let recovered = project.piton(["recover"]);
         assert_eq!(recovered.code(), Some(0), "{point}: {recovered}");
+        assert_eq!(project.bash("find .git -name '*.lock'"), "", "{point}");
         if moved {
             assert_eq!(project.git(["rev-parse", "HEAD"]), start, "{point}");
             assert_eq!(project.read("a.txt"), "one\n", "{point}");

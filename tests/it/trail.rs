@@ -570,13 +570,14 @@ fn a_journal_of_the_first_format_stays_here() {
 
 #[test]
 fn killed_while_a_log_is_written_nothing_is_half() {
-    for place in ["trail-written", "trail-moved"] {
+    for place in ["trail-written", "ref-locked", "trail-moved"] {
         let project = project();
         let killed = project.command(["push", "origin"]).env("PITON_FAILPOINT", place).output().expect("piton starts");
         assert!(!killed.status.success(), "{place}");
         project.bash("git fsck --full --strict");
         succeeds(project.piton(["verify", "--all"]));
         succeeds(project.piton(["push", "origin"]));
+        assert_eq!(project.bash("find .git -name '*.lock'"), "", "{place}");
         cloned(&project);
         succeeds(project.piton(["-C", "../clone", "fetch", "origin"]));
         succeeds(project.piton(["-C", "../clone", "verify", "--all"]));

@@ -17,6 +17,7 @@ const PLACES: [&str; 16] = [
     "finish-prepared",
     "index-written",
     "finish-decided",
+    "ref-locked",
     "commit-ref-moved",
     "finish-moved",
     "finish-closed",
