@@ -242,6 +242,21 @@ fn input_and_output_of_the_command_are_those_of_piton() {
     assert_eq!(project.git(["show", "HEAD:its.txt"]), "typed\n");
 }
 
+#[test]
+fn a_file_that_the_shell_redirects_the_output_to_is_the_users() {
+    let project = project();
+    for (exit, status) in [(4, "?? out.txt\n"), (0, "?? out.txt\n")] {
+        let script = format!("echo said; echo step >> its.txt; exit {exit}");
+        let line = format!("'{}' -q exec -- sh -c '{script}' > out.txt", env!("CARGO_BIN_EXE_piton"));
+        let ended = project.hermetic("bash", &project.root()).args(["-c", &line]).status().expect("bash starts");
+        assert_eq!(ended.code(), Some(exit));
+        assert_eq!(
+            (project.read("out.txt").as_str(), project.git(["status", "--porcelain"]).as_str()),
+            ("said\n", status)
+        );
+    }
+}
+
 /// What a caller such as `nohup` has set for signals, limits and descriptors is what the command gets.
 #[test]
 fn the_command_inherits_what_its_caller_ignores_and_limits() {

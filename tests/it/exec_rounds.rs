@@ -156,6 +156,7 @@ fn step(dice: &mut Dice, before: &Files) -> (String, Files) {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "`scripts/torture` shows how much was tried")]
 fn a_user_who_works_beside_steps_loses_nothing_and_nothing_is_swept_into_commits() {
     let rounds = asked("PITON_TORTURE_ROUNDS").unwrap_or(12);
     let seed = asked("PITON_TORTURE_SEED").unwrap_or(20_261_117);
