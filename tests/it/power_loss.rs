@@ -54,7 +54,7 @@ impl Machine {
     }
 
     /// Kills a command at one pass of a place, loses the power at once, and recovers; false when the place was not passed.
-    fn lose_power(&self, fsync: &str, command: &[&str], place: &str) -> Option<Result<Picture, String>> {
+    fn lose_power(&self, fsync: &str, command: &[&str], place: &str) -> Option<Result<(Picture, String), String>> {
         self.boot("start", "running");
         let variables = [("PITON_FAILPOINT", place), ("PITON_CHECKPOINT_FSYNC", fsync)];
         let output = self.scene.project.command(command).envs(variables).output().expect("piton starts");
@@ -68,7 +68,7 @@ impl Machine {
         let recovered = self.scene.project.piton(["recover"]);
         let fsck = self.scene.project.try_git(["fsck", "--full", "--strict", "--no-dangling"]);
         let found = match (recovered.code(), fsck.code()) {
-            (Some(0), Some(0)) => Ok(self.scene.picture()),
+            (Some(0 | 1), Some(0)) => Ok((self.scene.picture(), recovered.to_string())),
             _ => Err(format!("{recovered}{fsck}")),
         };
         self.unplug();
@@ -85,9 +85,22 @@ impl Machine {
         (before, after)
     }
 
+    /// What the script of a command leaves when nothing is committed or put back.
+    fn kept(&self, command: &[&str]) -> Picture {
+        self.boot("start", "running");
+        let script = command.last().expect("a script");
+        let _ = self.scene.project.hermetic("bash", &self.scene.project.root()).args(["-c", script]).output();
+        let kept = self.scene.picture();
+        self.unplug();
+        kept
+    }
+
     /// The places at which a loss of power leaves neither the state before a command nor the one after it.
     fn broken_places(&self, fsync: &str, command: &[&str]) -> (usize, Vec<String>) {
         let (before, after) = self.outcome(command);
+        // Which files are the step's is known from a list that is not synced: after a loss of power in the middle of a
+        // step they may stay, and the recovery names them.
+        let kept = self.kept(command);
         // `./scripts/torture` tries all of them.
         let stride = if std::env::var_os("PITON_TORTURE_ROUNDS").is_some() { 1 } else { SAMPLED };
         let (mut losses, mut broken) = (0, Vec::new());
@@ -97,8 +110,9 @@ impl Machine {
                 let Some(found) = self.lose_power(fsync, command, &armed) else { break };
                 losses += 1;
                 match found {
-                    Ok(picture) if picture == before || picture == after => {}
-                    Ok(picture) => broken.push(format!("{armed}: {picture:?}")),
+                    Ok((picture, _)) if picture == before || picture == after => {}
+                    Ok((picture, told)) if picture == kept && told.contains("not known whose changes these are") => {}
+                    Ok((picture, told)) => broken.push(format!("{armed}: {told}{picture:?}")),
                     Err(told) => broken.push(format!("{armed}: {told}")),
                 }
             }

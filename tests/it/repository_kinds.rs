@@ -104,6 +104,7 @@ fn a_lock_of_another_process_on_the_branch_stays() {
     assert!(ran.to_string().contains("REF_LOCKED"), "{ran}");
     assert_eq!(project.read(".git/refs/heads/main.lock"), "mine\n");
     project.bash("rm .git/refs/heads/main.lock");
+    assert_eq!(project.piton(["undo"]).code(), Some(0), "the changes were on disk");
     exec(&project, "echo c >> a.txt");
     assert_eq!(project.bash("find .git -name '*.lock' -o -path '*ref-locks/*'"), "");
     project.git(["fsck", "--strict"]);

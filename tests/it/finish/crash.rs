@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use super::{assert_sound, exec, finish, linked, project};
 use crate::harness::TestProject;
 
-const PLACES: [&str; 16] = [
+const PLACES: [&str; 17] = [
     "journal-append",
     "journal-appended",
     "commit-kept",

@@ -73,8 +73,9 @@ fn run_samples() -> Vec<Value> {
         json!({
             "type": "run_started", "name": "release", "command": ["run", "release"], "mode": "explicit",
             "directive": "release@1.0.0", "root": "/work", "worktree": "review", "pinned": "33".repeat(32), "beside": step_id(2),
-            "steps": ["build", "publish"], "atomic": true,
+            "steps": ["build", "publish"], "atomic": true, "order": 7,
         }),
+        json!({"type": "tool_started", "step": 3, "pid": 42, "started": 7, "boot": "b", "supervised": true}),
         json!({"type": "repinned", "pinned": "44".repeat(32), "frames": ["55".repeat(32)], "changed": [changed]}),
         json!({"type": "run_resumed", "with": "the answer", "restart": restart}),
         json!({"type": "sent_back", "name": "look", "to": "write", "reason": "too short"}),
@@ -130,7 +131,7 @@ fn kind_samples() -> Vec<Value> {
         let before = if at == 0 { whole_snapshot() } else { Value::Null };
         let writes: &[&str] = if at == 0 { &["docs/**"] } else { &[] };
         json!({"type": "step_started", "step": 10 + at, "name": "work", "kind": kind, "tool": null, "before": before,
-            "writes": writes})
+            "writes": writes, "order": 8 + at})
     });
     started.collect()
 }
