@@ -92,25 +92,17 @@ impl Repository {
             let reason = format!("there is a branch `{branch}` already");
             return Err(CheckpointError::GitProgram { doing: "worktree add", reason });
         }
-        let id = commit.to_string();
         let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-        let arguments: [&OsStr; 7] = [
-            "worktree".as_ref(),
-            "add".as_ref(),
-            "--no-track".as_ref(),
-            "-b".as_ref(),
-            short.as_ref(),
-            path.as_os_str(),
-            id.as_ref(),
-        ];
+        let arguments: [&OsStr; 4] = ["worktree".as_ref(), "add".as_ref(), path.as_os_str(), short.as_ref()];
         let _turn = self.lock_worktrees()?;
         let mut pauses = PAUSES.iter();
         loop {
+            // Not by `git worktree add -b`, which runs here without hooks: that of refs has a say.
+            move_ref(self, branch, None, commit, "piton: worktree")?;
             let output = run_git(variables, self.git_dir(), self.top(), "worktree add", &arguments)?;
             if output.succeeded {
                 return sync_ref(self, branch);
             }
-            // Git makes the branch first, and leaves it when the rest fails.
             self.remove_branch(branch, commit)?;
             match pauses.next() {
                 Some(pause) => std::thread::sleep(*pause),
