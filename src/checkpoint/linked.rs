@@ -92,17 +92,29 @@ impl Repository {
             let reason = format!("there is a branch `{branch}` already");
             return Err(CheckpointError::GitProgram { doing: "worktree add", reason });
         }
+        let id = commit.to_string();
         let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-        let arguments: [&OsStr; 4] = ["worktree".as_ref(), "add".as_ref(), path.as_os_str(), short.as_ref()];
+        // Git runs here without hooks; that of refs has a say where the user has one, so the branch is made before.
+        let is_made_before = self.has_ref_hook();
+        let mut arguments: Vec<&OsStr> = vec!["worktree".as_ref(), "add".as_ref()];
+        if is_made_before {
+            arguments.extend([path.as_os_str(), short.as_ref()]);
+        } else {
+            let branch: [&OsStr; 3] = ["--no-track".as_ref(), "-b".as_ref(), short.as_ref()];
+            arguments.extend(branch);
+            arguments.extend([path.as_os_str(), id.as_ref()]);
+        }
         let _turn = self.lock_worktrees()?;
         let mut pauses = PAUSES.iter();
         loop {
-            // Not by `git worktree add -b`, which runs here without hooks: that of refs has a say.
-            move_ref(self, branch, None, commit, "piton: worktree")?;
+            if is_made_before {
+                move_ref(self, branch, None, commit, "piton: worktree")?;
+            }
             let output = run_git(variables, self.git_dir(), self.top(), "worktree add", &arguments)?;
             if output.succeeded {
                 return sync_ref(self, branch);
             }
+            // Git makes the branch first, and leaves it when the rest fails.
             self.remove_branch(branch, commit)?;
             match pauses.next() {
                 Some(pause) => std::thread::sleep(*pause),

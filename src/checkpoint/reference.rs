@@ -78,7 +78,8 @@ pub(crate) fn sync_ref(repository: &Repository, name: &str) -> Result<(), Checkp
 }
 
 impl Repository {
-    fn has_ref_hook(&self) -> bool {
+    /// Whether the user has a hook for refs that has a say here.
+    pub(super) fn has_ref_hook(&self) -> bool {
         self.ref_hook.get() == RefHook::Run && find_hook_named(&self.git, HOOK).is_some()
     }
 

@@ -232,7 +232,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             beside: None,
             steps: Vec::new(),
             atomic: false,
-            order: Some(1),
+            order: None,
         },
         Event::StepStarted {
             step,
