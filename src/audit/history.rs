@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 
 pub use call::CallRecord;
 pub use outcome::Outcome;
+use undoing::newest_first;
 
 use super::error::AuditError;
 use super::trail;
@@ -43,6 +44,9 @@ pub struct History {
 pub struct RunRecord {
     /// Its name.
     pub id: RunId,
+    /// The number of the session that began it; none in journals of earlier versions.
+    #[serde(skip)]
+    pub(crate) order: Option<u64>,
     /// Where it is known from.
     #[serde(skip_serializing_if = "Source::is_journal")]
     pub source: Source,
@@ -224,6 +228,7 @@ impl History {
             }
         }
         history.runs.iter_mut().for_each(|run| run.locate(folder));
+        history.runs.sort_by_key(|run| Reverse((run.order, run.id)));
         Ok((history, unreadable))
     }
 
@@ -234,11 +239,14 @@ impl History {
         let own: Vec<RunId> = history.runs.iter().map(|run| run.id).collect();
         for (run, tip) in trail::foreign(repository, &own)? {
             match trail::load(repository, run, tip).told() {
-                Ok(told) => history.runs.push(told),
+                // Numbers of another repository say nothing here: by the time.
+                Ok(told) => {
+                    let at = history.runs.iter().position(|other| other.id < told.id).unwrap_or(history.runs.len());
+                    history.runs.insert(at, told);
+                }
                 Err(err) => unreadable.push(err),
             }
         }
-        history.runs.sort_by_key(|run| Reverse(run.id));
         Ok((history, unreadable))
     }
 
@@ -282,14 +290,6 @@ impl History {
         let is_behind = |step: &&StepRecord| step.hand_made.iter().any(|made| made.commit == commit);
         replaced.or_else(|| self.runs.iter().flat_map(|run| &run.steps).find(is_behind).map(|step| step.id))
     }
-}
-
-/// The steps of runs, newest first: by the numbers of their sessions, since clocks go back. Those of earlier versions
-/// have none and come last, by the time that the names of their runs begin with.
-pub(super) fn newest_first<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> impl Iterator<Item = &'a StepRecord> {
-    let mut steps: Vec<&StepRecord> = runs.flat_map(|run| &run.steps).collect();
-    steps.sort_by_key(|step| Reverse((step.order, step.id.run, step.id.step)));
-    steps.into_iter()
 }
 
 impl RunRecord {
@@ -372,13 +372,14 @@ impl Folding {
 
 impl RunRecord {
     fn begun(first: &Record) -> Option<Self> {
-        let Event::RunStarted { name, command, mode, directive, root, worktree, beside, steps, atomic, .. } =
+        let Event::RunStarted { name, command, mode, directive, root, worktree, beside, steps, atomic, order, .. } =
             &first.event
         else {
             return None;
         };
         Some(Self {
             id: first.run,
+            order: *order,
             source: Source::Journal,
             name: name.clone(),
             command: command.clone(),

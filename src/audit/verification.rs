@@ -355,7 +355,22 @@ impl Verifier<'_> {
         };
         if let Some(base) = base {
             let found = self.repository.differences(base, facts.tree)?;
-            if !same(&found, delta) {
+            // As with git, the commit after `git replace` holds what git shows in the place of its parent.
+            let shown = match parents.first() {
+                Some(parent) if !same(&found, delta) => self.repository.substituted_tree(*parent)?,
+                _ => None,
+            };
+            let is_built_on_shown = match shown {
+                Some(shown) => same(&self.repository.differences(shown, facts.tree)?, delta),
+                None => false,
+            };
+            if is_built_on_shown {
+                let text = format!(
+                    "commit {} is built on what git shows in the place of its parent (refs/replace)",
+                    commit.short()
+                );
+                self.found.notes.push(text);
+            } else if !same(&found, delta) {
                 let path = first_difference(&found, delta);
                 let text = format!("commit {} is not its parent and the recorded changes: `{path}`", commit.short());
                 self.step_broken(Code::CommitMismatch, step, text);

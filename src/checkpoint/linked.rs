@@ -94,18 +94,22 @@ impl Repository {
         }
         let id = commit.to_string();
         let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-        let arguments: [&OsStr; 7] = [
-            "worktree".as_ref(),
-            "add".as_ref(),
-            "--no-track".as_ref(),
-            "-b".as_ref(),
-            short.as_ref(),
-            path.as_os_str(),
-            id.as_ref(),
-        ];
+        // Git runs here without hooks; that of refs has a say where the user has one, so the branch is made before.
+        let is_made_before = self.has_ref_hook();
+        let mut arguments: Vec<&OsStr> = vec!["worktree".as_ref(), "add".as_ref()];
+        if is_made_before {
+            arguments.extend([path.as_os_str(), short.as_ref()]);
+        } else {
+            let branch: [&OsStr; 3] = ["--no-track".as_ref(), "-b".as_ref(), short.as_ref()];
+            arguments.extend(branch);
+            arguments.extend([path.as_os_str(), id.as_ref()]);
+        }
         let _turn = self.lock_worktrees()?;
         let mut pauses = PAUSES.iter();
         loop {
+            if is_made_before {
+                move_ref(self, branch, None, commit, "piton: worktree")?;
+            }
             let output = run_git(variables, self.git_dir(), self.top(), "worktree add", &arguments)?;
             if output.succeeded {
                 return sync_ref(self, branch);

@@ -97,7 +97,8 @@ fn refused(reason: String) -> CheckpointError {
 }
 
 impl Repository {
-    fn has_ref_hook(&self) -> bool {
+    /// Whether the user has a hook for refs that has a say here.
+    pub(super) fn has_ref_hook(&self) -> bool {
         self.ref_hook.get() == RefHook::Run && find_hook_named(&self.git, HOOK).is_some()
     }
 

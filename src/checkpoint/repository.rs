@@ -208,17 +208,17 @@ impl Repository {
         Some(branch)
     }
 
-    /// The files of HEAD, as git shows them (`git replace`); none on an unborn branch.
+    /// The files of a commit, as git shows them (`git replace`); none on an unborn branch.
     pub(crate) fn tree_of(&self, commit: Option<ObjectId>) -> Result<ObjectId, CheckpointError> {
-        match commit {
-            None => Ok(ObjectId::EMPTY_TREE),
-            Some(id) => {
-                let substitutes = self.substitutes()?;
-                let id = shown(&substitutes, id);
-                let commit = self.git.find_commit(id.into()).map_err(CheckpointError::git("read a commit"))?;
-                Ok(commit.tree_id().into())
-            }
-        }
+        let Some(commit) = commit else { return Ok(ObjectId::EMPTY_TREE) };
+        let substitutes = self.substitutes()?;
+        Ok(shown(&substitutes, self.stored_tree_of(shown(&substitutes, commit))?))
+    }
+
+    /// The files of a commit as it is stored.
+    pub(crate) fn stored_tree_of(&self, commit: ObjectId) -> Result<ObjectId, CheckpointError> {
+        let commit = self.git.find_commit(commit.into()).map_err(CheckpointError::git("read a commit"))?;
+        Ok(commit.tree_id().into())
     }
 
     /// The commits that one has and the other has not, oldest first.

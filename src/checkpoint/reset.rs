@@ -176,11 +176,10 @@ impl Checkpointer {
 pub(super) fn permissions(before: &Snapshot, path: &RepoPath, current: Option<Entry>, target: Entry) -> u32 {
     let usual = &before.permissions;
     match PermissionKind::of(target.mode) {
-        // Those of a link count where it is kept as a file.
-        None => usual.file,
         Some(kind) if current.is_some_and(|current| current.mode == target.mode) => usual.of(path, kind),
         Some(PermissionKind::Executable) => usual.executable,
-        Some(_) => usual.file,
+        // Those of a link count where it is kept as a file.
+        Some(_) | None => usual.file,
     }
 }
 

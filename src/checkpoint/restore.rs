@@ -154,11 +154,12 @@ impl Plan {
                 judged => judged.map(Placed::of),
             };
             failpoint("restore-path");
-            report.note(file, removed)?;
+            report.note(&file.path, removed)?;
         }
         for folder in &self.folders_removed {
-            work_tree.remove_folder_if_empty(folder)?;
+            let removed = work_tree.remove_folder_if_empty(folder);
             failpoint("restore-path");
+            report.attempted(folder, removed)?;
         }
         for file in writes {
             let written = match judge(work_tree, file, kinds) {
@@ -166,14 +167,15 @@ impl Plan {
                 judged => judged.map(Placed::of),
             };
             failpoint("restore-path");
-            report.note(file, written)?;
+            report.note(&file.path, written)?;
         }
         for (folder, bits) in &self.folders_made {
-            make_parents(work_tree, folder, &permissions_of_folder)?;
-            if work_tree.state(folder)?.is_none() {
-                work_tree.make_folder(folder, *bits)?;
-                failpoint("restore-path");
-            }
+            let made = make_parents(work_tree, folder, &permissions_of_folder).and_then(|()| {
+                let is_there = work_tree.state(folder)?.is_some();
+                if is_there { Ok(()) } else { work_tree.make_folder(folder, *bits) }
+            });
+            failpoint("restore-path");
+            report.attempted(folder, made)?;
         }
         for (folder, bits) in opened.iter().rev() {
             if let Some(Found::Folder { .. }) = work_tree.state(folder)? {
@@ -182,8 +184,9 @@ impl Plan {
         }
         for change in &self.permissions {
             if work_tree.state(&change.path)?.and_then(|found| found.permissions()) == Some(change.before) {
-                work_tree.set_permissions(&change.path, change.after)?;
+                let set = work_tree.set_permissions(&change.path, change.after);
                 failpoint("restore-path");
+                report.attempted(&change.path, set)?;
             }
         }
         work_tree.stage_names()?;
@@ -202,13 +205,14 @@ impl Plan {
         };
         for change in self.permissions.iter().filter(|change| change.after & OWNERS == OWNERS) {
             if bits_of(&change.path)? == Some(change.before) {
-                work_tree.set_permissions(&change.path, change.after)?;
+                // One that cannot be opened shows when something in it is written.
+                let _ = work_tree.set_permissions(&change.path, change.after);
             }
         }
         // The folders of the step itself go away: outermost first, or those inside cannot be reached.
         for folder in self.folders_removed.iter().rev() {
             if let Some(bits) = bits_of(folder)?.filter(|bits| bits & OWNERS != OWNERS) {
-                work_tree.set_permissions(folder, bits | OWNERS)?;
+                let _ = work_tree.set_permissions(folder, bits | OWNERS);
             }
         }
         let files = self.files.iter().map(|file| &file.path);
@@ -216,8 +220,9 @@ impl Plan {
         let changing: BTreeSet<RepoPath> = files.chain(folders).map(RepoPath::parent).collect();
         let mut opened = Vec::new();
         for folder in changing.into_iter().filter(|folder| !folder.is_top()) {
-            if let Some(bits) = bits_of(&folder)?.filter(|bits| bits & OWNERS != OWNERS) {
-                work_tree.set_permissions(&folder, bits | OWNERS)?;
+            if let Some(bits) = bits_of(&folder)?.filter(|bits| bits & OWNERS != OWNERS)
+                && work_tree.set_permissions(&folder, bits | OWNERS).is_ok()
+            {
                 opened.push((folder, bits));
             }
         }
@@ -255,16 +260,25 @@ impl Report {
         paths
     }
 
-    /// Writes down what became of a file. One that the system does not let go of is named with the reason;
-    /// only a disk without room stops everything, because room can be made.
-    fn note(&mut self, file: &Placement, placed: Result<Placed, CheckpointError>) -> Result<(), CheckpointError> {
+    /// Writes down what became of a file.
+    fn note(&mut self, path: &RepoPath, placed: Result<Placed, CheckpointError>) -> Result<(), CheckpointError> {
         match placed {
-            Ok(Placed::Yes) => self.restored.push(file.path.clone()),
-            Ok(Placed::No) => self.kept.push(file.path.clone()),
+            Ok(Placed::Yes) => self.restored.push(path.clone()),
+            Ok(Placed::No) => self.kept.push(path.clone()),
+            Err(err) => self.attempted(path, Err(err))?,
+        }
+        Ok(())
+    }
+
+    /// Writes down that the system did not let go of something, with the reason; only a disk without room stops
+    /// everything, because room can be made.
+    fn attempted(&mut self, path: &RepoPath, done: Result<(), CheckpointError>) -> Result<(), CheckpointError> {
+        match done {
+            Ok(()) => {}
             Err(err) if err.is_about_room() => return Err(err),
             Err(err) => {
                 let reason = std::error::Error::source(&err).map_or_else(|| err.to_string(), ToString::to_string);
-                self.failed.push(Unwritten { path: file.path.clone(), reason });
+                self.failed.push(Unwritten { path: path.clone(), reason });
             }
         }
         Ok(())

@@ -72,6 +72,16 @@ pub struct Inverse {
     pub repositories: Vec<LeftRepository>,
 }
 
+impl Inverse {
+    /// Refuses, unless something else speaks against it anyway, what the system would not let piton write.
+    pub fn require_writable(self) -> Result<Self, CheckpointError> {
+        if self.unwritable.is_empty() || !self.conflicts.is_empty() {
+            return Ok(self);
+        }
+        Err(CheckpointError::Unwritable(self.unwritable))
+    }
+}
+
 /// A repository inside the work tree whose own files stay as they are: git leaves them alone as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftRepository {

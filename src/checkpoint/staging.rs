@@ -54,6 +54,12 @@ pub(crate) fn of_commit(
                 }
             }
         };
+        if wanted.is_some() && staged_entry.is_none() && has_in_the_way(index, plan, path) {
+            if on_overlap == OnOverlap::Refuse {
+                overlaps.push(path.clone());
+            }
+            continue;
+        }
         if wanted != staged_entry {
             let stat = wanted.and_then(|entry| stat_of(path, entry)).unwrap_or_default();
             edits.insert(path.clone(), wanted.map(|entry| IndexEntry::renewed(staged, entry, stat)));
@@ -67,6 +73,24 @@ pub(crate) fn of_commit(
         }
     }
     if overlaps.is_empty() { Ok(edits) } else { Err(CheckpointError::DirtyOverlap(overlaps)) }
+}
+
+/// Whether the user has staged something that cannot be beside a new file: below it, or a file where it needs a folder.
+/// What the commit removes itself is in nobody's way.
+fn has_in_the_way(index: &Index, plan: &CommitPlan, path: &RepoPath) -> bool {
+    let goes = |path: &RepoPath| plan.cleaned.get(path).is_some_and(|(_, new)| new.is_none());
+    let mut below = index.entries(index.below(0..index.len(), path.as_bytes()));
+    if below.any(|(below, _)| !goes(&RepoPath::from_bytes(below))) {
+        return true;
+    }
+    let mut folder = path.parent();
+    while !folder.is_top() {
+        if index.entry_at(&folder).is_some_and(|entry| !entry.intent_to_add) && !goes(&folder) {
+            return true;
+        }
+        folder = folder.parent();
+    }
+    false
 }
 
 /// What makes an index hold exactly a tree, whatever the user has staged.

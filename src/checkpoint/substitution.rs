@@ -81,6 +81,15 @@ impl Repository {
         Ok(found)
     }
 
+    /// The files that git shows for a commit, where those are not the files that it stores.
+    pub fn substituted_tree(&self, commit: ObjectId) -> Result<Option<ObjectId>, CheckpointError> {
+        if self.substitutes()?.is_empty() {
+            return Ok(None);
+        }
+        let (shown, stored) = (self.tree_of(Some(commit))?, self.stored_tree_of(commit)?);
+        Ok((shown != stored).then_some(shown))
+    }
+
     /// Looks for replacements again when they are asked for next: a step may have made some.
     pub(crate) fn forget_replacements(&self) {
         *self.substitutes.borrow_mut() = None;

@@ -356,8 +356,7 @@ fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Folder, CheckpointError> 
     if id == ObjectId::EMPTY_TREE {
         return Ok(Folder::new());
     }
-    // Folders are what git shows (`git replace`), as in the index and on disk.
-    let data = objects.read(objects.shown(id))?;
+    let data = objects.read(id)?;
     parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}") })
 }
 

@@ -142,16 +142,12 @@ fn judge(checkpointer: &mut Checkpointer, operations: &[Operation]) -> Result<In
             }
         }
     }
-    let inverse = checkpointer.invert(&now, operations)?;
+    let inverse = checkpointer.invert(&now, operations)?.require_writable()?;
     let is_edited = |path: &RepoPath, expected: Option<Entry>| left.get(path).is_some_and(|left| *left != expected);
     let files = inverse.plan.files.iter().filter(|file| is_edited(&file.path, file.expected));
     edited.extend(files.map(|file| file.path.clone()));
     edited.extend(inverse.conflicts.iter().cloned());
     edited.sort();
     edited.dedup();
-    match (edited.is_empty(), inverse.unwritable.is_empty()) {
-        (true, true) => Ok(inverse),
-        (false, _) => Err(CheckpointError::ChangedSince(edited)),
-        (true, false) => Err(CheckpointError::Unwritable(inverse.unwritable)),
-    }
+    if edited.is_empty() { Ok(inverse) } else { Err(CheckpointError::ChangedSince(edited)) }
 }

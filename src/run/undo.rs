@@ -95,7 +95,7 @@ pub fn preview(ctx: &Context, action: Action<'_>) -> Result<Preview, RunError> {
     checkpointer.require_undoable()?;
     checkpointer.expect_back(&operations)?;
     let now = checkpointer.before()?;
-    let inverse = checkpointer.invert(&now, &operations)?;
+    let inverse = checkpointer.invert(&now, &operations)?.require_writable()?;
     let committed = if target.way == Way::Undo { Effect::Uncommitted } else { Effect::Committed };
     let mut preview = Preview::of(&inverse, &operations, Some(committed));
     preview.name_steps(target.steps.iter().copied());
@@ -231,7 +231,7 @@ impl Session<'_, '_> {
         // Judged before the step begins: a conflict leaves nothing but a run that says so.
         let judged = checkpointer.expect_back(operations).and_then(|()| {
             let now = checkpointer.before()?;
-            Ok((checkpointer.invert(&now, operations)?, now))
+            Ok((checkpointer.invert(&now, operations)?.require_writable()?, now))
         });
         self.checkpointer = Some(checkpointer);
         let inverse = judged.map(|(inverse, now)| {
@@ -240,12 +240,9 @@ impl Session<'_, '_> {
             inverse
         });
         let inverse = match inverse {
-            Ok(inverse) if inverse.conflicts.is_empty() && inverse.unwritable.is_empty() => inverse,
+            Ok(inverse) if inverse.conflicts.is_empty() => inverse,
             refused => {
                 let err = match refused {
-                    Ok(inverse) if inverse.conflicts.is_empty() => {
-                        CheckpointError::Unwritable(inverse.unwritable).into()
-                    }
                     Ok(inverse) => UndoError::Conflict(inverse.conflicts).into(),
                     Err(err) => RunError::from(err),
                 };

@@ -4,12 +4,21 @@
 //! a commit, a finish that moved the branch. Undos and redos are not operations of their own: they say which operations
 //! count.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::{History, Outcome, StepRecord, newest_first};
+use super::{History, Outcome, RunRecord, StepRecord};
 use crate::journal::StepId;
 use crate::journal::event::StepKind;
 use crate::journal::summary::StepStatus;
+
+/// The steps of runs, newest first: by the numbers of their sessions, since clocks go back. Those of earlier versions
+/// have none and come last, by the time that the names of their runs begin with.
+pub(super) fn newest_first<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> impl Iterator<Item = &'a StepRecord> {
+    let mut steps: Vec<&StepRecord> = runs.flat_map(|run| &run.steps).collect();
+    steps.sort_by_key(|step| Reverse((step.order, step.id.run, step.id.step)));
+    steps.into_iter()
+}
 
 impl History {
     /// The steps that were undone and not redone.

@@ -428,7 +428,7 @@ fn what_the_user_told_git_to_overlook_is_recorded_as_it_is_on_disk() {
     repo.write("f", "now a file");
     let scan = repo.scan();
     // What is on disk is recorded, and that nothing is there.
-    assert_eq!(changed(&scan), ["absent", "assumed", "f/skipped", "skipped"]);
+    assert_eq!(changed(&scan), ["-absent", "assumed", "-f/skipped", "skipped"]);
     let overlooked = |path: &str| (path.to_owned(), LeftOutReason::Overlooked);
     assert_eq!(left_out(&scan), ["becomes folder", "f"].map(overlooked));
 }

@@ -34,17 +34,8 @@ pub enum UndoError {
         reason: String,
     },
     /// The step may have changed files, and what it did could not be recorded.
-    #[error("step `{step}` (`{name}`) cannot be undone: what it changed could not be recorded ({reason})")]
-    Unrecorded {
-        /// The step.
-        step: StepId,
-        /// What it is called.
-        name: String,
-        /// Why it was not recorded.
-        reason: String,
-        /// The newest operation before it that counts, with its name.
-        older: Option<(StepId, String)>,
-    },
+    #[error("step `{}` (`{}`) cannot be undone: what it changed could not be recorded ({})", .0.step, .0.name, .0.reason)]
+    Unrecorded(Box<Unrecorded>),
     /// The step cannot be applied again.
     #[error("step `{step}` cannot be applied again: {reason}")]
     NotRedoable {
@@ -81,6 +72,19 @@ pub enum UndoError {
     Conflict(Vec<RepoPath>),
 }
 
+/// A step that may have changed files, of which nothing is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unrecorded {
+    /// The step.
+    pub step: StepId,
+    /// What it is called.
+    pub name: String,
+    /// Why it was not recorded.
+    pub reason: String,
+    /// The newest operation before it that counts, with its name.
+    pub older: Option<(StepId, String)>,
+}
+
 impl UndoError {
     pub(super) fn not_undoable(step: StepId, reason: impl Into<String>) -> Self {
         Self::NotUndoable { step, reason: reason.into() }
@@ -91,7 +95,7 @@ impl UndoError {
         match self {
             Self::NothingToUndo | Self::NothingAfter(_) => "NOTHING_TO_UNDO",
             Self::NothingToRedo | Self::RedoCleared { .. } => "NOTHING_TO_REDO",
-            Self::NotUndoable { .. } | Self::Unrecorded { .. } | Self::OfRun { verb: "undone", .. } => "NOT_UNDOABLE",
+            Self::NotUndoable { .. } | Self::Unrecorded(_) | Self::OfRun { verb: "undone", .. } => "NOT_UNDOABLE",
             Self::NotRedoable { .. } | Self::OfRun { .. } => "NOT_REDOABLE",
             Self::RunOpen(_) => "RUN_WAITS",
             Self::OtherBranch { .. } => "OTHER_BRANCH",
@@ -108,12 +112,12 @@ impl UndoError {
             | Self::NotUndoable { .. }
             | Self::NotRedoable { .. }
             | Self::OfRun { .. } => "see what happened with `piton log`".to_owned(),
-            Self::Unrecorded { older: None, .. } => "see what is there now with `git status`".to_owned(),
-            Self::Unrecorded { older: Some((older, name)), .. } => {
-                format!(
+            Self::Unrecorded(unrecorded) => match &unrecorded.older {
+                None => "see what is there now with `git status`".to_owned(),
+                Some((older, name)) => format!(
                     "`piton undo {older}` takes back `{name}`, the step before it; `git status` shows what is there"
-                )
-            }
+                ),
+            },
             Self::RedoCleared { undone, .. } => format!("`piton redo {undone}` applies the undone step again"),
             Self::RunOpen(run) => format!("`piton cancel {run}` ends it; then it can be undone"),
             Self::OtherBranch { .. } => {

@@ -54,7 +54,8 @@ pub fn preview_restore(ctx: &Context, name: &str, paths: &[RepoPath]) -> Result<
         let operations = [operation];
         checkpointer.expect_back(&operations)?;
         let now = checkpointer.before()?;
-        preview = Preview::of(&checkpointer.invert(&now, &operations)?, &operations, None);
+        let inverse = checkpointer.invert(&now, &operations)?.require_writable()?;
+        preview = Preview::of(&inverse, &operations, None);
     }
     preview.name_steps([step]);
     Ok(preview)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Action;
-use super::error::UndoError;
+use super::error::{UndoError, Unrecorded};
 use crate::audit::fate::{CommitFate, Fates, Reading};
 use crate::audit::history::{History, Outcome, RunRecord, StepRecord};
 use crate::audit::reference::{self, Named, ReferenceError};
@@ -241,7 +241,7 @@ impl<'h> Finder<'h> {
         let mut later = self.history.steps_in(self.root).skip_while(|other| other.id != step.id).skip(1);
         let older = later.find(|older| self.counts(older)).map(|older| (older.id, older.name.clone()));
         let (name, reason) = (step.name.clone(), message.clone());
-        Err(UndoError::Unrecorded { step: step.id, name, reason, older })
+        Err(UndoError::Unrecorded(Box::new(Unrecorded { step: step.id, name, reason, older })))
     }
 
     fn require_undoable(&self, step: &StepRecord) -> Result<(), UndoError> {

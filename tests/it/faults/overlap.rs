@@ -31,6 +31,18 @@ fn a_file_that_the_user_removed_is_not_removed_from_the_branch_by_a_step_that_ma
 }
 
 #[test]
+fn a_file_that_the_user_staged_stays_staged_when_a_step_makes_a_file_in_the_place_of_its_folder() {
+    let project = TestProject::new().file("a.txt", "a\n").committed().file("d/x", "staged\n");
+    project.bash("git add d/x; rm -r d");
+    let ran = project.piton(["exec", "--", "sh", "-c", "echo step > d"]);
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert!(ran.stderr().contains("DIRTY_OVERLAP"), "{ran}");
+    assert_eq!(project.git(["show", ":d/x"]), "staged\n");
+    run(&project, &["undo"]);
+    assert_eq!(project.git(["status", "--porcelain"]), "AD d/x\n");
+}
+
+#[test]
 fn a_step_may_put_a_file_in_the_place_of_a_folder_that_it_removed_itself() {
     let project = TestProject::new().file("d/1", "1\n").file("d/2", "2\n").committed();
     run(&project, &["exec", "--", "sh", "-c", "rm -r d; echo file > d"]);

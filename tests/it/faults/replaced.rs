@@ -30,6 +30,7 @@ fn the_next_commit_after_git_replace_does_not_revert_the_replacement() {
         assert_eq!(project.git(["show", "HEAD:d/f"]), "three\n", "{mode}");
         assert_eq!(project.git(["rev-parse", "HEAD~1"]), head, "the parent is named as git names it");
         project.assert_clean();
+        run(&project, &["verify"]);
         run(&project, &["undo"]);
         assert_eq!(project.git(["show", "HEAD:a.txt"]), "one\ntwo\nthree\n", "{mode}");
         assert_eq!(

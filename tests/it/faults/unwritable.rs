@@ -42,7 +42,7 @@ fn an_undo_that_cannot_write_a_locked_file_changes_nothing_and_says_why() {
     let project = stepped();
     let head = project.git(["rev-parse", "HEAD"]);
     let Some(locked) = Locked::new(&project, "f2") else { return };
-    for words in [vec!["undo"], vec!["rollback", "--hard", "HEAD~1", "--yes"]] {
+    for words in [vec!["undo"], vec!["undo", "--dry-run"], vec!["rollback", "--hard", "HEAD~1", "--yes"]] {
         let refused = project.piton(&words);
         assert_eq!(refused.code(), Some(1), "{refused}");
         assert!(refused.stderr().contains("cannot write `f2`: Operation not permitted"), "{refused}");
