@@ -265,7 +265,7 @@ mod linux {
     /// Whether syncing one file makes every earlier change of names permanent as well. That holds where one
     /// journal takes all of them in turn: XFS, and ext4 unless it was made without a journal.
     pub(super) fn keeps_order(handle: &File, device: u64) -> bool {
-        let kind = rustix::fs::fstatfs(handle).map(|found| u64::from(found.f_type.cast_unsigned()));
+        let kind = rustix::fs::fstatfs(handle).map(|found| found.f_type.cast_unsigned());
         match kind {
             Ok(XFS) => true,
             Ok(EXT4) => has_journal(device),

@@ -48,12 +48,12 @@ pub(crate) fn move_ref(
 /// outlives a piton that is killed, and takes its locks away.
 pub(crate) fn remove_refs(repository: &Repository, refs: &[(&str, ObjectId)]) -> Result<(), CheckpointError> {
     let unmoved = refs.iter().filter(|(name, old)| repository.ref_now(name) == Some(*old));
-    let lines: String = unmoved.map(|(name, old)| format!("delete {name} {old}\n")).collect();
+    let lines: Vec<String> = unmoved.map(|(name, old)| format!("delete {name} {old}\n")).collect();
     if lines.is_empty() {
         return Ok(());
     }
     let words = ["update-ref", "--stdin", "-m", "piton: remove"].map(OsString::from);
-    let output = repository.git_update_ref(&words, Some(lines.as_bytes()))?;
+    let output = repository.git_update_ref(&words, Some(lines.concat().as_bytes()))?;
     if output.succeeded { Ok(()) } else { Err(refused(output.reason)) }
 }
 

@@ -83,10 +83,12 @@ fn the_command_reads_what_is_typed() {
 #[test]
 fn ctrl_c_ends_the_command_which_is_put_back() {
     let project = project();
-    let script = "echo two >> notes.txt; echo rea''dy; sleep 600";
-    let seen = exec(&project, &json!([["ready", "\u{3}"]]), &["sh", "-c", script]);
+    // One process: a shell that is interrupted just before it starts `sleep` waits for that to end.
+    let script = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); \
+                  open('notes.txt', 'a').write('two\\n'); print('rea' + 'dy', flush=True); time.sleep(600)";
+    let seen = exec(&project, &json!([["ready", "\u{3}"]]), &["python3", "-c", script]);
     assert_eq!(seen.status, Some(130), "{}", seen.text);
-    assert!(seen.text.contains("`sh` was interrupted"), "{}", seen.text);
+    assert!(seen.text.contains("`python3` was interrupted"), "{}", seen.text);
     project.assert_clean();
 }
 

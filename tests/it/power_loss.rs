@@ -5,12 +5,12 @@
 //! still had in memory. The copy is mounted, which replays the journal of the file system, and recovered.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::Path;
 
 use tempfile::TempDir;
 
 use crate::crash::PLACES;
+use crate::crash::chance::asked;
 use crate::crash::scene::{Picture, Scene, WORK, was_killed};
 use crate::harness::TestProject;
 
@@ -30,10 +30,9 @@ impl Machine {
     fn new() -> Self {
         let images = tempfile::tempdir().expect("a temporary folder");
         let image = images.path().join("start");
-        as_root("truncate", &["-s", "48M", &image.display().to_string()]);
-        as_root("mkfs.ext4", &["-q", "-F", &image.display().to_string()]);
         let project = TestProject::without_git().synced();
-        mount(&image, &project.root());
+        as_root(&project, &format!("truncate -s 48M '{0}'; mkfs.ext4 -q -F '{0}'", image.display()));
+        mount(&project, &image);
         // By default git itself does not sync the objects that it makes, not even those of the `git add` in the step.
         project.bash("rmdir lost+found; git init -q --initial-branch=main; git config core.fsync all");
         let machine = Self { scene: Scene::of(project), images };
@@ -44,13 +43,13 @@ impl Machine {
     /// Mounts a copy of a state under another name.
     fn boot(&self, from: &str, to: &str) {
         let (from, to) = (self.images.path().join(from), self.images.path().join(to));
-        as_root("cp", &["--sparse=always", &from.display().to_string(), &to.display().to_string()]);
-        mount(&to, &self.scene.project.root());
+        fs::copy(&from, &to).expect("a copy of the disk");
+        mount(&self.scene.project, &to);
     }
 
     /// Writes everything to the disk and takes it out.
     fn unplug(&self) {
-        as_root("umount", &[&self.scene.project.root().display().to_string()]);
+        as_root(&self.scene.project, &format!("umount '{}'", self.scene.project.root().display()));
     }
 
     /// Kills a command at one pass of a place, loses the power at once, and recovers; false when the place was not passed.
@@ -64,7 +63,7 @@ impl Machine {
         if !was_killed(&output) {
             return None;
         }
-        mount(&lost, &self.scene.project.root());
+        mount(&self.scene.project, &lost);
         let recovered = self.scene.project.piton(["recover"]);
         let fsck = self.scene.project.try_git(["fsck", "--full", "--strict", "--no-dangling"]);
         let found = match (recovered.code(), fsck.code()) {
@@ -102,7 +101,7 @@ impl Machine {
         // step they may stay, and the recovery names them.
         let kept = self.kept(command);
         // `./scripts/torture` tries all of them.
-        let stride = if std::env::var_os("PITON_TORTURE_ROUNDS").is_some() { 1 } else { SAMPLED };
+        let stride = if asked("PITON_TORTURE_ROUNDS").is_some() { 1 } else { SAMPLED };
         let (mut losses, mut broken) = (0, Vec::new());
         for (number, place) in PLACES.into_iter().enumerate() {
             for pass in (1 + number % stride..).step_by(stride) {
@@ -125,24 +124,23 @@ impl Drop for Machine {
     fn drop(&mut self) {
         // A test that failed may have left it mounted; the folder below must not be removed through it.
         let root = self.scene.project.root();
-        let _ = Command::new("umount").arg("--lazy").arg(root).output();
+        let sandbox = root.parent().expect("a sandbox");
+        let _ = self.scene.project.hermetic("umount", sandbox).arg("--lazy").arg(&root).output();
     }
 }
 
-fn mount(image: &PathBuf, at: &PathBuf) {
-    as_root("mount", &["-o", "loop", &image.display().to_string(), &at.display().to_string()]);
+fn mount(project: &TestProject, image: &Path) {
+    as_root(project, &format!("mount -o loop '{}' '{}'", image.display(), project.root().display()));
 }
 
-/// Mounting is root's business.
-fn as_root(program: &str, arguments: &[&str]) {
-    let mut command = Command::new(if rustix::process::geteuid().is_root() { program } else { "sudo" });
-    if !rustix::process::geteuid().is_root() {
-        command.args(["-n", program]);
-    }
-    let path = std::env::var("PATH").unwrap_or_default();
-    let output = command.args(arguments).env("PATH", format!("{path}:/usr/sbin:/sbin")).output();
-    let output = output.unwrap_or_else(|err| panic!("{program}: {err}"));
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+/// Mounting is root's business. Runs outside of the project, which is to be mounted there.
+fn as_root(project: &TestProject, command: &str) {
+    let root = project.root();
+    let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo -n " };
+    let script = format!("PATH=$PATH:/usr/sbin:/sbin; {sudo}{command}");
+    let ran = project.hermetic("bash", root.parent().expect("a sandbox")).args(["-euc", &script]).output();
+    let ran = project.ran(ran.expect("bash starts"));
+    assert_eq!(ran.code(), Some(0), "{command}: {ran}");
 }
 
 fn step(end: &str) -> Vec<String> {

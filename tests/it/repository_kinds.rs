@@ -1,7 +1,5 @@
 //! Every kind of repository that people have is served, or refused with its name.
 
-use std::process::Command;
-
 use crate::harness::{Ran, TestProject};
 
 fn exec(project: &TestProject, script: &str) -> Ran {
@@ -27,13 +25,11 @@ fn a_head_that_leads_to_a_branch_by_another_name_is_served() {
 fn as_user(project: &TestProject, user: &str, script: &str) -> Ran {
     let root = project.root();
     let home = root.with_file_name(format!("home-{user}"));
-    let mut command = Command::new("setpriv");
+    let mut command = project.hermetic("setpriv", &root);
     command
         .args(["--reuid", user, "--regid", "2000", "--clear-groups", "bash", "-euc", script])
-        .current_dir(&root)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", &home)
+        .env("GIT_CONFIG_GLOBAL", home.join(".gitconfig"))
         .env("PITON", env!("CARGO_BIN_EXE_piton"));
     project.ran(command.output().expect("setpriv starts"))
 }
@@ -42,7 +38,6 @@ fn as_user(project: &TestProject, user: &str, script: &str) -> Ran {
 fn a_shared_repository_stays_shared() {
     assert!(rustix::process::geteuid().is_root(), "two users can only be tried as root");
     let project = TestProject::without_git();
-    let root = project.root();
     project.bash(
         "chmod 755 ..; chown 1001:2000 .; chmod 2775 .
          for user in 1001 1002; do
@@ -69,8 +64,8 @@ fn a_shared_repository_stays_shared() {
     }
     let ran = one("\"$PITON\" exec -- sh -c 'echo third >> a.txt'; \"$PITON\" gc; git fsck --strict");
     assert_eq!(ran.code(), Some(0), "{ran}");
-    let left = Command::new("find").arg(root.join(".git")).args(["-type", "d", "!", "-perm", "-2070"]).output();
-    assert_eq!(String::from_utf8_lossy(&left.expect("find").stdout), "", "folders that the group may not use");
+    let left = project.bash("find .git -type d ! -perm -2070");
+    assert_eq!(left, "", "folders that the group may not use");
 }
 
 #[test]
