@@ -103,7 +103,8 @@ fn a_journal_that_cannot_be_written_in_the_middle_of_a_tool_is_a_failure_and_los
                 assert_told(&scene, &armed);
             }
         }
-        assert!(failures >= 14, "only {failures} lines were written");
+        // Each line is written, and those that announce something are synced.
+        assert!(failures >= 10, "only {failures} lines were written");
     }
 }
 
