@@ -267,7 +267,9 @@ fn read_phases(folder: &Path) -> Vec<String> {
     let events: Vec<(String, i64)> = text
         .lines()
         .map(|line| {
-            let line: Value = serde_json::from_str(line).expect("JSON");
+            // What stays in this repository follows on the same line.
+            let mut parts = serde_json::Deserializer::from_str(line).into_iter::<Value>();
+            let line = parts.next().expect("a line").expect("JSON");
             let at: jiff::Timestamp = line["at"].as_str().expect("a time").parse().expect("a time");
             (line["event"]["type"].as_str().expect("a type").to_owned(), at.as_millisecond())
         })
