@@ -30,7 +30,7 @@ fn as_user(project: &TestProject, user: &str, script: &str) -> Ran {
         .args(["--reuid", user, "--regid", "2000", "--clear-groups", "bash", "-euc", script])
         .env("HOME", &home)
         .env("GIT_CONFIG_GLOBAL", home.join(".gitconfig"))
-        .env("PITON", env!("CARGO_BIN_EXE_piton"));
+        .env("PITON", root.with_file_name("piton"));
     project.ran(command.output().expect("setpriv starts"))
 }
 
@@ -45,6 +45,8 @@ fn a_shared_repository_stays_shared() {
            printf '[user]\\nname = %s\\nemail = %s@example.org\\n[safe]\\ndirectory = *\\n' $user $user > ../home-$user/.gitconfig
          done",
     );
+    // The folder of the build may be closed to other users.
+    std::fs::copy(env!("CARGO_BIN_EXE_piton"), project.root().with_file_name("piton")).expect("a copy of piton");
     let one = |script: &str| as_user(&project, "1001", script);
     let two = |script: &str| as_user(&project, "1002", script);
     let begin = "umask 022; git init -q --shared=group; umask 002; echo a > a.txt; git add a.txt; git commit -qm a";
