@@ -76,7 +76,7 @@ pub(crate) fn of_commit(
 }
 
 /// Whether the user has staged something that cannot be beside a new file: below it, or a file where it needs a folder.
-/// What the commit removes itself is in nobody's way.
+/// A path that the commit itself removes does not block the path that replaces it.
 fn has_in_the_way(index: &Index, plan: &CommitPlan, path: &RepoPath) -> bool {
     let goes = |path: &RepoPath| plan.cleaned.get(path).is_some_and(|(_, new)| new.is_none());
     let mut below = index.entries(index.below(0..index.len(), path.as_bytes()));

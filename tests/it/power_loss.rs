@@ -14,7 +14,7 @@ use crate::crash::chance::asked;
 use crate::crash::scene::{Picture, Scene, WORK, was_killed};
 use crate::harness::TestProject;
 
-/// The step makes its own files permanent: what a command does not sync is nobody's promise.
+/// The command syncs its own files: piton promises nothing about files that a command does not sync.
 const SYNCED: &str = "find . -path ./.git -prune -o \\( -type f -o -type d \\) -exec sync {} +";
 
 /// Of so many passes of the places one is tried.

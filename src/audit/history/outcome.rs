@@ -28,7 +28,7 @@ pub enum Outcome {
     RolledBack {
         /// Where the undone work is pinned.
         rescue: Option<String>,
-        /// Files that somebody else had changed since.
+        /// Files that another process or a person had changed since.
         kept: Vec<RepoPath>,
     },
     /// There were none.

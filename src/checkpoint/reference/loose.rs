@@ -32,7 +32,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// The lock of one ref, taken away when it is dropped.
 struct RefLock {
-    /// Held for as long as this process lives: whoever gets it finds the lock abandoned.
+    /// This process holds an `flock` on it for as long as it lives; a process that gets the `flock` knows that the lock is stale.
     file: File,
     mark: PathBuf,
     lock: PathBuf,

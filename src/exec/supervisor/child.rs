@@ -39,7 +39,7 @@ pub(super) enum Seat {
 pub(super) fn serve(seat: Seat) -> ExitCode {
     match Guard::begin(seat) {
         Ok(Some(mut guard)) => guard.keep(),
-        // Nobody wants anything of it any more.
+        // Piton has closed the connection.
         Ok(None) => {}
         Err(_) => return ExitCode::FAILURE,
     }

@@ -13,10 +13,10 @@ struct Locked<'p> {
 }
 
 impl<'p> Locked<'p> {
-    /// None where the file system knows no such lock.
-    fn new(project: &'p TestProject, file: &'static str) -> Option<Self> {
+    fn new(project: &'p TestProject, file: &'static str) -> Self {
         let locked = Self { project, file };
-        locked.chattr("+i").then_some(locked)
+        assert!(locked.chattr("+i"), "`chattr +i` failed: it needs root and a file system with immutable files");
+        locked
     }
 
     fn chattr(&self, change: &str) -> bool {
@@ -41,7 +41,7 @@ fn stepped() -> TestProject {
 fn an_undo_that_cannot_write_a_locked_file_changes_nothing_and_says_why() {
     let project = stepped();
     let head = project.git(["rev-parse", "HEAD"]);
-    let Some(locked) = Locked::new(&project, "f2") else { return };
+    let locked = Locked::new(&project, "f2");
     for words in [vec!["undo"], vec!["undo", "--dry-run"], vec!["rollback", "--hard", "HEAD~1", "--yes"]] {
         let refused = project.piton(&words);
         assert_eq!(refused.code(), Some(1), "{refused}");
@@ -59,9 +59,7 @@ fn an_undo_that_cannot_write_a_locked_file_changes_nothing_and_says_why() {
 
 #[test]
 fn an_undo_in_a_folder_of_another_user_changes_nothing_and_says_why() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    assert!(rustix::process::geteuid().is_root(), "only root can make files of other users");
     let project = TestProject::new().file("f1", "1\n").file("d/f2", "1\n").committed();
     run(&project, &["exec", "--", "sh", "-c", "echo 2 > f1; echo 2 > d/f2"]);
     project.bash("chown 12345 d; chmod 755 d");
@@ -74,13 +72,11 @@ fn an_undo_in_a_folder_of_another_user_changes_nothing_and_says_why() {
 
 #[test]
 fn an_undo_that_fails_half_way_puts_back_what_it_wrote() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    assert!(rustix::process::geteuid().is_root(), "only root can make files of other users");
     let project = TestProject::new().file("f1", "1\n").file("t/f2", "1\n").committed();
     run(&project, &["exec", "--", "sh", "-c", "echo 2 > f1; echo 2 > t/f2"]);
     let head = project.git(["rev-parse", "HEAD"]);
-    // Everybody may write there, but only the owner replaces a file: that shows when it is tried.
+    // In a sticky folder every user may make files, but only the owner of a file may replace it. The write itself finds this out.
     project.bash("chown 12345 t; chmod 1777 t; chown 23456 t/f2; chmod 666 t/f2");
     let mut command = project.command_under("setpriv", ["--bounding-set=-dac_override,-dac_read_search,-fowner"]);
     let refused = project.ran(command.arg("undo").output().expect("piton starts"));
@@ -102,9 +98,7 @@ fn a_roll_back_names_the_file_that_it_could_not_write_and_the_reason() {
     let failed = project.piton(["exec", "--", "sh", "-c", step]);
     let unlocked = Locked { project: &project, file: "f2" };
     drop(unlocked);
-    if failed.code() == Some(7) {
-        return;
-    }
+    assert_ne!(failed.code(), Some(7), "`chattr +i` failed: it needs root and a file system with immutable files");
     assert_eq!(failed.code(), Some(1), "{failed}");
     assert!(failed.stderr().contains("cannot write `f2`: Operation not permitted"), "{failed}");
     assert!(!failed.stderr().contains("changed since"), "{failed}");
