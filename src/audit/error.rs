@@ -1,6 +1,7 @@
 //! Why what happened cannot be read back, or cannot travel.
 
 use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::secret::SecretHit;
 use crate::journal::{JournalError, RunId};
 
@@ -13,6 +14,14 @@ pub enum AuditError {
     /// A journal, or the folder of the journals, cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A file has fewer lines.
+    #[error("`{path}` has {lines} lines")]
+    NoSuchLine {
+        /// The file.
+        path: RepoPath,
+        /// How many lines it has.
+        lines: usize,
+    },
     /// The log of a run is not the beginning of its journal.
     #[error("the log of run `{run}` is not its journal: they differ at entry {entry}")]
     Diverged {
@@ -40,6 +49,7 @@ impl AuditError {
         match self {
             Self::Checkpoint(err) => err.code(),
             Self::Journal(err) => err.code(),
+            Self::NoSuchLine { .. } => "NO_SUCH_LINE",
             Self::Diverged { .. } => "LOG_MISMATCH",
             Self::SecretFound(_) => "SECRET_FOUND",
             Self::StaysHere { .. } => "NOT_PUSHABLE",
@@ -51,6 +61,7 @@ impl AuditError {
         match self {
             Self::Checkpoint(err) => err.hint(),
             Self::Journal(err) => err.hint(),
+            Self::NoSuchLine { .. } => Some("name lines that are in the file".to_owned()),
             Self::Diverged { run, .. } => Some(format!(
                 "`piton verify {run}` says which of them fits the commits; `git update-ref -d refs/piton/runs/{run}/log` \
                  removes a log that was made up"

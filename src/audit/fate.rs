@@ -193,10 +193,19 @@ impl<'a> Fates<'a> {
         found
     }
 
-    /// The step whose changes a commit holds that is not its own.
-    pub fn step_in(&self, commit: ObjectId) -> Option<StepId> {
+    /// The steps whose changes a commit holds that is not their own: moved, reworded, squashed, or copied.
+    pub fn steps_in(&self, commit: ObjectId) -> Result<Vec<StepId>, AuditError> {
         let is_there = |(_, fate): &(&StepId, &CommitFate)| fate.place() == Some(commit);
-        self.by_step.iter().find(is_there).map(|(step, _)| *step)
+        let steps: Vec<StepId> = self.by_step.iter().filter(is_there).map(|(step, _)| *step).collect();
+        if !steps.is_empty() {
+            return Ok(steps);
+        }
+        let Some(facts) = self.repository.find_commit(commit)? else { return Ok(Vec::new()) };
+        let Some(trailers) = Trailers::find(&facts.message) else { return Ok(Vec::new()) };
+        Ok(match self.judge_claim(&Claim { commit, trailers }, &facts)? {
+            ClaimFate::Holds(step) | ClaimFate::Copy(step) | ClaimFate::Accepted(step, _) => vec![step],
+            ClaimFate::Unknown | ClaimFate::Told(_) | ClaimFate::Changed(..) => Vec::new(),
+        })
     }
 
     /// What a commit that names a step is to it.
@@ -353,16 +362,8 @@ pub fn commit_today(
     Ok(Some(fate.and_then(|fate| fate.place()).unwrap_or(commit)))
 }
 
-/// The step whose changes a commit holds that is not its own: moved, reworded, squashed, or copied.
+/// The first step whose changes a commit holds that is not its own.
 pub fn step_in(repository: &Repository, history: &History, commit: ObjectId) -> Result<Option<StepId>, AuditError> {
     let fates = Fates::find(repository, history, Reading::IfNeeded)?;
-    if let Some(step) = fates.step_in(commit) {
-        return Ok(Some(step));
-    }
-    let Some(facts) = repository.find_commit(commit)? else { return Ok(None) };
-    let Some(trailers) = Trailers::find(&facts.message) else { return Ok(None) };
-    Ok(match fates.judge_claim(&Claim { commit, trailers }, &facts)? {
-        ClaimFate::Holds(step) | ClaimFate::Copy(step) | ClaimFate::Accepted(step, _) => Some(step),
-        ClaimFate::Unknown | ClaimFate::Told(_) | ClaimFate::Changed(..) => None,
-    })
+    Ok(fates.steps_in(commit)?.first().copied())
 }

@@ -255,6 +255,11 @@ impl History {
         newest_first(self.runs.iter().filter(move |run| run.root == root && run.source == Source::Journal))
     }
 
+    /// Every step, newest first.
+    pub fn steps(&self) -> impl Iterator<Item = &StepRecord> {
+        newest_first(self.runs.iter())
+    }
+
     /// The run of a step.
     pub fn run(&self, id: RunId) -> Option<&RunRecord> {
         self.runs.iter().find(|run| run.id == id)

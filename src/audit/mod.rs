@@ -3,6 +3,7 @@
 //! [`history::History`] is the type to read first. Nothing here changes a work tree, a branch or a
 //! journal; [`trail`] writes logs, which are refs of our own.
 
+pub mod blame;
 pub mod error;
 pub mod fate;
 pub mod history;

@@ -87,8 +87,7 @@ impl GitProgram {
     }
 
     /// Runs `git` as the user would: it may use the terminal, takes its time, and ends with piton on Ctrl-C.
-    pub(crate) fn run_in_front(&self, arguments: &[&OsStr]) -> Result<GitOutput, CheckpointError> {
-        let doing = "push or fetch";
+    pub(crate) fn run_in_front(&self, doing: &'static str, arguments: &[&OsStr]) -> Result<GitOutput, CheckpointError> {
         let failed = |reason: String| CheckpointError::GitProgram { doing, reason };
         let command = self.git_command(arguments).ok_or_else(|| failed(NO_GIT.to_owned()))?;
         let finished = process::run_in_front(command).map_err(|error| failed(error.to_string()))?;

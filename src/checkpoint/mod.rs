@@ -8,6 +8,7 @@
 mod attributes;
 pub mod attribution;
 mod base;
+pub mod blame;
 mod capture;
 pub mod checkpointer;
 pub mod commit;

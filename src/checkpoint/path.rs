@@ -129,6 +129,13 @@ impl fmt::Display for RepoPath {
     }
 }
 
+impl RepoPath {
+    /// Reads a path as git prints it: in quotes where it holds special characters.
+    pub(crate) fn from_git(text: &[u8]) -> Option<Self> {
+        if text.starts_with(b"\"") { unquote(text).map(Self) } else { Some(Self(text.to_vec())) }
+    }
+}
+
 impl fmt::Debug for RepoPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "RepoPath({self})")
@@ -144,10 +151,7 @@ impl Serialize for RepoPath {
 impl<'de> Deserialize<'de> for RepoPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        if !text.starts_with('"') {
-            return Ok(Self(text.into_bytes()));
-        }
-        unquote(text.as_bytes()).map(Self).ok_or_else(|| D::Error::custom("a path is not quoted as git quotes it"))
+        Self::from_git(text.as_bytes()).ok_or_else(|| D::Error::custom("a path is not quoted as git quotes it"))
     }
 }
 
@@ -200,6 +204,10 @@ fn unquote(bytes: &[u8]) -> Option<Vec<u8>> {
             b'n' => b'\n',
             b't' => b'\t',
             b'r' => b'\r',
+            b'a' => 0x07,
+            b'b' => 0x08,
+            b'v' => 0x0b,
+            b'f' => 0x0c,
             escaped @ (b'"' | b'\\') => *escaped,
             first @ b'0'..=b'3' => {
                 let mut value = first - b'0';

@@ -134,7 +134,7 @@ impl<'r> Remote<'r> {
 
     fn git(&self, words: &[&str]) -> Result<GitOutput, CheckpointError> {
         let words: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
-        self.program.run_in_front(&words)
+        self.program.run_in_front("push or fetch", &words)
     }
 
     fn failed(&self, doing: &'static str, reason: String) -> CheckpointError {

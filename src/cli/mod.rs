@@ -3,6 +3,7 @@
 //! One file per command, each with its arguments and a `run`; [`Ui`] is the only printer. Commands
 //! return an [`Error`] or the [`ExitStatus`] of a check that was done and failed.
 
+mod blame;
 mod checkpoint;
 mod completions;
 mod config;
@@ -137,6 +138,7 @@ enum Command {
     Log(log::LogArguments),
     Show(show::ShowArguments),
     Diff(diff::DiffArguments),
+    Blame(blame::BlameArguments),
     Verify(verify::VerifyArguments),
     Push(push::PushArguments),
     Fetch(fetch::FetchArguments),
@@ -182,6 +184,7 @@ impl Command {
             Self::Log(_) => "log",
             Self::Show(_) => "show",
             Self::Diff(_) => "diff",
+            Self::Blame(_) => "blame",
             Self::Verify(_) => "verify",
             Self::Push(_) => "push",
             Self::Fetch(_) => "fetch",
@@ -380,6 +383,7 @@ fn dispatch(command: &Command, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus,
         Command::Log(command) => log::run(command, ctx, ui),
         Command::Show(command) => show::run(command, ctx, ui),
         Command::Diff(command) => diff::run(command, ctx, ui),
+        Command::Blame(command) => blame::run(command, ctx, ui),
         Command::Verify(command) => verify::run(command, ctx, ui),
         Command::Push(command) => push::run(command, ctx, ui),
         Command::Fetch(command) => fetch::run(command, ctx, ui),

@@ -567,7 +567,7 @@ impl RunError {
                 | Self::RelativeAgent { .. }
                 | Self::Required { .. }
                 | Self::InStep { .. }
-                | Self::Audit(AuditError::StaysHere { .. })
+                | Self::Audit(AuditError::StaysHere { .. } | AuditError::NoSuchLine { .. })
                 | Self::Checkpoint(
                     CheckpointError::InvalidMessage { .. }
                         | CheckpointError::InvalidAllowance { .. }

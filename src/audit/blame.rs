@@ -1,0 +1,181 @@
+//! Which step made each line of a file.
+//!
+//! Git says which commit made a line. The commit of one step answers the question. A commit that holds several steps (a
+//! checkpoint of kept changes, `piton finish --squash`, a squash by git) is taken apart by the recorded contents: a line
+//! belongs to the newest of its steps that added it. The same is done for lines that are not committed yet, with the
+//! steps whose changes were left on disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use serde::Serialize;
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use super::error::AuditError;
+use super::fate::{CommitFate, Fates};
+use super::history::{History, StepRecord};
+use crate::checkpoint::blame::{CommitHeading, CommitLine, split_lines};
+use crate::checkpoint::object::{Entry, ObjectId};
+use crate::checkpoint::path::RepoPath;
+use crate::checkpoint::repository::Repository;
+use crate::journal::StepId;
+use crate::journal::event::StepKind;
+
+/// The lines of a file, with the step and the commit of each.
+#[derive(Debug, Serialize)]
+pub struct Blame {
+    /// The file.
+    pub path: RepoPath,
+    /// Its lines.
+    pub lines: Vec<BlamedLine>,
+    /// The commits that the lines name.
+    pub commits: BTreeMap<ObjectId, CommitHeading>,
+}
+
+/// One line.
+#[derive(Debug, Serialize)]
+pub struct BlamedLine {
+    /// Its number, from 1.
+    pub number: usize,
+    /// The commit that made it; none while it is not committed.
+    pub commit: Option<ObjectId>,
+    /// The step that made it; none where it is no step's.
+    pub step: Option<StepId>,
+    /// Its text, without the line end; bytes that are not UTF-8 are replaced.
+    pub text: String,
+}
+
+/// The steps that a commit, or the disk, may have lines of.
+#[derive(Default)]
+struct Suspects<'h> {
+    /// The step whose lines all are that no other step made.
+    owner: Option<StepId>,
+    /// Newest first.
+    steps: Vec<&'h StepRecord>,
+}
+
+/// Finds the step that made each line of a file; none where neither the disk nor HEAD has such a file.
+pub fn blame(
+    repository: &Repository,
+    history: &History,
+    fates: &Fates<'_>,
+    root: &str,
+    path: &RepoPath,
+    range: Option<&RangeInclusive<usize>>,
+) -> Result<Option<Blame>, AuditError> {
+    if let Some(range) = range {
+        let content = match repository.disk_content(path)? {
+            Some(content) => Some(content),
+            None => repository.file_at(repository.tree_of(repository.head()?.commit)?, path)?.map(|found| found.1),
+        };
+        let lines = content.map(|content| split_lines(&content).len());
+        if let Some(lines) = lines.filter(|lines| lines < range.start()) {
+            return Err(AuditError::NoSuchLine { path: path.clone(), lines });
+        }
+    }
+    let Some(found) = repository.blame(path, range)? else { return Ok(None) };
+    let mut groups: BTreeMap<(Option<ObjectId>, &RepoPath), Vec<&CommitLine>> = BTreeMap::new();
+    for line in &found.lines {
+        groups.entry((line.commit, &line.path)).or_default().push(line);
+    }
+    let mut steps = BTreeMap::new();
+    for ((commit, there), lines) in groups {
+        let suspects = match commit {
+            Some(commit) => Suspects::of_commit(history, fates, commit)?,
+            None => Suspects { owner: None, steps: history.pending(root).into_iter().rev().collect() },
+        };
+        let origins = suspects.trace(repository, commit, there, &lines)?;
+        steps.extend(lines.iter().zip(origins).filter_map(|(line, step)| Some((line.number, step?))));
+    }
+    let lines = found.lines.iter().map(|line| BlamedLine {
+        number: line.number,
+        commit: line.commit,
+        step: steps.get(&line.number).copied(),
+        text: String::from_utf8_lossy(&line.text).into_owned(),
+    });
+    Ok(Some(Blame { path: path.clone(), lines: lines.collect(), commits: found.commits }))
+}
+
+impl<'h> Suspects<'h> {
+    fn of_commit(history: &'h History, fates: &Fates<'_>, commit: ObjectId) -> Result<Self, AuditError> {
+        let made = |step: &&StepRecord| {
+            (step.commit() == Some(commit) && !step.is_fast_forward()) || step.adopted.contains(&commit)
+        };
+        let owner = history.steps().find(made).map(|step| step.id);
+        let held = match owner {
+            Some(step) => vec![step],
+            None => fates.steps_in(commit)?,
+        };
+        let held = if held.is_empty() { history.step_behind(commit).into_iter().collect() } else { held };
+        let mut wanted = BTreeSet::new();
+        for step in held.iter().filter_map(|step| history.step(*step)) {
+            match &step.kind {
+                StepKind::Checkpoint { covers } if !covers.is_empty() => wanted.extend(covers.iter().copied()),
+                StepKind::Finish { of, .. } => {
+                    wanted.extend(history.run(*of).into_iter().flat_map(|run| &run.steps).map(|step| step.id));
+                }
+                _ => {
+                    wanted.insert(step.id);
+                }
+            }
+        }
+        // A squash may hold changes of the user's too, which only its content can tell.
+        let is_alone =
+            |step: &&StepRecord| matches!(fates.of(step), Some(CommitFate::Moved { .. } | CommitFate::Reworded { .. }));
+        let alone = held.iter().filter_map(|step| history.step(*step)).find(is_alone).map(|step| step.id);
+        let owner = owner.or(alone);
+        let steps = history.steps().filter(|step| wanted.contains(&step.id)).collect();
+        Ok(Self { owner, steps })
+    }
+
+    /// The step that made each of the lines, which are lines of a file in a commit or on disk.
+    fn trace(
+        &self,
+        repository: &Repository,
+        commit: Option<ObjectId>,
+        path: &RepoPath,
+        lines: &[&CommitLine],
+    ) -> Result<Vec<Option<StepId>>, AuditError> {
+        let mut origins = vec![self.owner; lines.len()];
+        if self.steps.iter().all(|step| Some(step.id) == self.owner) {
+            return Ok(origins);
+        }
+        let content = match commit {
+            Some(commit) => repository.file_at(repository.tree_of(Some(commit))?, path)?.map(|(_, content)| content),
+            None => repository.disk_content(path)?,
+        };
+        let mut content = content.unwrap_or_default();
+        // Where each line is in the version of the file that is looked at; none once its origin is known.
+        let mut places: Vec<Option<usize>> = lines.iter().map(|line| line.number_there.checked_sub(1)).collect();
+        for step in &self.steps {
+            let changes = step.delta.iter().flat_map(|delta| &delta.changes);
+            let Some(change) = changes.into_iter().find(|change| change.path == *path) else { continue };
+            let side = |entry: Option<Entry>| entry.map_or(Ok(Vec::new()), |entry| repository.content_of(entry));
+            // What is no longer stored tells nothing.
+            let (Ok(before), Ok(after)) = (side(change.before), side(change.after)) else { continue };
+            let (later, own) = (matching_lines(&after, &content), matching_lines(&before, &after));
+            for (place, origin) in places.iter_mut().zip(&mut origins) {
+                // A line that is not in the file after the step came later, and from no other step.
+                let in_after = place.and_then(|at| later.get(&at).copied());
+                *place = in_after.and_then(|at| own.get(&at).copied());
+                if in_after.is_some() && place.is_none() {
+                    *origin = Some(step.id);
+                }
+            }
+            content = before;
+        }
+        Ok(origins)
+    }
+}
+
+/// For each line of the newer content that the older one has too: its place there.
+fn matching_lines(older: &[u8], newer: &[u8]) -> BTreeMap<usize, usize> {
+    let (older, newer) = (split_lines(older), split_lines(newer));
+    let mut places = BTreeMap::new();
+    for part in capture_diff_slices(Algorithm::Myers, &older, &newer) {
+        if let DiffOp::Equal { old_index, new_index, len } = part {
+            places.extend((0..len).map(|at| (new_index + at, old_index + at)));
+        }
+    }
+    places
+}
