@@ -117,6 +117,11 @@ impl Disk {
         Ok(())
     }
 
+    /// Brings the bytes of a file to the disk now: it is about to get the name under which it is used.
+    pub fn bring(&self, file: &File) -> io::Result<()> {
+        if self.method == Method::Nothing { Ok(()) } else { file.sync_data() }
+    }
+
     /// Stages many files that are closed already, and the names in their folders. Files that are gone are left out.
     pub fn stage_paths(&self, paths: &BTreeSet<PathBuf>, folders: &BTreeSet<PathBuf>) -> io::Result<()> {
         if self.method == Method::Nothing || (paths.is_empty() && folders.is_empty()) {

@@ -1,10 +1,13 @@
 //! The private object store: the contents that steps can be led back to, where no git command looks.
 //!
-//! Objects lie below `piton/store/objects` in the common git directory, in git's own format of loose
-//! objects, so that a file can be shared with the user's object database by a hard link. Nothing below
+//! Objects lie below `piton/store/objects` in the common git directory, in git's own formats: a file each, which
+//! can be shared with the user's object database by a hard link, or many in one pack ([`packs`]). Nothing below
 //! `refs/` names them: they are kept because a journal names them, or a file below `kept/`, and only
 //! [`Store::sweep`] removes them. [`Store`] knows files and names, not what they mean.
 
+mod packs;
+
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -18,12 +21,16 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use git2::ObjectType;
 use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, flock, futimens};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::error::CheckpointError;
 use super::files::read_if_there;
 use super::object::ObjectId;
 use crate::disk::Disk;
 use crate::failpoint::failpoint;
+
+use packs::Packs;
 
 /// An object is not removed before it is this old: a run in another worktree may have written it, and
 /// not written down yet that it needs it.
@@ -66,12 +73,16 @@ pub enum Sweep {
 pub(crate) struct Store {
     folder: PathBuf,
     disk: Disk,
+    packs: Packs,
+    /// Files that keep `git repack` from dropping packs that no ref leads to yet.
+    guards: RefCell<Vec<PathBuf>>,
 }
 
 impl Store {
     /// The store of a repository. Nothing is made before something is written.
     pub(crate) fn of(common_dir: &Path, disk: Disk) -> Self {
-        Self { folder: common_dir.join("piton").join("store"), disk }
+        let folder = common_dir.join("piton").join("store");
+        Self { folder, disk, packs: Packs::default(), guards: RefCell::default() }
     }
 
     /// Where the objects are.
@@ -81,19 +92,20 @@ impl Store {
 
     /// Whether an object is here and is going to stay for a while.
     pub(crate) fn has(&self, id: ObjectId) -> bool {
+        if self.pack_with(id).is_some() {
+            return true;
+        }
         let path = loose_path(&self.objects(), id);
         // A file without content was cut off by a power loss: the object is written again.
-        let Ok(found) = fs::metadata(&path) else { return false };
-        if found.len() == 0 {
-            return false;
-        }
+        let Some(found) = fs::metadata(&path).ok().filter(|found| found.len() > 0) else { return false };
         let is_young = found.modified().ok().and_then(|at| at.elapsed().ok()).is_none_or(|age| age < GRACE / 2);
         is_young || self.freshen(&path)
     }
 
     /// Whether an object is here, for callers that only look.
     pub(crate) fn holds(&self, id: ObjectId) -> bool {
-        fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0)
+        let has_file = fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0);
+        has_file || self.pack_holding(id).is_some()
     }
 
     /// Makes an old object young again. The lock is what [`Self::sweep`] holds: the object is either young
@@ -120,6 +132,13 @@ impl Store {
 
     /// Reads an object; none when it is not here.
     pub(crate) fn read(&self, id: ObjectId) -> Result<Option<(ObjectType, Vec<u8>)>, CheckpointError> {
+        match self.read_file(id)? {
+            None => Ok(self.pack_holding(id).and_then(|pack| pack.read(id))),
+            found => Ok(found),
+        }
+    }
+
+    fn read_file(&self, id: ObjectId) -> Result<Option<(ObjectType, Vec<u8>)>, CheckpointError> {
         let path = loose_path(&self.objects(), id);
         let reading = || CheckpointError::io("read", &path);
         let file = match File::open(&path) {
@@ -260,7 +279,11 @@ impl Store {
             return Ok(swept);
         }
         let _lock = self.lock(FlockOperation::LockExclusive)?;
-        for entry in walkdir::WalkDir::new(&objects).into_iter().flatten() {
+        self.sweep_unfinished_packs(&mut swept, sweep)?;
+        self.sweep_packs(needed, sweep, &mut swept)?;
+        let packs = objects.join("pack");
+        let files = walkdir::WalkDir::new(&objects).into_iter().filter_entry(|entry| entry.path() != packs);
+        for entry in files.flatten() {
             if !entry.file_type().is_file() || named_by(&objects, entry.path()).is_some_and(|id| needed.contains(&id)) {
                 continue;
             }
@@ -275,7 +298,43 @@ impl Store {
                 swept.bytes += found.len();
             }
         }
+        if sweep == Sweep::Remove {
+            self.pack_files(needed)?;
+        }
         Ok(swept)
+    }
+
+    /// Keeps `git repack` from dropping a pack of the user's object database, until a ref leads to its objects.
+    pub(crate) fn guard(&self, pack: &Path) -> Result<(), CheckpointError> {
+        let path = pack.with_extension("keep");
+        let text = format!("{GUARD} {}\n", std::process::id());
+        fs::write(&path, text).map_err(CheckpointError::io("write", &path))?;
+        self.guards.borrow_mut().push(path);
+        failpoint("pack-guarded");
+        Ok(())
+    }
+
+    /// Lets `git repack` have the packs: refs lead to what was written.
+    pub(crate) fn release_guards(&self) {
+        for path in self.guards.take() {
+            // A guard that stays only keeps git from joining this pack with others.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// Removes the guards that killed processes left in the user's object database.
+    pub(crate) fn clear_guards(objects: &Path) {
+        for entry in fs::read_dir(objects.join("pack")).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_none_or(|end| end != "keep") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let process = text.strip_prefix(GUARD).and_then(|rest| rest.trim().parse().ok()).and_then(Pid::from_raw);
+            if process.is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH)) {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 
     /// Replaces a file as a whole, so that it is on disk when this returns, and before it what is staged.
@@ -301,6 +360,15 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.release_guards();
+    }
+}
+
+/// What the text of a guard begins with; the number of its process follows.
+const GUARD: &str = "piton";
+
 /// How the name of a file ends that is only half written.
 const UNFINISHED: &str = ".tmp";
 
@@ -317,8 +385,14 @@ fn named_by(objects: &Path, file: &Path) -> Option<ObjectId> {
     path.replace('/', "").parse().ok()
 }
 
+/// How long ago a file was written; none when it is gone.
+fn age_of(path: &Path) -> Option<Duration> {
+    let modified = fs::metadata(path).ok()?.modified().ok()?;
+    Some(modified.elapsed().unwrap_or_default())
+}
+
 /// A name that no other process uses at the same time.
-fn temporary_name() -> String {
+pub(super) fn temporary_name() -> String {
     format!("tmp_{}_{}", std::process::id(), TEMPORARY.fetch_add(1, Ordering::Relaxed))
 }
 
