@@ -162,6 +162,9 @@ impl Repository {
     pub fn sweep(&self, needed: Vec<Needed>, sweep: Sweep) -> Result<Swept, CheckpointError> {
         let kept = self.all_kept()?.into_iter().flat_map(|kept| kept.objects).map(Needed::Any);
         let marked = self.mark(needed.into_iter().chain(kept).collect());
+        if sweep == Sweep::Remove {
+            self.store.clear_unfinished_packs(&self.git.commondir().join("objects"));
+        }
         self.store.sweep(&marked, sweep)
     }
 

@@ -5,6 +5,7 @@
 //! `refs/` names them: they are kept because a journal names them, or a file below `kept/`, and only
 //! [`Store::sweep`] removes them. [`Store`] knows files and names, not what they mean.
 
+mod guard;
 mod packs;
 
 use std::cell::RefCell;
@@ -21,8 +22,6 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use git2::ObjectType;
 use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, flock, futimens};
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
 
 use super::error::CheckpointError;
 use super::files::read_if_there;
@@ -38,6 +37,9 @@ const GRACE: Duration = Duration::from_hours(1);
 
 /// The layout of the store.
 const FORMAT: &str = "1\n";
+
+/// How names of temporary files begin; the number of the process follows.
+const TEMPORARY_PREFIX: &str = "tmp_";
 
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
@@ -304,39 +306,6 @@ impl Store {
         Ok(swept)
     }
 
-    /// Keeps `git repack` from dropping a pack of the user's object database, until a ref leads to its objects.
-    pub(crate) fn guard(&self, pack: &Path) -> Result<(), CheckpointError> {
-        let path = pack.with_extension("keep");
-        let text = format!("{GUARD} {}\n", std::process::id());
-        fs::write(&path, text).map_err(CheckpointError::io("write", &path))?;
-        self.guards.borrow_mut().push(path);
-        failpoint("pack-guarded");
-        Ok(())
-    }
-
-    /// Lets `git repack` have the packs: refs lead to what was written.
-    pub(crate) fn release_guards(&self) {
-        for path in self.guards.take() {
-            // A guard that stays only keeps git from joining this pack with others.
-            let _ = fs::remove_file(path);
-        }
-    }
-
-    /// Removes the guards that killed processes left in the user's object database.
-    pub(crate) fn clear_guards(objects: &Path) {
-        for entry in fs::read_dir(objects.join("pack")).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.extension().is_none_or(|end| end != "keep") {
-                continue;
-            }
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            let process = text.strip_prefix(GUARD).and_then(|rest| rest.trim().parse().ok()).and_then(Pid::from_raw);
-            if process.is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH)) {
-                let _ = fs::remove_file(path);
-            }
-        }
-    }
-
     /// Replaces a file as a whole, so that it is on disk when this returns, and before it what is staged.
     fn write_durably(&self, path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
         // Two runs in worktrees of their own may write the same file at once.
@@ -359,15 +328,6 @@ impl Store {
         Ok(file)
     }
 }
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        self.release_guards();
-    }
-}
-
-/// What the text of a guard begins with; the number of its process follows.
-const GUARD: &str = "piton";
 
 /// How the name of a file ends that is only half written.
 const UNFINISHED: &str = ".tmp";
@@ -393,7 +353,7 @@ fn age_of(path: &Path) -> Option<Duration> {
 
 /// A name that no other process uses at the same time.
 pub(super) fn temporary_name() -> String {
-    format!("tmp_{}_{}", std::process::id(), TEMPORARY.fetch_add(1, Ordering::Relaxed))
+    format!("{TEMPORARY_PREFIX}{}_{}", std::process::id(), TEMPORARY.fetch_add(1, Ordering::Relaxed))
 }
 
 fn make_parent(path: &Path) -> Result<(), CheckpointError> {

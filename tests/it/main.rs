@@ -6,6 +6,7 @@ mod api_tools;
 mod architecture;
 mod audit;
 mod author;
+mod bulk;
 mod call;
 mod checkpoint;
 mod codes;
