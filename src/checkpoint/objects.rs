@@ -11,7 +11,7 @@
 //! the journal that names any of it, and syncs it ([`Objects::sync`]) before it writes anything else that does.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,6 +58,8 @@ pub(crate) struct Objects<'repo> {
     written: RefCell<BTreeSet<PathBuf>>,
     /// The folders in which files that are on disk got another name.
     linked: RefCell<BTreeSet<PathBuf>>,
+    /// What this value wrote into packs of the user, which libgit2 has not looked for since.
+    packed: RefCell<HashSet<ObjectId>>,
     /// What is stored together when it is staged; none while everything is stored at once.
     gathering: RefCell<Option<Gathering>>,
     /// The trees that were read last.
@@ -93,6 +95,7 @@ impl<'repo> Objects<'repo> {
             replacements,
             written,
             linked,
+            packed: RefCell::default(),
             gathering: RefCell::default(),
             trees: ReadTrees::default(),
         })
@@ -221,6 +224,7 @@ impl<'repo> Objects<'repo> {
         match self.destination {
             Destination::Store => self.store.add_pack(&pack.finish(self.disk, &|_| Ok(()))?),
             Destination::User => {
+                self.packed.borrow_mut().extend(pack.ids());
                 pack.finish(self.disk, &|path| self.store.guard(path))?;
             }
         }
@@ -315,6 +319,9 @@ impl<'repo> Objects<'repo> {
 
     /// Whether the user's object database has an object by itself.
     fn user_has(&self, id: ObjectId) -> Result<bool, CheckpointError> {
+        if self.packed.borrow().contains(&id) {
+            return Ok(true);
+        }
         if !self.store.has(id) {
             return Ok(self.odb.exists_ext(id.into(), OdbLookupFlags::NO_REFRESH));
         }

@@ -111,6 +111,11 @@ impl PackWriter {
         self.items.is_empty()
     }
 
+    /// The objects that were added.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        self.items.iter().map(|item| item.id)
+    }
+
     /// Whether an object was added.
     pub(crate) fn holds(&self, id: ObjectId) -> bool {
         self.places.contains_key(&id)
