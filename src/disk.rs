@@ -117,6 +117,27 @@ impl Disk {
         Ok(())
     }
 
+    /// Brings the bytes of a file to the disk now: it is about to get the name under which it is used.
+    pub fn bring(&self, file: &File) -> io::Result<()> {
+        if self.method == Method::Nothing { Ok(()) } else { file.sync_data() }
+    }
+
+    /// Stages one of many files: it is on disk after [`Self::bring_others`].
+    pub fn stage_with_others(&self, file: &File) -> io::Result<()> {
+        if self.method == Method::Each { file.sync_all() } else { Ok(()) }
+    }
+
+    /// Brings many files to the disk, whose bytes must be there before their names are.
+    pub fn bring_others(&self) -> io::Result<()> {
+        match self.method {
+            Method::Nothing | Method::Each => return Ok(()),
+            Method::Ordered => self.sync_all()?,
+            Method::Whole => {}
+        }
+        self.mark();
+        Ok(())
+    }
+
     /// Stages many files that are closed already, and the names in their folders. Files that are gone are left out.
     pub fn stage_paths(&self, paths: &BTreeSet<PathBuf>, folders: &BTreeSet<PathBuf>) -> io::Result<()> {
         if self.method == Method::Nothing || (paths.is_empty() && folders.is_empty()) {

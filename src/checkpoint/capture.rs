@@ -1,7 +1,5 @@
 //! Taking a snapshot: the scan's findings as a tree, with everything needed to go back to it.
 
-use git2::ObjectType;
-
 use super::attributes::{self, Conversion};
 use super::checkpointer::Checkpointer;
 use super::content;
@@ -140,17 +138,18 @@ impl Checkpointer {
         self.refresh_index()?;
         self.repository.forget_replacements();
         self.conversion = attributes::find_conversion(&self.repository, &self.index, &self.work_tree, &[])?;
-        let mut scan = self.scan(rules)?;
+        let objects = Objects::of(&self.repository)?;
+        objects.gather();
+        let mut scan = self.scan(&objects, rules)?;
         let unknown: Vec<RepoPath> =
             scan.attribute_files.iter().filter(|path| self.index.find(path.as_bytes()).is_none()).cloned().collect();
         if !unknown.is_empty() {
             let found = attributes::find_conversion(&self.repository, &self.index, &self.work_tree, &unknown)?;
             if found > self.conversion {
                 self.conversion = found;
-                scan = self.scan(rules)?;
+                scan = self.scan(&objects, rules)?;
             }
         }
-        let objects = Objects::of(&self.repository)?;
         let mut edits: Edits = scan
             .files
             .iter()
@@ -232,8 +231,7 @@ impl Checkpointer {
         attributes::clean(&self.repository, objects, self.conversion, path, raw)
     }
 
-    fn scan(&self, rules: &IgnoreRules) -> Result<Scan, CheckpointError> {
-        let objects = Objects::of(&self.repository)?;
+    fn scan(&self, objects: &Objects<'_>, rules: &IgnoreRules) -> Result<Scan, CheckpointError> {
         let DiskKinds { executable, symlinks } = self.disk_kinds();
         let options = scan::Options {
             max_file_size: self.options.max_file_size,
@@ -248,13 +246,11 @@ impl Checkpointer {
         let folder = self.repository.git_dir();
         let mut store = |blobs: &[Blob]| {
             budget.take(folder, blobs)?;
-            blobs.iter().try_for_each(|blob| objects.write_named(blob.id, ObjectType::Blob, &blob.bytes).map(|_| ()))
+            objects.write_blobs(blobs)
         };
         let mut holds = |id: ObjectId| objects.is_stored(id);
         let mut sink = Sink { holds: &mut holds, store: &mut store };
-        let scan = scan::scan(&self.work_tree, &self.index, &self.cache, rules, &options, &mut sink)?;
-        objects.stage()?;
-        Ok(scan)
+        scan::scan(&self.work_tree, &self.index, &self.cache, rules, &options, &mut sink)
     }
 
     /// How kinds of files are known and written here.

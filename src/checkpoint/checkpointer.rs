@@ -148,6 +148,7 @@ impl Checkpointer {
     /// Works out the commit of a delta on top of where HEAD is.
     pub fn plan_commit(&self, before: &Head, delta: &Delta) -> Result<CommitPlan, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
+        objects.gather();
         let ignored = self.newly_ignored(delta)?;
         let excluded = |path: &RepoPath| ignored.contains(path) || self.is_overlooked(path);
         let stored = |path: &RepoPath, raw, known: &[Option<Entry>]| self.stored_form(&objects, path, raw, known);

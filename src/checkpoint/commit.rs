@@ -199,6 +199,7 @@ impl PreparedCommit<'_> {
     /// Puts the index in place. If that fails it is still to be done, and a redo of the commit does it.
     pub fn finish(self) -> Result<(), CheckpointError> {
         failpoint("commit-ref-moved");
+        self.repository.store.release_guards();
         stage_ref(self.repository, &self.target)?;
         self.lock.commit()
     }

@@ -39,15 +39,22 @@ pub type Sides<'s> = (Option<&'s Snapshot>, Option<&'s Snapshot>);
 
 /// Copies what a tree has and another one has not.
 pub(crate) fn keep_new(objects: &Objects<'_>, known: ObjectId, new: ObjectId) -> Result<(), CheckpointError> {
-    tree::visit_differences(objects, known, new, &mut |side, id| match side {
-        Side::One => Ok(()),
-        Side::Other => objects.copy(id),
-    })
+    let mut ids = BTreeSet::new();
+    tree::visit_differences(objects, known, new, &mut |side, id| {
+        ids.extend((side == Side::Other).then_some(id));
+        Ok(())
+    })?;
+    objects.copy_all(&ids)
 }
 
 /// Copies what two trees differ in, of both.
 fn keep_both(objects: &Objects<'_>, one: ObjectId, other: ObjectId) -> Result<(), CheckpointError> {
-    tree::visit_differences(objects, one, other, &mut |_, id| objects.copy(id))
+    let mut ids = BTreeSet::new();
+    tree::visit_differences(objects, one, other, &mut |_, id| {
+        ids.insert(id);
+        Ok(())
+    })?;
+    objects.copy_all(&ids)
 }
 
 /// Copies everything that leads from one state to another and back.
@@ -69,8 +76,8 @@ pub(crate) fn keep_changes(
 ) -> Result<(), CheckpointError> {
     keep_both(objects, head, tree)?;
     let entries = delta.changes.iter().flat_map(|change| [change.before, change.after]).flatten();
-    let mut contents = entries.filter(|entry| entry.mode != FileMode::Gitlink);
-    contents.try_for_each(|entry| objects.copy(entry.id))
+    let contents = entries.filter(|entry| entry.mode != FileMode::Gitlink);
+    objects.copy_all(&contents.map(|entry| entry.id).collect())
 }
 
 impl Repository {
@@ -155,6 +162,9 @@ impl Repository {
     pub fn sweep(&self, needed: Vec<Needed>, sweep: Sweep) -> Result<Swept, CheckpointError> {
         let kept = self.all_kept()?.into_iter().flat_map(|kept| kept.objects).map(Needed::Any);
         let marked = self.mark(needed.into_iter().chain(kept).collect());
+        if sweep == Sweep::Remove {
+            self.store.clear_unfinished_packs(&self.git.commondir().join("objects"));
+        }
         self.store.sweep(&marked, sweep)
     }
 

@@ -32,6 +32,7 @@ mod merge;
 pub mod message;
 pub mod object;
 mod objects;
+mod pack;
 pub mod path;
 pub mod place;
 mod provenance;

@@ -4,11 +4,14 @@
 //! to one of them: [`Objects::of`] writes to the store, [`Objects::of_user`] to the user's object database.
 //! libgit2 would not write an object that the other place has; here each place is asked by itself.
 //!
+//! Many objects go into one pack: [`Objects::copy_all`] decides that for what is copied, and after
+//! [`Objects::gather`] everything that is written waits until it is staged.
+//!
 //! [`Objects`] remembers what it wrote. A caller stages all of it ([`Objects::stage`]) before it writes a line of
 //! the journal that names any of it, and syncs it ([`Objects::sync`]) before it writes anything else that does.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,10 +19,18 @@ use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid};
 
 use super::error::CheckpointError;
 use super::object::ObjectId;
+use super::pack::{Gathered, Gathering, MANY, PackWriter, Packed, pack_all};
 use super::repository::Repository;
+use super::scan::Blob;
 use super::store::{Store, loose_path};
 use super::substitution::{Replacements, shown};
+use super::tree::ReadTrees;
 use crate::disk::Disk;
+
+/// An object of this size has a file of its own, which can be shared by a hard link, also among many.
+const LARGE: usize = 1 << 20;
+/// So many bytes are deflated at once.
+const BATCH: usize = 16 << 20;
 
 /// Where new objects go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +58,12 @@ pub(crate) struct Objects<'repo> {
     written: RefCell<BTreeSet<PathBuf>>,
     /// The folders in which files that are on disk got another name.
     linked: RefCell<BTreeSet<PathBuf>>,
+    /// What this value wrote into packs of the user, which libgit2 has not looked for since.
+    packed: RefCell<HashSet<ObjectId>>,
+    /// What is stored together when it is staged; none while everything is stored at once.
+    gathering: RefCell<Option<Gathering>>,
+    /// The trees that were read last.
+    pub(super) trees: ReadTrees,
 }
 
 impl<'repo> Objects<'repo> {
@@ -68,7 +85,28 @@ impl<'repo> Objects<'repo> {
         let (store, disk) = (&repository.store, &repository.disk);
         let (written, linked) = (RefCell::default(), RefCell::default());
         let replacements = repository.substitutes()?;
-        Ok(Self { odb, users_alone: OnceCell::new(), store, disk, destination, users, replacements, written, linked })
+        Ok(Self {
+            odb,
+            users_alone: OnceCell::new(),
+            store,
+            disk,
+            destination,
+            users,
+            replacements,
+            written,
+            linked,
+            packed: RefCell::default(),
+            gathering: RefCell::default(),
+            trees: ReadTrees::default(),
+        })
+    }
+
+    /// Lets everything wait that is written to the store, until it is staged: many objects become one pack. Until
+    /// then only this value can read it, libgit2 cannot.
+    pub(crate) fn gather(&self) {
+        if self.destination == Destination::Store {
+            self.gathering.borrow_mut().get_or_insert_default();
+        }
     }
 
     /// Stores an object unless its place has it already.
@@ -85,11 +123,8 @@ impl<'repo> Objects<'repo> {
         data: &[u8],
     ) -> Result<ObjectId, CheckpointError> {
         match self.destination {
-            Destination::Store if self.store.has(name) => {}
-            Destination::Store => {
-                self.store.write(name, kind, data)?;
-                self.written.borrow_mut().insert(loose_path(&self.store.objects(), name));
-            }
+            Destination::Store if self.is_stored(name) => {}
+            Destination::Store => self.put(&[(name, kind, data)])?,
             Destination::User if self.user_has(name)? => {}
             Destination::User => {
                 if !self.give(name)? {
@@ -106,10 +141,108 @@ impl<'repo> Objects<'repo> {
         self.write(ObjectType::Blob, data)
     }
 
+    /// Stores the contents of many files in the private store.
+    pub(crate) fn write_blobs(&self, blobs: &[Blob]) -> Result<(), CheckpointError> {
+        let new = blobs.iter().filter(|blob| !self.is_stored(blob.id));
+        self.put(&new.map(|blob| (blob.id, ObjectType::Blob, blob.bytes.as_slice())).collect::<Vec<_>>())
+    }
+
+    /// Stores objects that the store does not have.
+    fn put(&self, objects: &[(ObjectId, ObjectType, &[u8])]) -> Result<(), CheckpointError> {
+        let mut gathering = self.gathering.borrow_mut();
+        let Some(gathering) = gathering.as_mut() else {
+            return objects.iter().try_for_each(|(id, kind, data)| self.put_file(*id, *kind, data));
+        };
+        let (large, small): (Vec<_>, Vec<_>) = objects.iter().partition(|(.., data)| data.len() >= LARGE);
+        gathering.add(&small, &self.store.objects())?;
+        large.iter().try_for_each(|(id, kind, data)| self.put_file(*id, *kind, data))
+    }
+
+    fn put_file(&self, id: ObjectId, kind: ObjectType, data: &[u8]) -> Result<(), CheckpointError> {
+        self.store.write(id, kind, data)?;
+        self.written.borrow_mut().insert(loose_path(&self.store.objects(), id));
+        Ok(())
+    }
+
+    /// Stores what was gathered.
+    fn put_gathered(&self) -> Result<(), CheckpointError> {
+        let Some(gathering) = self.gathering.borrow_mut().as_mut().map(std::mem::take) else { return Ok(()) };
+        match gathering.finish() {
+            Gathered::Few(few) => few.iter().try_for_each(|(id, kind, data)| self.put_file(*id, *kind, data)),
+            Gathered::Pack(pack) => {
+                let path = pack.finish(self.disk, &|_| Ok(()))?;
+                self.store.add_pack(&path);
+                Ok(())
+            }
+        }
+    }
+
+    /// As [`Self::copy`] for many objects.
+    pub(crate) fn copy_all(&self, ids: &BTreeSet<ObjectId>) -> Result<(), CheckpointError> {
+        if ids.len() < MANY {
+            return ids.iter().try_for_each(|id| self.copy(*id));
+        }
+        let mut missing = Vec::new();
+        for id in ids {
+            let has = match self.destination {
+                Destination::Store => self.is_stored(*id),
+                Destination::User => self.user_has(*id)?,
+            };
+            missing.extend((!has).then_some(*id));
+        }
+        if missing.len() < MANY {
+            return missing.into_iter().try_for_each(|id| self.copy(id));
+        }
+        let objects = match self.destination {
+            Destination::Store => self.store.objects(),
+            Destination::User => self.users.clone(),
+        };
+        let mut pack = PackWriter::begin(&objects)?;
+        let mut batch: Vec<(ObjectId, ObjectType, Vec<u8>)> = Vec::new();
+        let mut size = 0;
+        for id in missing {
+            if let Some(packed) = self.packed(id) {
+                pack.add(&packed)?;
+                continue;
+            }
+            let (kind, data) = self.read_any(id)?;
+            if data.len() >= LARGE {
+                self.copy(id)?;
+                continue;
+            }
+            size += data.len();
+            batch.push((id, kind, data));
+            if size >= BATCH {
+                add_batch(&mut pack, &batch)?;
+                (batch, size) = (Vec::new(), 0);
+            }
+        }
+        add_batch(&mut pack, &batch)?;
+        if pack.is_empty() {
+            return Ok(());
+        }
+        match self.destination {
+            Destination::Store => self.store.add_pack(&pack.finish(self.disk, &|_| Ok(()))?),
+            Destination::User => {
+                self.packed.borrow_mut().extend(pack.ids());
+                pack.finish(self.disk, &|path| self.store.guard(path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An object as a pack of the store holds it, for a copy in the user's object database.
+    fn packed(&self, id: ObjectId) -> Option<Packed> {
+        match self.destination {
+            Destination::Store => None,
+            Destination::User => self.store.packed(id),
+        }
+    }
+
     /// Has an object that can be read in the place where new ones go.
     pub(crate) fn copy(&self, id: ObjectId) -> Result<(), CheckpointError> {
         match self.destination {
-            Destination::Store if self.store.has(id) => Ok(()),
+            Destination::Store if self.is_stored(id) => Ok(()),
             Destination::Store => {
                 if self.store.take(id, &self.users)? {
                     self.written.borrow_mut().insert(loose_path(&self.store.objects(), id));
@@ -120,6 +253,10 @@ impl<'repo> Objects<'repo> {
             }
             Destination::User if self.user_has(id)? => Ok(()),
             Destination::User if self.give(id)? => Ok(()),
+            Destination::User if self.store.holds(id) => {
+                let (kind, data) = self.read_any(id)?;
+                self.write_named(id, kind, &data).map(|_| ())
+            }
             // Git may have packed it since the packs were last looked for.
             Destination::User if self.odb.exists(id.into()) => Ok(()),
             Destination::User => Err(missing(id)),
@@ -142,17 +279,21 @@ impl<'repo> Objects<'repo> {
 
     /// Whether an object can be used: one of the store is not swept for a while.
     pub(crate) fn exists(&self, id: ObjectId) -> bool {
-        self.store.has(id) || self.odb.exists(id.into())
+        self.is_stored(id) || self.odb.exists(id.into())
     }
 
     /// As [`Self::exists`], for callers that only look.
     pub(crate) fn is_readable(&self, id: ObjectId) -> bool {
-        self.store.holds(id) || self.odb.exists(id.into())
+        self.is_gathered(id) || self.store.holds(id) || self.odb.exists(id.into())
     }
 
     /// Whether the private store has an object, which is not swept for a while.
     pub(crate) fn is_stored(&self, id: ObjectId) -> bool {
-        self.store.has(id)
+        self.is_gathered(id) || self.store.has(id)
+    }
+
+    fn is_gathered(&self, id: ObjectId) -> bool {
+        self.gathering.borrow().as_ref().is_some_and(|gathering| gathering.holds(id))
     }
 
     /// What git shows in the place of an object; mostly the object itself.
@@ -166,6 +307,9 @@ impl<'repo> Objects<'repo> {
 
     /// An object with its kind.
     pub(crate) fn read_any(&self, id: ObjectId) -> Result<(ObjectType, Vec<u8>), CheckpointError> {
+        if let Some(found) = self.gathering.borrow().as_ref().and_then(|gathering| gathering.read(id)) {
+            return Ok(found);
+        }
         match self.odb.read(id.into()) {
             Ok(object) => Ok((object.kind(), object.data().to_vec())),
             Err(err) if err.code() == ErrorCode::NotFound => self.store.read(id)?.ok_or_else(|| missing(id)),
@@ -175,6 +319,9 @@ impl<'repo> Objects<'repo> {
 
     /// Whether the user's object database has an object by itself.
     fn user_has(&self, id: ObjectId) -> Result<bool, CheckpointError> {
+        if self.packed.borrow().contains(&id) {
+            return Ok(true);
+        }
         if !self.store.has(id) {
             return Ok(self.odb.exists_ext(id.into(), OdbLookupFlags::NO_REFRESH));
         }
@@ -190,7 +337,7 @@ impl<'repo> Objects<'repo> {
             let _ = self.users_alone.set(odb);
         }
         // Where the folder has no name in UTF-8, the object is stored once more, which does no harm.
-        Ok(self.users_alone.get().is_some_and(|odb| odb.exists(id.into())))
+        Ok(self.users_alone.get().is_some_and(|odb| odb.exists_ext(id.into(), OdbLookupFlags::NO_REFRESH)))
     }
 
     /// Puts everything written so far on disk.
@@ -203,10 +350,16 @@ impl<'repo> Objects<'repo> {
 
     /// Stages everything written so far: it is on disk before the next line of the journal that relies on it.
     pub(crate) fn stage(&self) -> Result<(), CheckpointError> {
+        self.put_gathered()?;
         let written = std::mem::take(&mut *self.written.borrow_mut());
         let linked = std::mem::take(&mut *self.linked.borrow_mut());
         self.disk.stage_paths(&written, &linked).map_err(CheckpointError::io("write to disk", &self.users))
     }
+}
+
+fn add_batch(pack: &mut PackWriter, batch: &[(ObjectId, ObjectType, Vec<u8>)]) -> Result<(), CheckpointError> {
+    let objects: Vec<_> = batch.iter().map(|(id, kind, data)| (*id, *kind, data.as_slice())).collect();
+    pack_all(&objects).iter().try_for_each(|object| pack.add(object))
 }
 
 fn missing(id: ObjectId) -> CheckpointError {

@@ -102,6 +102,7 @@ impl Checkpointer {
         let own = self.repository.own_folder();
         lock::clear_stale(&self.repository.index_file(), &own)?;
         reference::clear_stale_locks(&self.repository)?;
+        self.repository.store.clear_unfinished_packs(&self.repository.git.commondir().join("objects"));
         let temporary = own.join("tmp");
         let reading = || CheckpointError::io("read the folder", &temporary);
         for entry in std::fs::read_dir(&temporary).map_err(reading())? {

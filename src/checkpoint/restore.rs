@@ -6,17 +6,19 @@
 //! nothing outside the work tree; ignored files, other repositories and large files never appear in
 //! a plan.
 
+mod batch;
+
 use std::collections::BTreeSet;
 
 use super::delta::{Delta, PermissionChange};
 use super::error::CheckpointError;
-use super::object::{Entry, FileMode};
+use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::scan::{DiskKinds, Executable, Symlinks};
 use super::snapshot::{PermissionKind, Snapshot};
 use super::tree;
-use super::worktree::{Found, WorkTree};
+use super::worktree::{Drafts, Found, WorkTree};
 use crate::failpoint::failpoint;
 
 /// What to put where.
@@ -148,26 +150,38 @@ impl Plan {
         let mut report = Report { repositories: self.repositories.clone(), ..Report::default() };
         let opened = self.open_folders(work_tree)?;
         let (writes, removals): (Vec<_>, Vec<_>) = self.files.iter().partition(|file| file.target.is_some());
-        for file in removals {
-            let removed = match judge(work_tree, file, kinds) {
-                Ok(Judgement::Expected) => work_tree.remove_file(&file.path).map(|()| Placed::Yes),
-                judged => judged.map(Placed::of),
-            };
-            failpoint("restore-path");
-            report.note(&file.path, removed)?;
+        let remove = |file: &Placement| match judge(work_tree, file, kinds)? {
+            Judgement::Expected => work_tree.remove_file(&file.path).map(|()| Placed::Yes),
+            judged => Ok(Placed::of(judged)),
+        };
+        if removals.len() >= batch::MANY {
+            batch::remove(work_tree, &removals, kinds, &mut report, &remove)?;
+        } else {
+            for file in removals {
+                let removed = remove(file);
+                failpoint("restore-path");
+                report.note(&file.path, removed)?;
+            }
         }
         for folder in &self.folders_removed {
             let removed = work_tree.remove_folder_if_empty(folder);
             failpoint("restore-path");
             report.attempted(folder, removed)?;
         }
-        for file in writes {
-            let written = match judge(work_tree, file, kinds) {
-                Ok(Judgement::Expected) => place(objects, work_tree, file, kinds, &permissions_of_folder),
-                judged => judged.map(Placed::of),
-            };
-            failpoint("restore-path");
-            report.note(&file.path, written)?;
+        let write = |file: &Placement| match judge(work_tree, file, kinds)? {
+            Judgement::Expected => place(objects, work_tree, file, kinds, &permissions_of_folder),
+            judged => Ok(Placed::of(judged)),
+        };
+        let drafts = if writes.len() >= batch::MANY { Drafts::of(work_tree)? } else { None };
+        if let Some(drafts) = drafts {
+            let places = (objects, work_tree, &drafts);
+            batch::write(places, &writes, kinds, &permissions_of_folder, &mut report, &write)?;
+        } else {
+            for file in writes {
+                let written = write(file);
+                failpoint("restore-path");
+                report.note(&file.path, written)?;
+            }
         }
         for (folder, bits) in &self.folders_made {
             let made = make_parents(work_tree, folder, &permissions_of_folder).and_then(|()| {
@@ -308,7 +322,10 @@ enum Judgement {
 }
 
 fn judge(work_tree: &WorkTree, file: &Placement, kinds: DiskKinds) -> Result<Judgement, CheckpointError> {
-    let now = entry_on_disk(work_tree, &file.path)?;
+    Ok(judge_found(&entry_on_disk(work_tree, &file.path)?, file, kinds))
+}
+
+fn judge_found(now: &OnDisk, file: &Placement, kinds: DiskKinds) -> Judgement {
     let is = |entry: Entry, other: Option<Entry>| {
         let any_file =
             |other: Entry| kinds.executable == Executable::FromIndex && entry.mode.is_file() && other.mode.is_file();
@@ -317,15 +334,15 @@ fn judge(work_tree: &WorkTree, file: &Placement, kinds: DiskKinds) -> Result<Jud
         let fits = |other: Entry| other.mode == entry.mode || any_file(other) || as_file(other);
         other.is_some_and(|other| other.id == entry.id && fits(other))
     };
-    Ok(match now {
-        OnDisk::File(entry, bits) if is(entry, file.target) => {
+    match now {
+        OnDisk::File(entry, bits) if is(*entry, file.target) => {
             // Content put back before the permission bits were: still to be done.
             match file.target.and_then(|target| PermissionKind::of(target.mode)) {
-                Some(_) if bits != file.permissions => Judgement::Expected,
+                Some(_) if *bits != file.permissions => Judgement::Expected,
                 _ => Judgement::Done,
             }
         }
-        OnDisk::File(entry, _) if is(entry, file.expected) => Judgement::Expected,
+        OnDisk::File(entry, _) if is(*entry, file.expected) => Judgement::Expected,
         OnDisk::Nothing if file.target.is_none() => Judgement::Done,
         OnDisk::Nothing if file.expected.is_none() => Judgement::Expected,
         // A folder where a file was expected to be absent: the step made files below it, which
@@ -333,7 +350,7 @@ fn judge(work_tree: &WorkTree, file: &Placement, kinds: DiskKinds) -> Result<Jud
         OnDisk::Folder if file.expected.is_none() && file.target.is_some() => Judgement::Expected,
         OnDisk::Folder if file.target.is_none() => Judgement::Done,
         _ => Judgement::Foreign,
-    })
+    }
 }
 
 /// What is at a path now, with the name its content would have in git.
@@ -344,21 +361,24 @@ enum OnDisk {
     File(Entry, u32),
 }
 
+fn blob_id(content: &[u8]) -> Result<ObjectId, CheckpointError> {
+    let naming = CheckpointError::git("name the content of a file");
+    git2::Oid::hash_object(git2::ObjectType::Blob, content).map(ObjectId::from).map_err(naming)
+}
+
 fn entry_on_disk(work_tree: &WorkTree, path: &RepoPath) -> Result<OnDisk, CheckpointError> {
-    let naming = || CheckpointError::git("name the content of a file");
-    let blob = |content: &[u8]| git2::Oid::hash_object(git2::ObjectType::Blob, content).map_err(naming());
     Ok(match work_tree.state(path)? {
         None => OnDisk::Nothing,
         Some(Found::Folder { .. }) => OnDisk::Folder,
         Some(Found::Special) => OnDisk::Special,
         Some(Found::Symlink { .. }) => {
             let Some(target) = work_tree.read_link(path)? else { return Ok(OnDisk::Nothing) };
-            let id = blob(&target)?.into();
+            let id = blob_id(&target)?;
             OnDisk::File(Entry { mode: FileMode::Symlink, id }, 0)
         }
         Some(Found::File { permissions, .. }) => {
             let Some(bytes) = work_tree.read_if_file(path)? else { return Ok(OnDisk::Nothing) };
-            let id = blob(&bytes)?.into();
+            let id = blob_id(&bytes)?;
             let mode = if permissions & 0o100 == 0 { FileMode::Regular } else { FileMode::Executable };
             OnDisk::File(Entry { mode, id }, permissions)
         }

@@ -153,7 +153,7 @@ pub(crate) fn of_roll_back(
 /// Has the contents of index entries in the user's object database.
 pub(crate) fn publish(objects: &Objects<'_>, edits: &IndexEdits) -> Result<(), CheckpointError> {
     let entries = edits.values().flatten().filter(|entry| entry.mode != FileMode::Gitlink);
-    entries.map(|entry| entry.id).try_for_each(|id| objects.copy(id))
+    objects.copy_all(&entries.map(|entry| entry.id).collect())
 }
 
 /// What taking operations back does to the index, one after the other, newest first.

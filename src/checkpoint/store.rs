@@ -1,10 +1,14 @@
 //! The private object store: the contents that steps can be led back to, where no git command looks.
 //!
-//! Objects lie below `piton/store/objects` in the common git directory, in git's own format of loose
-//! objects, so that a file can be shared with the user's object database by a hard link. Nothing below
+//! Objects lie below `piton/store/objects` in the common git directory, in git's own formats: a file each, which
+//! can be shared with the user's object database by a hard link, or many in one pack ([`packs`]). Nothing below
 //! `refs/` names them: they are kept because a journal names them, or a file below `kept/`, and only
 //! [`Store::sweep`] removes them. [`Store`] knows files and names, not what they mean.
 
+mod guard;
+mod packs;
+
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -25,12 +29,17 @@ use super::object::ObjectId;
 use crate::disk::Disk;
 use crate::failpoint::failpoint;
 
+use packs::Packs;
+
 /// An object is not removed before it is this old: a run in another worktree may have written it, and
 /// not written down yet that it needs it.
 const GRACE: Duration = Duration::from_hours(1);
 
 /// The layout of the store.
 const FORMAT: &str = "1\n";
+
+/// How names of temporary files begin; the number of the process follows.
+const TEMPORARY_PREFIX: &str = "tmp_";
 
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
@@ -66,12 +75,16 @@ pub enum Sweep {
 pub(crate) struct Store {
     folder: PathBuf,
     disk: Disk,
+    packs: Packs,
+    /// Files that keep `git repack` from dropping packs that no ref leads to yet.
+    guards: RefCell<Vec<PathBuf>>,
 }
 
 impl Store {
     /// The store of a repository. Nothing is made before something is written.
     pub(crate) fn of(common_dir: &Path, disk: Disk) -> Self {
-        Self { folder: common_dir.join("piton").join("store"), disk }
+        let folder = common_dir.join("piton").join("store");
+        Self { folder, disk, packs: Packs::default(), guards: RefCell::default() }
     }
 
     /// Where the objects are.
@@ -81,19 +94,20 @@ impl Store {
 
     /// Whether an object is here and is going to stay for a while.
     pub(crate) fn has(&self, id: ObjectId) -> bool {
+        if self.pack_with(id).is_some() {
+            return true;
+        }
         let path = loose_path(&self.objects(), id);
         // A file without content was cut off by a power loss: the object is written again.
-        let Ok(found) = fs::metadata(&path) else { return false };
-        if found.len() == 0 {
-            return false;
-        }
+        let Some(found) = fs::metadata(&path).ok().filter(|found| found.len() > 0) else { return false };
         let is_young = found.modified().ok().and_then(|at| at.elapsed().ok()).is_none_or(|age| age < GRACE / 2);
         is_young || self.freshen(&path)
     }
 
     /// Whether an object is here, for callers that only look.
     pub(crate) fn holds(&self, id: ObjectId) -> bool {
-        fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0)
+        let has_file = fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0);
+        has_file || self.pack_holding(id).is_some()
     }
 
     /// Makes an old object young again. The lock is what [`Self::sweep`] holds: the object is either young
@@ -120,6 +134,13 @@ impl Store {
 
     /// Reads an object; none when it is not here.
     pub(crate) fn read(&self, id: ObjectId) -> Result<Option<(ObjectType, Vec<u8>)>, CheckpointError> {
+        match self.read_file(id)? {
+            None => Ok(self.pack_holding(id).and_then(|pack| pack.read(id))),
+            found => Ok(found),
+        }
+    }
+
+    fn read_file(&self, id: ObjectId) -> Result<Option<(ObjectType, Vec<u8>)>, CheckpointError> {
         let path = loose_path(&self.objects(), id);
         let reading = || CheckpointError::io("read", &path);
         let file = match File::open(&path) {
@@ -260,7 +281,11 @@ impl Store {
             return Ok(swept);
         }
         let _lock = self.lock(FlockOperation::LockExclusive)?;
-        for entry in walkdir::WalkDir::new(&objects).into_iter().flatten() {
+        self.sweep_unfinished_packs(&mut swept, sweep)?;
+        self.sweep_packs(needed, sweep, &mut swept)?;
+        let packs = objects.join("pack");
+        let files = walkdir::WalkDir::new(&objects).into_iter().filter_entry(|entry| entry.path() != packs);
+        for entry in files.flatten() {
             if !entry.file_type().is_file() || named_by(&objects, entry.path()).is_some_and(|id| needed.contains(&id)) {
                 continue;
             }
@@ -274,6 +299,9 @@ impl Store {
                 swept.objects += 1;
                 swept.bytes += found.len();
             }
+        }
+        if sweep == Sweep::Remove {
+            self.pack_files(needed)?;
         }
         Ok(swept)
     }
@@ -317,9 +345,15 @@ fn named_by(objects: &Path, file: &Path) -> Option<ObjectId> {
     path.replace('/', "").parse().ok()
 }
 
+/// How long ago a file was written; none when it is gone.
+fn age_of(path: &Path) -> Option<Duration> {
+    let modified = fs::metadata(path).ok()?.modified().ok()?;
+    Some(modified.elapsed().unwrap_or_default())
+}
+
 /// A name that no other process uses at the same time.
-fn temporary_name() -> String {
-    format!("tmp_{}_{}", std::process::id(), TEMPORARY.fetch_add(1, Ordering::Relaxed))
+pub(super) fn temporary_name() -> String {
+    format!("{TEMPORARY_PREFIX}{}_{}", std::process::id(), TEMPORARY.fetch_add(1, Ordering::Relaxed))
 }
 
 fn make_parent(path: &Path) -> Result<(), CheckpointError> {

@@ -3,8 +3,10 @@
 //! Works on the raw objects, one folder at a time, and reads only the folders on the way to a
 //! change. libgit2's `TreeUpdateBuilder` cannot swap a file for a folder; here that is no special case.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use git2::ObjectType;
 
@@ -43,6 +45,13 @@ struct Node {
 }
 
 type Folder = BTreeMap<Vec<u8>, Node>;
+
+/// Trees that were read last. Looking up one path after the other reads the same folders again and again.
+#[derive(Default)]
+pub(crate) struct ReadTrees(RefCell<HashMap<ObjectId, Rc<Folder>>>);
+
+/// So many trees are remembered.
+const REMEMBERED: usize = 1024;
 
 /// What is to happen to a name itself.
 #[derive(Clone, Copy, Default)]
@@ -151,8 +160,8 @@ pub(crate) fn everything(objects: &Objects<'_>, tree: ObjectId) -> Result<Vec<Re
     let mut found = Vec::new();
     let mut folders = vec![(RepoPath::default(), tree)];
     while let Some((path, id)) = folders.pop() {
-        for (child, node) in read(objects, id)? {
-            let path = path.join(&child);
+        for (child, node) in read(objects, id)?.iter() {
+            let path = path.join(child);
             if node.bits == FOLDER {
                 folders.push((path.clone(), node.id));
             }
@@ -175,10 +184,10 @@ pub(crate) fn files_named(
             Err(CheckpointError::Missing { .. }) => continue,
             read => read?,
         };
-        for (child, node) in folder {
+        for (child, node) in folder.iter() {
             match node.entry() {
-                None => folders.push((path.join(&child), node.id)),
-                Some(entry) if child == name => found.push((path.join(&child), entry)),
+                None => folders.push((path.join(child), node.id)),
+                Some(entry) if child == name => found.push((path.join(child), entry)),
                 Some(_) => {}
             }
         }
@@ -211,8 +220,8 @@ fn edit_folder(
     base: Option<ObjectId>,
     edits: Vec<(&[u8], Option<Entry>)>,
 ) -> Result<Option<ObjectId>, CheckpointError> {
-    let mut folder = base.map_or_else(|| Ok(Folder::new()), |id| read(objects, id))?;
-    let before = folder.clone();
+    let before = base.map_or_else(|| Ok(Rc::default()), |id| read(objects, id))?;
+    let mut folder = Folder::clone(&before);
     let mut names: BTreeMap<&[u8], NameEdits<'_>> = BTreeMap::new();
     for (path, entry) in edits {
         match path.iter().position(|byte| *byte == b'/') {
@@ -239,7 +248,7 @@ fn edit_folder(
         return Ok(None);
     }
     match base {
-        Some(id) if folder == before => Ok(Some(id)),
+        Some(id) if folder == *before => Ok(Some(id)),
         _ => write(objects, &folder).map(Some),
     }
 }
@@ -288,8 +297,8 @@ fn compare(
     if one == other {
         return Ok(());
     }
-    let one = one.map_or_else(|| Ok(Folder::new()), |id| read(objects, id))?;
-    let other = other.map_or_else(|| Ok(Folder::new()), |id| read(objects, id))?;
+    let one = one.map_or_else(|| Ok(Rc::default()), |id| read(objects, id))?;
+    let other = other.map_or_else(|| Ok(Rc::default()), |id| read(objects, id))?;
     let names: BTreeSet<&Vec<u8>> = one.keys().chain(other.keys()).collect();
     for name in names {
         let (before, after) = (one.get(name).copied(), other.get(name).copied());
@@ -316,8 +325,8 @@ fn visit_folders(
     if one == other {
         return Ok(());
     }
-    let mut folder = |side: Side, id: Option<ObjectId>| -> Result<Folder, CheckpointError> {
-        let Some(id) = id.filter(|id| *id != ObjectId::EMPTY_TREE) else { return Ok(Folder::new()) };
+    let mut folder = |side: Side, id: Option<ObjectId>| -> Result<Rc<Folder>, CheckpointError> {
+        let Some(id) = id.filter(|id| *id != ObjectId::EMPTY_TREE) else { return Ok(Rc::default()) };
         visit(side, id)?;
         read(objects, id)
     };
@@ -352,12 +361,22 @@ fn find_node(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath) -> Result<O
     Ok(Some(node))
 }
 
-fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Folder, CheckpointError> {
+fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Rc<Folder>, CheckpointError> {
     if id == ObjectId::EMPTY_TREE {
-        return Ok(Folder::new());
+        return Ok(Rc::default());
+    }
+    if let Some(folder) = objects.trees.0.borrow().get(&id) {
+        return Ok(Rc::clone(folder));
     }
     let data = objects.read(id)?;
-    parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}") })
+    let folder = parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}") })?;
+    let folder = Rc::new(folder);
+    let mut trees = objects.trees.0.borrow_mut();
+    if trees.len() >= REMEMBERED {
+        trees.clear();
+    }
+    trees.insert(id, Rc::clone(&folder));
+    Ok(folder)
 }
 
 fn parse(mut data: &[u8]) -> Option<Folder> {

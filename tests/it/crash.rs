@@ -55,8 +55,8 @@ pub(crate) const PLACES: [&str; 32] = [
 ];
 
 /// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs`,
-/// `hooks_*`, `meta/`, `run/` and `store.rs`.
-const ELSEWHERE: [&str; 32] = [
+/// `hooks_*`, `meta/`, `run/`, `store.rs` and `bulk.rs`.
+const ELSEWHERE: [&str; 38] = [
     "call-announced",
     "call-finished",
     "commit-noted",
@@ -89,6 +89,12 @@ const ELSEWHERE: [&str; 32] = [
     "run-repinned",
     "run-marked",
     "run-put-back",
+    "object-packed",
+    "pack-guarded",
+    "pack-index-swept",
+    "pack-indexed",
+    "pack-named",
+    "pack-written",
 ];
 
 /// A command to be killed, and the commands that come before it.

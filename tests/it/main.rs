@@ -7,6 +7,7 @@ mod architecture;
 mod audit;
 mod author;
 mod blame;
+mod bulk;
 mod call;
 mod checkpoint;
 mod codes;

@@ -5,6 +5,7 @@
 //! [`is_safe`] refuses are refused by all of them. [`WorkTree`] is the type to read first.
 
 mod access;
+mod folder;
 mod name;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use super::stat::Stat;
 use crate::disk::{Disk, Fsync};
 use crate::failpoint::failpoint;
 
+pub(crate) use folder::{Drafts, Folders};
 pub(crate) use name::{is_safe, is_safe_name};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -101,23 +103,7 @@ impl WorkTree {
     ///
     /// A file that was written to meanwhile is [`CheckpointError::Changing`].
     pub(crate) fn read(&self, path: &RepoPath) -> Result<Option<(Vec<u8>, Found)>, CheckpointError> {
-        let read = self.parent(path, Missing::Keep).and_then(|(parent, name)| {
-            let mut file = File::from(system::openat(&parent, OsStr::from_bytes(name), FILE, Mode::empty())?);
-            let before = Found::of(&system::fstat(&file)?);
-            let Found::File { size, .. } = before else { return Ok(None) };
-            let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
-            // One byte more than there should be: a file that grows without end must not be read without end.
-            (&mut file).take(size.saturating_add(1)).read_to_end(&mut bytes)?;
-            let after = Found::of(&system::fstat(&file)?);
-            let settled = before == after && bytes.len() as u64 == size;
-            Ok(Some((bytes, before, settled)))
-        });
-        match absent_as_none(read.map(Option::Some)) {
-            Ok(Some(Some((bytes, state, true)))) => Ok(Some((bytes, state))),
-            Ok(Some(Some(_))) => Err(CheckpointError::Changing(path.clone())),
-            Ok(Some(None) | None) => Ok(None),
-            Err(source) => Err(CheckpointError::Unreadable { path: path.clone(), source }),
-        }
+        read_in(path, self.parent(path, Missing::Keep).map(|(parent, _)| parent))
     }
 
     /// Every file and link below a folder, ignored ones as well; links are not followed.
@@ -144,14 +130,7 @@ impl WorkTree {
 
     /// The target of a link; none if there is no link.
     pub(crate) fn read_link(&self, path: &RepoPath) -> Result<Option<Vec<u8>>, CheckpointError> {
-        let read = self.parent(path, Missing::Keep).and_then(|(parent, name)| {
-            match system::readlinkat(&parent, OsStr::from_bytes(name), Vec::new()) {
-                Ok(target) => Ok(Some(target.into_bytes())),
-                Err(Errno::INVAL) => Ok(None),
-                Err(err) => Err(err.into()),
-            }
-        });
-        absent_as_none(read).map_err(|source| CheckpointError::Unreadable { path: path.clone(), source })
+        read_link_in(path, self.parent(path, Missing::Keep).map(|(parent, _)| parent))
     }
 
     /// Puts a file in the place of whatever file or link is there, all at once.
@@ -284,9 +263,7 @@ impl WorkTree {
 
     /// Opens the folder that holds a path, component by component.
     fn parent<'p>(&self, path: &'p RepoPath, missing: Missing) -> io::Result<(OwnedFd, &'p [u8])> {
-        if !is_safe(path) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "git would not touch a path of this name"));
-        }
+        Self::require_safe(path)?;
         let mut folder = self.fd.as_fd().try_clone_to_owned()?;
         let mut names = path.components().peekable();
         while let Some(name) = names.next() {
@@ -299,6 +276,11 @@ impl WorkTree {
             };
         }
         Err(Errno::INVAL.into())
+    }
+
+    fn require_safe(path: &RepoPath) -> io::Result<()> {
+        let refused = || io::Error::new(io::ErrorKind::InvalidInput, "git would not touch a path of this name");
+        if is_safe(path) { Ok(()) } else { Err(refused()) }
     }
 
     fn attempt<T>(
@@ -368,6 +350,40 @@ impl Stat {
             size: stat.st_size as u32,
         }
     }
+}
+
+/// The bytes of a regular file in an open folder, with its state while they were read; none if there is no regular file.
+fn read_in(path: &RepoPath, folder: io::Result<impl AsFd>) -> Result<Option<(Vec<u8>, Found)>, CheckpointError> {
+    let read = folder.and_then(|folder| {
+        let name = OsStr::from_bytes(path.file_name());
+        let mut file = File::from(system::openat(folder, name, FILE, Mode::empty())?);
+        let before = Found::of(&system::fstat(&file)?);
+        let Found::File { size, .. } = before else { return Ok(None) };
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
+        // One byte more than there should be: a file that grows without end must not be read without end.
+        (&mut file).take(size.saturating_add(1)).read_to_end(&mut bytes)?;
+        let after = Found::of(&system::fstat(&file)?);
+        let settled = before == after && bytes.len() as u64 == size;
+        Ok(Some((bytes, before, settled)))
+    });
+    match absent_as_none(read.map(Option::Some)) {
+        Ok(Some(Some((bytes, state, true)))) => Ok(Some((bytes, state))),
+        Ok(Some(Some(_))) => Err(CheckpointError::Changing(path.clone())),
+        Ok(Some(None) | None) => Ok(None),
+        Err(source) => Err(CheckpointError::Unreadable { path: path.clone(), source }),
+    }
+}
+
+/// The target of a link in an open folder; none if there is no link.
+fn read_link_in(path: &RepoPath, folder: io::Result<impl AsFd>) -> Result<Option<Vec<u8>>, CheckpointError> {
+    let read = folder.and_then(|folder| {
+        match system::readlinkat(folder, OsStr::from_bytes(path.file_name()), Vec::new()) {
+            Ok(target) => Ok(Some(target.into_bytes())),
+            Err(Errno::INVAL) => Ok(None),
+            Err(err) => Err(err.into()),
+        }
+    });
+    absent_as_none(read).map_err(|source| CheckpointError::Unreadable { path: path.clone(), source })
 }
 
 /// What a folder holds under a name; none for nothing.

@@ -1,0 +1,200 @@
+//! The packs of the private store: finding objects in them, keeping them young, and sweeping them.
+//!
+//! A pack goes as a whole when nothing in it is needed. One that is needed for less than half of its size is written
+//! again with what is needed, and so are many objects in files of their own, and many packs.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use git2::ObjectType;
+
+use super::super::error::CheckpointError;
+use super::super::object::ObjectId;
+use super::super::pack::{self, Pack, PackWriter, Packed, pack_all};
+use super::{GRACE, Store, Sweep, Swept, age_of, loose_path, named_by};
+use crate::failpoint::failpoint;
+
+/// So many packs are worth being joined: every look for an object asks all of them.
+const MANY_PACKS: usize = 20;
+/// So many objects in files of their own are worth a pack.
+const MANY_FILES: usize = 1000;
+/// So many bytes are deflated at once.
+const BATCH: usize = 16 << 20;
+
+/// The packs that were found, once they were looked for.
+#[derive(Debug, Default)]
+pub(super) struct Packs(RefCell<Option<Vec<Arc<Pack>>>>);
+
+impl Store {
+    /// The pack that holds an object and stays for a while.
+    pub(super) fn pack_with(&self, id: ObjectId) -> Option<Arc<Pack>> {
+        let found = self.pack_holding(id)?;
+        if found.was_looked_at() {
+            return Some(found);
+        }
+        let stays = match age_of(found.path()) {
+            None => false,
+            Some(age) => age < GRACE / 2 || self.freshen(found.path()),
+        };
+        if !stays {
+            // Another process has swept it.
+            self.forget_packs();
+            return None;
+        }
+        Some(found)
+    }
+
+    /// The pack that holds an object, for callers that only look.
+    pub(super) fn pack_holding(&self, id: ObjectId) -> Option<Arc<Pack>> {
+        let mut packs = self.packs.0.borrow_mut();
+        let packs = packs.get_or_insert_with(|| open_all(&self.objects().join("pack")));
+        packs.iter().find(|pack| pack.holds(id)).cloned()
+    }
+
+    /// An object as a pack of the store holds it; none if it has a file of its own, or is not here.
+    pub(crate) fn packed(&self, id: ObjectId) -> Option<Packed> {
+        let bytes = self.pack_holding(id)?.raw(id)?;
+        Some(Packed { id, bytes })
+    }
+
+    /// Counts a pack in that was written just now.
+    pub(crate) fn add_pack(&self, path: &Path) {
+        let mut packs = self.packs.0.borrow_mut();
+        if let (Some(packs), Some(pack)) = (packs.as_mut(), Pack::open(&path.with_extension("idx"))) {
+            packs.push(Arc::new(pack));
+        }
+    }
+
+    /// Looks for packs again the next time.
+    pub(super) fn forget_packs(&self) {
+        *self.packs.0.borrow_mut() = None;
+    }
+
+    /// Removes the packs that nothing needs, except those that are young, and writes those again that are mostly
+    /// not needed. The caller holds the lock.
+    pub(super) fn sweep_packs(
+        &self,
+        needed: &BTreeSet<ObjectId>,
+        sweep: Sweep,
+        swept: &mut Swept,
+    ) -> Result<(), CheckpointError> {
+        let packs = open_all(&self.objects().join("pack"));
+        let is_old = |pack: &Arc<Pack>| age_of(pack.path()).is_some_and(|age| age >= GRACE);
+        let old: Vec<Arc<Pack>> = packs.into_iter().filter(is_old).collect();
+        let join = old.len() >= MANY_PACKS;
+        let mut again: Vec<(Arc<Pack>, Vec<ObjectId>)> = Vec::new();
+        let mut unneeded = Vec::new();
+        for pack in old {
+            let kept: Vec<ObjectId> = pack.ids().filter(|id| needed.contains(id)).collect();
+            if kept.is_empty() {
+                swept.objects += pack.count() as u64;
+                swept.bytes += pack.bytes();
+                unneeded.push(pack);
+            } else if join || kept.len() * 2 < pack.count() {
+                swept.objects += (pack.count() - kept.len()) as u64;
+                again.push((pack, kept));
+            }
+        }
+        if sweep == Sweep::Count {
+            return Ok(());
+        }
+        unneeded.iter().try_for_each(|pack| remove_pack(pack.path()))?;
+        if !again.is_empty() {
+            let mut writer = PackWriter::begin(&self.objects())?;
+            for (pack, kept) in &again {
+                for id in kept {
+                    let missing = || CheckpointError::Missing { what: format!("object {id}") };
+                    writer.add(&Packed { id: *id, bytes: pack.raw(*id).ok_or_else(missing)? })?;
+                }
+            }
+            let bytes: u64 = again.iter().map(|(pack, _)| pack.bytes()).sum();
+            let new = self.finish_pack(writer)?;
+            let left = Pack::open(&new.with_extension("idx")).map_or(0, |pack| pack.bytes());
+            // Packs with the same objects have the same name.
+            let gone = again.iter().map(|(pack, _)| pack.path()).filter(|path| *path != new);
+            gone.into_iter().try_for_each(remove_pack)?;
+            swept.bytes += bytes.saturating_sub(left);
+        }
+        self.forget_packs();
+        Ok(())
+    }
+
+    /// Puts many old objects with files of their own into a pack. The caller holds the lock.
+    pub(super) fn pack_files(&self, needed: &BTreeSet<ObjectId>) -> Result<(), CheckpointError> {
+        let objects = self.objects();
+        let mut files: Vec<(ObjectId, PathBuf)> = Vec::new();
+        for entry in walkdir::WalkDir::new(&objects).min_depth(2).into_iter().flatten() {
+            let id = named_by(&objects, entry.path()).filter(|id| needed.contains(id));
+            let is_old = || age_of(entry.path()).is_some_and(|age| age >= GRACE);
+            files.extend(id.filter(|_| is_old()).map(|id| (id, entry.into_path())));
+        }
+        if files.len() < MANY_FILES {
+            return Ok(());
+        }
+        let mut writer = PackWriter::begin(&objects)?;
+        let mut batch: Vec<(ObjectId, ObjectType, Vec<u8>)> = Vec::new();
+        let mut size = 0;
+        for (at, (id, _)) in files.iter().enumerate() {
+            if let Ok(Some((kind, data))) = self.read_file(*id) {
+                size += data.len();
+                batch.push((*id, kind, data));
+            }
+            if size >= BATCH || at + 1 == files.len() {
+                let all: Vec<_> = batch.iter().map(|(id, kind, data)| (*id, *kind, data.as_slice())).collect();
+                pack_all(&all).iter().try_for_each(|object| writer.add(object))?;
+                (batch, size) = (Vec::new(), 0);
+            }
+        }
+        let pack = self.finish_pack(writer)?;
+        let Some(pack) = Pack::open(&pack.with_extension("idx")) else { return Ok(()) };
+        for (id, path) in files.iter().filter(|(id, _)| pack.holds(*id)) {
+            debug_assert_eq!(*path, loose_path(&objects, *id));
+            fs::remove_file(path).map_err(CheckpointError::io("remove", path))?;
+            failpoint("object-packed");
+        }
+        self.forget_packs();
+        Ok(())
+    }
+
+    /// Finishes a pack whose objects are removed from other places next.
+    fn finish_pack(&self, writer: PackWriter) -> Result<PathBuf, CheckpointError> {
+        let path = writer.finish(&self.disk, &|_| Ok(()))?;
+        self.disk.settle().map_err(CheckpointError::io("write to disk", &path))?;
+        Ok(path)
+    }
+
+    /// Removes what killed processes left of packs: files that were not finished, and packs without an index.
+    pub(super) fn sweep_unfinished_packs(&self, swept: &mut Swept, sweep: Sweep) -> Result<(), CheckpointError> {
+        for entry in fs::read_dir(self.objects().join("pack")).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = entry.file_name();
+            let is_unfinished = name.to_str().is_some_and(|name| name.starts_with(pack::UNFINISHED))
+                || (path.extension().is_some_and(|end| end == "pack") && !path.with_extension("idx").exists())
+                || (path.extension().is_some_and(|end| end == "idx") && !path.with_extension("pack").exists());
+            if is_unfinished && age_of(&path).is_some_and(|age| age >= GRACE) {
+                swept.bytes += entry.metadata().map_or(0, |found| found.len());
+                if sweep == Sweep::Remove {
+                    fs::remove_file(&path).map_err(CheckpointError::io("remove", &path))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn open_all(folder: &Path) -> Vec<Arc<Pack>> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let indexes = files.filter(|path| path.extension().is_some_and(|end| end == "idx"));
+    indexes.filter_map(|path| Pack::open(&path)).map(Arc::new).collect()
+}
+
+/// Removes a pack, its index first: a pack without an index is not used.
+fn remove_pack(path: &Path) -> Result<(), CheckpointError> {
+    let index = path.with_extension("idx");
+    fs::remove_file(&index).map_err(CheckpointError::io("remove", &index))?;
+    failpoint("pack-index-swept");
+    fs::remove_file(path).map_err(CheckpointError::io("remove", path))
+}
