@@ -82,6 +82,7 @@ mod tool;
 mod tool_audit;
 mod tool_run;
 mod tool_usage;
+mod torture;
 mod trail;
 mod trust;
 mod usage;
