@@ -74,6 +74,7 @@ mod rewritten;
 mod rollback;
 mod run;
 mod search;
+mod selftest;
 mod sign;
 mod store;
 mod supervisor;
