@@ -84,6 +84,16 @@ impl Disk {
         }
     }
 
+    /// What a barrier does there.
+    pub fn barrier_in_words(&self) -> &'static str {
+        match self.method {
+            Method::Ordered => "syncs one file for all changes before it",
+            Method::Whole => "syncs the whole file system at each barrier",
+            Method::Each => "syncs each file by itself",
+            Method::Nothing => "syncs nothing",
+        }
+    }
+
     /// Nothing is synced: for tests of other things.
     #[cfg(test)]
     pub(crate) fn unsynced() -> Self {

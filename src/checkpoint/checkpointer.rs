@@ -110,9 +110,7 @@ impl Checkpointer {
         self.require_undoable()?;
         self.secret_scanner()?;
         Identity::find(&self.repository, &self.options.environment, now)?;
-        let lock = self.lock_index()?;
-        drop(lock);
-        Ok(())
+        IndexLock::await_free(&self.repository.index_file(), self.options.lock_wait)
     }
 
     /// Refuses what would make a snapshot or a roll back wrong.

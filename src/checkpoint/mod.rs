@@ -28,6 +28,7 @@ mod ignore;
 mod index;
 pub mod integration;
 pub mod linked;
+mod lock_guard;
 mod merge;
 pub mod message;
 pub mod object;

@@ -40,6 +40,7 @@ mod rollback;
 mod run;
 mod sarif;
 mod search;
+mod selftest;
 mod show;
 mod sign;
 mod tool;
@@ -86,6 +87,7 @@ Examples:
   piton hooks install         Check items and runs in git's hooks
   piton config                Show every setting and where it comes from
   piton doctor                Find out what works on this machine
+  piton selftest              Kill piton 20 times in a throw-away repository, and check
   piton help overview         Read about piton; `help` has more topics
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 denied, 4 waiting,
@@ -156,6 +158,7 @@ enum Command {
     Hooks(hooks::HooksArguments),
     Mcp(mcp::McpArguments),
     Doctor(doctor::DoctorArguments),
+    Selftest(selftest::SelftestArguments),
     Quickstart(quickstart::QuickstartArguments),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
@@ -202,6 +205,7 @@ impl Command {
             Self::Hooks(_) => "hooks",
             Self::Mcp(_) => "mcp",
             Self::Doctor(_) => "doctor",
+            Self::Selftest(_) => "selftest",
             Self::Quickstart(_) => "quickstart",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -212,7 +216,15 @@ impl Command {
 
     /// Whether it is about the program itself, and works anywhere.
     fn is_about_piton(&self) -> bool {
-        matches!(self, Self::Doctor(_) | Self::Completions(_) | Self::Man(_) | Self::Reference(_) | Self::Help(_))
+        matches!(
+            self,
+            Self::Doctor(_)
+                | Self::Selftest(_)
+                | Self::Completions(_)
+                | Self::Man(_)
+                | Self::Reference(_)
+                | Self::Help(_)
+        )
     }
 
     /// Whether it needs a project; what is only about the user's own items, settings and trust does not.
@@ -402,6 +414,7 @@ fn dispatch(command: &Command, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus,
         Command::Quickstart(_) => quickstart::run(ctx, ui),
         Command::Mcp(command) => mcp::run(command, ctx, ui),
         Command::Doctor(command) => doctor::run(command, &ctx.environment, Ok(ctx.clone()), ui),
+        Command::Selftest(command) => selftest::run(command, ctx, ui),
         Command::Completions(command) => completions::run(command, ui),
         Command::Man(command) => man::run(command, &ctx.cwd, ui),
         Command::Reference(command) => reference::run(command, &ctx.cwd, ui),
@@ -428,6 +441,11 @@ fn about_piton(
             folder.map_err(Error::from).and_then(|_| doctor::run(command, environment, found, ui))
         }
         Command::Doctor(command) => doctor::run(command, environment, found, ui),
+        // It works outside of a project, too.
+        Command::Selftest(command) => match found {
+            Ok(ctx) => selftest::run(command, &ctx, ui),
+            Err(_) => selftest::run(command, &Context::at(environment.clone(), &folder?)?, ui),
+        },
         Command::Completions(command) => completions::run(command, ui),
         Command::Help(command) => help::run(command, ui),
         other => dispatch(other, &found?, ui),

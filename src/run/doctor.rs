@@ -257,7 +257,7 @@ fn summary(checks: &[Check]) -> Summary {
 }
 
 /// The environment without what would change the settings of a throw-away project, or lead git to another one.
-fn plain(environment: &Environment) -> Environment {
+pub(super) fn plain(environment: &Environment) -> Environment {
     let kept = environment.without_git_variables();
     let is_setting = |name: &OsString| name.as_encoded_bytes().starts_with(b"PITON_");
     let kept: BTreeMap<OsString, OsString> = kept.into_iter().filter(|(name, _)| !is_setting(name)).collect();

@@ -255,6 +255,15 @@ pub enum RunError {
     /// The note about an unfinished run cannot be read or written.
     #[error("cannot keep the note about the run of this worktree")]
     Marker(#[source] io::Error),
+    /// The repository of a self-test cannot be made.
+    #[error("cannot make a repository to test in `{}`", folder.display())]
+    SelfTestFolder {
+        /// Where it was to be made.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// There is no worktree for a run, or it stays.
     #[error(transparent)]
     Worktree(#[from] WorktreeError),
@@ -335,6 +344,7 @@ impl RunError {
             Self::Pin(_) => "WRITE_FAILED",
             Self::PinDamaged { .. } => "PIN_DAMAGED",
             Self::Marker(_) => "LOCK_FAILED",
+            Self::SelfTestFolder { .. } => "WRITE_FAILED",
             Self::Worktree(err) => err.code(),
             Self::Finish(err) => err.code(),
             Self::Acceptance(err) => err.code(),
@@ -440,6 +450,7 @@ impl RunError {
                 Some("see that there is space on the disk, and that you may write into `.git/piton`".to_owned())
             }
             Self::PinDamaged { run, .. } => Some(format!("`piton cancel {run}` ends the run")),
+            Self::SelfTestFolder { .. } => Some("name a folder that you may write with `--in FOLDER`".to_owned()),
             Self::Worktree(err) => err.hint(),
             Self::Finish(err) => Some(err.hint()),
             Self::Acceptance(err) => err.hint(),

@@ -31,6 +31,7 @@ pub mod remainder;
 mod reversal;
 pub mod review;
 pub mod rewrite;
+pub mod selftest;
 pub mod session;
 mod settle;
 pub mod situation;

@@ -144,6 +144,7 @@ impl Operation {
                 }
             }
         }
+        chance::tally("kills at places", kills as u64);
         assert!(kills >= at_least, "only {kills} places were passed");
     }
 
@@ -166,6 +167,7 @@ impl Operation {
                 assert_recovers(&scene, &["recover"], &pictures, &format!("{first}, then {second}"));
             }
         }
+        chance::tally("kills at places", kills as u64);
         assert!(kills >= at_least, "only {kills} places were passed");
     }
 }
@@ -259,7 +261,7 @@ fn an_undo_of_a_migration_survives_a_kill_at_every_place() {
 }
 
 /// Scripts that share a module and have a category, an edit that is not committed, and one that git does not know.
-fn legacy() -> Scene {
+pub(crate) fn legacy() -> Scene {
     let project = TestProject::new()
         .file(
             ".ai/scripts/report.py",

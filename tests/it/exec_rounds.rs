@@ -14,7 +14,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use crate::crash::chance::{Dice, asked};
+use crate::crash::chance::{Dice, asked, tally};
 use crate::harness::TestProject;
 
 /// What a file holds and whether it can be executed; files that are not there are missing.
@@ -206,5 +206,7 @@ fn a_user_who_works_beside_steps_loses_nothing_and_nothing_is_swept_into_commits
     project.git(["fsck", "--full", "--strict"]);
     let verified = project.piton(["verify", "--all"]);
     assert_eq!(verified.code(), Some(0), "{verified}");
+    tally("rounds beside a user", rounds);
+    tally("edits of that user", edits);
     println!("{rounds} rounds, {edits} edits of the user, {commits} commits: 0 swept, 0 lost");
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::crash::PLACES;
-use crate::crash::chance::asked;
+use crate::crash::chance::{asked, tally};
 use crate::crash::scene::{Picture, Scene, WORK, was_killed};
 use crate::harness::TestProject;
 
@@ -155,6 +155,7 @@ fn survives(fsync: &str) {
         let command = step(end);
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
         let (losses, broken) = machine.broken_places(fsync, &command);
+        tally("losses of power", losses as u64);
         assert!(losses >= 6, "only {losses} places were passed");
         assert!(broken.is_empty(), "{} of {losses} losses of power with `{end}`:\n{}", broken.len(), broken.join("\n"));
     }

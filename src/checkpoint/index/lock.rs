@@ -9,11 +9,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Access, FlockOperation, access, flock};
+
 use super::super::error::CheckpointError;
 use super::super::files::remove_if_there;
+use super::super::lock_guard::{LockGuard, guard};
 use crate::disk::Disk;
 use crate::failpoint::failpoint;
 
@@ -25,7 +29,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// The lock, with nothing in it.
 #[derive(Debug)]
 pub(crate) struct IndexLock {
-    file: File,
     disk: Disk,
     lock: LockFile,
 }
@@ -41,54 +44,59 @@ impl IndexLock {
     /// Takes the lock of an index, waiting for as long as given.
     ///
     /// The lock is a second name of a file of ours in the folder `own`: should this process die, the
-    /// next one can tell its lock from anybody else's ([`clear_stale`]).
+    /// next one can tell its lock from anybody else's ([`clear_stale`]), and so can its guard.
     pub(crate) fn acquire(index: &Path, own: &Path, wait: Duration, disk: &Disk) -> Result<Self, CheckpointError> {
-        // As git does it: a link stays a link, the file behind it is replaced.
-        let index = if index.is_symlink() {
-            index.canonicalize().map_err(CheckpointError::io("follow", index))?
-        } else {
-            index.to_path_buf()
-        };
-        let mut name = OsString::from(&index);
-        name.push(".lock");
-        let path = PathBuf::from(name);
+        let (index, path) = names(index)?;
         let mark = own.join(MARK);
         // Never opened again: it may be another name of the index by now.
         remove_if_there(&mark)?;
         let file =
             OpenOptions::new().write(true).create_new(true).open(&mark).map_err(CheckpointError::io("make", &mark))?;
-        let start = Instant::now();
-        let mut pause = FIRST_PAUSE;
+        // A file system without such locks has no guard and no rival either: the lock of the worktree is held.
+        let _ = flock(&file, FlockOperation::LockExclusive);
+        let guard = guard(&mark, &path);
+        let lock = LockFile { file, path, index, mark, is_used: false, _guard: guard };
+        let mut patience = Patience::new(wait);
         loop {
-            match fs::hard_link(&mark, &path) {
+            match fs::hard_link(&lock.mark, &lock.path) {
                 Ok(()) => {
                     failpoint("index-locked");
-                    return Ok(Self { file, disk: disk.clone(), lock: LockFile { path, index, mark, is_used: false } });
+                    return Ok(Self { disk: disk.clone(), lock });
                 }
                 Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(err) => return Err(CheckpointError::io("make", path)(err)),
+                Err(err) => return Err(CheckpointError::io("make", &lock.path)(err)),
             }
-            let left = wait.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                let age = age_of(&path);
-                remove_if_there(&mark)?;
-                return Err(CheckpointError::IndexLocked { path, age });
+            if !patience.pause() {
+                return Err(CheckpointError::IndexLocked { age: age_of(&lock.path), path: lock.path.clone() });
             }
-            thread::sleep(pause.min(left));
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Waits until the index is not locked, and takes no lock. Fails early where none could be made.
+    pub(crate) fn await_free(index: &Path, wait: Duration) -> Result<(), CheckpointError> {
+        let (index, path) = names(index)?;
+        if let Some(folder) = index.parent() {
+            access(folder, Access::WRITE_OK).map_err(|err| CheckpointError::io("make", &path)(err.into()))?;
+        }
+        let mut patience = Patience::new(wait);
+        while fs::symlink_metadata(&path).is_ok() {
+            if !patience.pause() {
+                return Err(CheckpointError::IndexLocked { age: age_of(&path), path });
+            }
+        }
+        Ok(())
     }
 
     /// Writes the new index, and stages it.
     pub(crate) fn write(mut self, bytes: &[u8]) -> Result<WrittenLock, CheckpointError> {
         let failed = || CheckpointError::io("write", &self.lock.path);
         match fs::metadata(&self.lock.index) {
-            Ok(old) => self.file.set_permissions(old.permissions()).map_err(failed())?,
+            Ok(old) => self.lock.file.set_permissions(old.permissions()).map_err(failed())?,
             Err(err) if err.kind() == io::ErrorKind::NotFound => {}
             Err(err) => return Err(CheckpointError::io("look at", &self.lock.index)(err)),
         }
-        self.file.write_all(bytes).map_err(failed())?;
-        self.disk.stage(&self.file).map_err(failed())?;
+        self.lock.file.write_all(bytes).map_err(failed())?;
+        self.disk.stage(&self.lock.file).map_err(failed())?;
         failpoint("index-written");
         Ok(WrittenLock { disk: self.disk, lock: self.lock })
     }
@@ -110,31 +118,73 @@ impl WrittenLock {
 /// The file, removed when dropped unless it has become the index.
 #[derive(Debug)]
 struct LockFile {
+    /// This process holds an `flock` on it for as long as it lives.
+    file: File,
     path: PathBuf,
     index: PathBuf,
     mark: PathBuf,
     is_used: bool,
+    /// Dropped after the lock was removed.
+    _guard: Option<Arc<LockGuard>>,
 }
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        if !self.is_used {
-            // Nobody is left to tell; the next one to lock will name the file.
+        // Not that of another program, for which this one may have waited in vain.
+        if !self.is_used && is_same_file(&self.mark, &self.path) {
+            // If this fails, the next process to lock the index names the file.
             let _ = fs::remove_file(&self.path);
         }
         let _ = fs::remove_file(&self.mark);
     }
 }
 
+/// How long to wait for the lock of another process.
+struct Patience {
+    start: Instant,
+    wait: Duration,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new(wait: Duration) -> Self {
+        Self { start: Instant::now(), wait, pause: FIRST_PAUSE }
+    }
+
+    /// Sleeps for a moment; false when the time is over.
+    fn pause(&mut self) -> bool {
+        let left = self.wait.saturating_sub(self.start.elapsed());
+        thread::sleep(self.pause.min(left));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        !left.is_zero()
+    }
+}
+
+/// The file of an index, and its lock. As git does it: a link stays a link, the file behind it is replaced.
+fn names(index: &Path) -> Result<(PathBuf, PathBuf), CheckpointError> {
+    let index = if index.is_symlink() {
+        index.canonicalize().map_err(CheckpointError::io("follow", index))?
+    } else {
+        index.to_path_buf()
+    };
+    let mut name = OsString::from(&index);
+    name.push(".lock");
+    Ok((index, PathBuf::from(name)))
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()));
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+}
+
 /// Removes a lock that a process of ours left behind when it died. A lock of anybody else stays.
 pub(crate) fn clear_stale(index: &Path, own: &Path) -> Result<(), CheckpointError> {
     let mark = own.join(MARK);
-    let mut name = OsString::from(index);
-    name.push(".lock");
-    let lock = PathBuf::from(name);
-    if let (Ok(ours), Ok(found)) = (fs::symlink_metadata(&mark), fs::symlink_metadata(&lock))
-        && (ours.dev(), ours.ino()) == (found.dev(), found.ino())
-    {
+    let Ok(file) = OpenOptions::new().read(true).open(&mark) else { return remove_if_there(&mark) };
+    // A guard is done within a moment.
+    let _ = flock(&file, FlockOperation::LockExclusive);
+    let (_, lock) = names(index)?;
+    if is_same_file(&mark, &lock) {
         remove_if_there(&lock)?;
     }
     remove_if_there(&mark)

@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::super::error::CheckpointError;
 use super::super::files::remove_if_there;
+use super::super::lock_guard::{LockGuard, guard};
 use super::super::object::ObjectId;
 use super::super::repository::Repository;
 use super::loose_path;
@@ -36,6 +38,8 @@ struct RefLock {
     file: File,
     mark: PathBuf,
     lock: PathBuf,
+    /// Dropped after the lock was removed.
+    _guard: Option<Arc<LockGuard>>,
 }
 
 /// Moves a ref, or makes it, if it is where it is said to be.
@@ -57,7 +61,11 @@ pub(super) fn write(
         refuse_blocked(repository, name)?;
     }
     let writing = || CheckpointError::io("write", &lock.lock);
-    writeln!(lock.file, "{new}").and_then(|()| repository.disk.stage(&lock.file)).map_err(writing())?;
+    // In one write: a formatted one would make a call for each byte of the hash.
+    lock.file
+        .write_all(format!("{new}\n").as_bytes())
+        .and_then(|()| repository.disk.stage(&lock.file))
+        .map_err(writing())?;
     failpoint("ref-locked");
     write_log(repository, name, old, new, message)?;
     // Git leaves folders behind when it removes the last ref in them.
@@ -101,7 +109,8 @@ impl RefLock {
             fs::create_dir_all(folder).map_err(CheckpointError::io("make the folder", folder))?;
         }
         let lock = lock_of(path);
-        let taken = Self { file, mark, lock };
+        let guard = guard(&mark, &lock);
+        let taken = Self { file, mark, lock, _guard: guard };
         let start = Instant::now();
         loop {
             match fs::hard_link(&taken.mark, &taken.lock) {

@@ -1,5 +1,7 @@
 //! Deaths at moments that nobody chose. `scripts/torture` asks for many of them.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -42,6 +44,15 @@ impl Dice {
 #[expect(clippy::disallowed_methods, reason = "how many rounds `scripts/torture` asks for")]
 pub(crate) fn asked(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}
+
+/// Adds to a count that `scripts/torture` prints at the end, if it asks for that.
+#[expect(clippy::disallowed_methods, reason = "where `scripts/torture` collects its counts")]
+pub(crate) fn tally(set: &str, number: u64) {
+    if let Some(file) = std::env::var_os("PITON_TORTURE_COUNTS") {
+        let mut file = OpenOptions::new().append(true).create(true).open(file).expect("the file of counts");
+        file.write_all(format!("{number} {set}\n").as_bytes()).expect("a count");
+    }
 }
 
 /// Kills piton at a random moment, or after a random system call of a kind.
@@ -88,6 +99,7 @@ fn kill_at_random(arguments: &[&str], rounds: u64, mut dice: Dice) {
         }
         scene.assert_usable();
     }
+    tally("kills at random moments", rounds);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::scene::{Scene, WORK, was_killed};
 
@@ -92,6 +92,51 @@ fn files_that_somebody_changes_after_the_death_are_kept_even_if_the_recovery_die
     scene.assert_sound("later changes", &picture);
     let verified = scene.project.piton(["verify", "--all"]);
     assert_eq!(verified.code(), Some(0), "{verified}");
+}
+
+/// The user types the next command of git a moment after the death, and has not heard of `piton recover`.
+#[test]
+fn git_is_not_blocked_by_the_locks_of_a_piton_that_was_killed() {
+    let mut kills = 0;
+    for place in ["index-locked", "index-written", "commit-decided", "ref-locked", "commit-ref-moved"] {
+        let scene = Scene::new();
+        assert!(was_killed(&scene.armed(&["exec", "--", "bash", "-c", WORK], place)), "{place}");
+        let locks = ["index.lock", "refs/heads/main.lock"].map(|name| scene.project.root().join(".git").join(name));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while locks.iter().any(|lock| lock.exists()) {
+            assert!(Instant::now() < deadline, "{place}: a lock stays");
+            sleep(Duration::from_millis(1));
+        }
+        scene.project.bash("echo later > later.txt; git add later.txt; git commit -qm later -- later.txt");
+        let ran = scene.project.piton(["recover"]);
+        assert!(matches!(ran.code(), Some(0 | 1)), "{place}: {ran}");
+        assert_eq!(scene.project.read("later.txt"), "later\n", "{place}: {ran}");
+        scene.project.git(["fsck", "--full", "--strict"]);
+        kills += 1;
+    }
+    super::chance::tally("kills at places", kills);
+}
+
+#[test]
+fn the_lock_of_another_program_stays_when_piton_is_killed() {
+    let scene = Scene::new();
+    let lock = scene.project.root().join(".git/refs/heads/main.lock");
+    fs::write(&lock, "of another program").expect("a lock");
+    let mut command = scene.project.command(["exec", "--", "bash", "-c", WORK]);
+    let mut piton = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts");
+    // It waits for the lock while it holds that of the index.
+    let index = scene.project.root().join(".git/index.lock");
+    while !index.exists() && piton.try_wait().expect("a child").is_none() {
+        sleep(Duration::from_millis(1));
+    }
+    piton.kill().expect("a process to kill");
+    piton.wait().expect("piton ends");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while index.exists() {
+        assert!(Instant::now() < deadline, "the lock of the index stays");
+        sleep(Duration::from_millis(1));
+    }
+    assert_eq!(fs::read_to_string(&lock).expect("the lock"), "of another program");
 }
 
 #[test]

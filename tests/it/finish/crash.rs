@@ -73,6 +73,7 @@ fn survives(moved_on: &str, how: &str, here: bool) {
             assert_eq!(branches.lines().count(), 1, "{armed}: {branches}");
         }
     }
+    crate::crash::chance::tally("kills at places", kills as u64);
     assert!(kills >= 15, "only {kills} places were passed");
 }
 

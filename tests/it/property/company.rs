@@ -99,6 +99,7 @@ fn tree(project: &TestProject) -> String {
 }
 
 fn check(first: &[Edit], last: &[Edit], other: &[Edit], exit: u8) -> TestCaseResult {
+    crate::crash::chance::tally("random histories", 1);
     let (first, last, other) = (script(first, "t"), script(last, "t"), script(other, "o"));
     let tool = format!("{first}{MEETING}\n{last}exit {exit}");
     let (real, theirs, both) = (project(&tool), project(&tool), project(&tool));

@@ -169,6 +169,7 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
+        crate::crash::chance::tally("random histories", 1);
         let numbers: Vec<String> = (1..=LINES).map(|number| number.to_string()).collect();
         let lines = numbers.join("\n") + "\n";
         let project =

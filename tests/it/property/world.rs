@@ -82,6 +82,7 @@ pub(super) struct Picture {
 
 impl World {
     pub(super) fn new() -> Self {
+        crate::crash::chance::tally("random histories", 1);
         let sandbox = TempDir::with_prefix("piton-property-").expect("a temporary folder");
         let root = sandbox.path().join("project");
         fs::create_dir(&root).expect("a folder");

@@ -215,6 +215,7 @@ fn dies_at_each_event(mode: &str, place: &str, usual: usize, first: usize) {
         }
         trial.assert_resumes(&format!("{mode}, {armed}, then {words:?}"));
     }
+    crate::crash::chance::tally("kills at places", kills as u64);
     assert!(kills * step > 60, "only {kills} kills with a stride of {step}");
 }
 
@@ -256,6 +257,7 @@ fn killed_at_any_other_place_a_run_ends_as_it_would_have() {
             trial.assert_resumes(&armed);
         }
     }
+    crate::crash::chance::tally("kills at places", kills as u64);
     assert!(kills >= 8, "only {kills} places were passed");
 }
 
@@ -283,5 +285,6 @@ fn a_recovery_and_a_resumption_that_are_killed_as_well_change_nothing() {
             }
         }
     }
+    crate::crash::chance::tally("kills at places", kills as u64);
     assert!(kills >= 8, "only {kills} deaths");
 }

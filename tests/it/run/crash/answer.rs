@@ -36,6 +36,7 @@ fn survives(project: &TestProject, answer: &[&str], again: &[&str], usual: usize
             assert_unharmed(project);
         }
     }
+    crate::crash::chance::tally("kills at places", kills as u64);
     assert!(kills >= 4, "only {kills} deaths");
 }
 
@@ -181,6 +182,7 @@ fn the_states_of_a_step_are_kept_when_piton_dies_while_they_are_moved() {
             assert!(ran.code() == Some(0) || ran.stderr().contains("no run waits here"), "{armed}: {ran}");
             assert_unharmed(&project);
         }
+        crate::crash::chance::tally("kills at places", kills as u64);
         assert!(kills >= 2, "only {kills} deaths");
     }
 }

@@ -1,0 +1,138 @@
+//! Removing piton's locks of git when piton is killed.
+//!
+//! While a lock of git is held, a [`LockGuard`] is alive: a copy of this process that only waits for the end of it. If piton is
+//! killed, the copy removes the locks, so that the user's git is never blocked until the next command of piton.
+//! Everything else that a kill leaves is for the recovery. Where no process can be started, the recovery removes the locks, too.
+//!
+//! A lock is a second name of a file of piton's own, the mark, which the holder has locked with `flock`. The guard locks the
+//! mark as well before it looks: neither it nor a recovery removes a lock that has another holder by then.
+
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use nix::sys::signal::{SigSet, SigmaskHow};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, lstat, open, unlink};
+use rustix::io::{Errno, read, write};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, setsid, waitpid};
+use rustix::stdio::stdin;
+
+/// What a pipe takes at once.
+const LONGEST: usize = 4096;
+/// The names of more locks than are ever held at the same time.
+const NAMES: usize = 8 * LONGEST;
+
+/// The guard of all locks that are held at present.
+static CURRENT: Mutex<Weak<LockGuard>> = Mutex::new(Weak::new());
+
+/// A process that removes locks when this one is killed. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct LockGuard {
+    pipe: OwnedFd,
+    process: Pid,
+}
+
+/// Has a lock removed if this process is killed while the answer is held. Call it before the lock is made.
+pub(super) fn guard(mark: &Path, lock: &Path) -> Option<Arc<LockGuard>> {
+    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let guard = match current.upgrade() {
+        Some(guard) => guard,
+        None => Arc::new(LockGuard::start()?),
+    };
+    *current = Arc::downgrade(&guard);
+    let names: Vec<u8> = [mark, lock].iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
+    if names.len() > LONGEST {
+        return None;
+    }
+    write(&guard.pipe, &names).ok()?;
+    Some(guard)
+}
+
+impl LockGuard {
+    #[expect(unsafe_code, reason = "a copy of the process starts at once and needs no program of its own")]
+    fn start() -> Option<Self> {
+        let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC).ok()?;
+        let mut before = SigSet::empty();
+        // No handler of piton may run in the copy.
+        nix::sys::signal::pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before)).ok()?;
+        // SAFETY: `serve` only makes system calls and allocates nothing, as is needed in a copy of a process with threads.
+        let process = unsafe { libc::fork() };
+        if process == 0 {
+            serve(theirs.as_raw_fd());
+        }
+        let _ = before.thread_set_mask();
+        Some(Self { pipe: ours, process: Pid::from_raw(process).filter(|_| process > 0)? })
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        // All locks are gone. It is waited for, so that nothing of piton's is left as a zombie.
+        let _ = kill_process(self.process, Signal::KILL);
+        while waitpid(Some(self.process), WaitOptions::empty()).is_err_and(|err| err == Errno::INTR) {}
+    }
+}
+
+/// The life of a guard.
+#[expect(unsafe_code, reason = "descriptors of other owners are closed, and the process ends without their farewells")]
+fn serve(pipe: RawFd) -> ! {
+    // A kill of piton's process group must not reach it.
+    let _ = setsid();
+    // SAFETY: this is a copy of a process, in which only this function runs. It uses no other descriptor than the pipe, and
+    // what holds one is never dropped.
+    unsafe {
+        libc::dup2(pipe, 0);
+        close_from(1);
+    }
+    let mut names = [0; NAMES];
+    let mut length = 0;
+    let mut rest = [0; LONGEST];
+    loop {
+        let room = names.get_mut(length..).unwrap_or_default();
+        match read(stdin(), if room.is_empty() { &mut rest[..] } else { room }) {
+            Ok(0) => break,
+            Ok(more) => length = (length + more).min(NAMES),
+            Err(Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    let mut left = names.get(..length).unwrap_or_default();
+    while let Some((mark, lock)) = next(&mut left).and_then(|mark| Some((mark, next(&mut left)?))) {
+        let _ = remove_lock(mark, lock);
+    }
+    // SAFETY: nothing has to be done before the end.
+    unsafe { libc::_exit(0) }
+}
+
+/// Takes the next name.
+fn next<'n>(names: &mut &'n [u8]) -> Option<&'n CStr> {
+    let name = CStr::from_bytes_until_nul(names).ok()?;
+    *names = names.get(name.count_bytes() + 1..).unwrap_or_default();
+    Some(name)
+}
+
+/// Removes a lock if it is a name of the mark.
+fn remove_lock(mark: &CStr, lock: &CStr) -> Result<(), Errno> {
+    let file = open(mark, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    let (ours, found) = (fstat(&file)?, lstat(lock)?);
+    if (ours.st_dev, ours.st_ino) == (found.st_dev, found.st_ino) { unlink(lock) } else { Ok(()) }
+}
+
+/// Closes all descriptors from a number on.
+#[expect(unsafe_code, reason = "no safe wrapper closes descriptors of unknown owners")]
+unsafe fn close_from(first: RawFd) {
+    // SAFETY: the caller uses none of them any more.
+    unsafe {
+        #[cfg(target_os = "linux")]
+        if libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) == 0 {
+            return;
+        }
+        for descriptor in first..4096 {
+            libc::close(descriptor);
+        }
+    }
+}

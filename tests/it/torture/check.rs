@@ -1,0 +1,172 @@
+//! What must hold after a disturbance.
+//!
+//! At once: no lock in the way of the user's git. After `piton recover`: the files, the index and the history are as
+//! before the command or as after it, every object and journal is whole, no process and no temporary file is left, and the user can commit.
+
+use std::fs;
+use std::process::Output;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::point::{Fault, was_killed};
+use super::scenario::{Scenario, TortureScene};
+use crate::crash::chance::tally;
+use crate::crash::scene::Picture;
+
+/// How long a process that was told to end may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The states that are right.
+pub(super) struct Expected {
+    before: Picture,
+    after: Picture,
+    code: Option<i32>,
+}
+
+impl Expected {
+    /// Runs the command undisturbed. Keeps a copy of the state before it.
+    pub(super) fn of(scene: &TortureScene, command: &[String]) -> Self {
+        scene.save_all();
+        // Some scenes begin with a command that was cut off. What it left is right only once it is recovered.
+        let recovered = scene.scene.project.piton(["recover"]);
+        assert_eq!(recovered.code(), Some(0), "{recovered}");
+        let before = scene.picture();
+        scene.reset_all();
+        let ran = scene.scene.project.piton(command);
+        assert!(matches!(ran.code(), Some(0 | 1 | 3)), "{ran}");
+        Self { before, after: scene.picture(), code: ran.code() }
+    }
+
+    /// Looks at what a disturbed command left.
+    pub(super) fn check(
+        &self,
+        scene: &TortureScene,
+        scenario: &Scenario,
+        fault: &Fault,
+        output: &Output,
+    ) -> Result<(), String> {
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if let Fault::Error(error) = fault {
+            self.check_answer(scene, error, output).map_err(|why| format!("{why}\n{said}"))?;
+        }
+        let locks = scene.awaited(PATIENCE, TortureScene::git_locks);
+        if !locks.is_empty() {
+            // The next command of piton removes them, but until then the user's git is blocked.
+            tally("locks in the way until the next command", 1);
+            return Err(format!("the user's git is blocked by {locks:?}"));
+        }
+        let recovered = scene.scene.project.piton(["recover"]);
+        if recovered.code() != Some(0) {
+            return Err(format!("{said}the recovery failed: {recovered}"));
+        }
+        let picture = scene.picture();
+        if picture != self.before && picture != self.after {
+            return Err(format!(
+                "{said}{recovered}\nthe state is neither that before nor that after:\n{}\nor\n{}",
+                picture.difference(&self.before),
+                picture.difference(&self.after)
+            ));
+        }
+        if let Fault::Error(_) = fault
+            && output.status.code() == Some(0)
+            && self.code == Some(0)
+            && picture != self.after
+        {
+            return Err(format!("{said}success was reported, but the command was not carried out"));
+        }
+        scene.sound(&picture).map_err(|why| format!("{said}{recovered}\n{why}"))?;
+        let alive = scene.awaited(PATIENCE, TortureScene::processes);
+        if !alive.is_empty() {
+            return Err(format!("{said}processes are left: {alive:?}"));
+        }
+        scenario.assert_goes_on(scene);
+        Ok(())
+    }
+
+    /// An error is told as one, with what it is about; or it did no harm.
+    fn check_answer(&self, scene: &TortureScene, error: &str, output: &Output) -> Result<(), String> {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let code = output.status.code();
+        if was_killed(output) || code == Some(101) || said.contains("panicked") {
+            return Err("the command crashed".to_owned());
+        }
+        if error == "EINTR" && code != self.code {
+            return Err("a call that was interrupted was not made again".to_owned());
+        }
+        if code != self.code {
+            let is_told =
+                ["No space left", "Input/output error", "quota", "Quota"].iter().any(|text| said.contains(text));
+            if !is_told || !said.contains("error") {
+                return Err("the error does not say what happened".to_owned());
+            }
+            let sandbox = scene.scene.project.root();
+            let sandbox = sandbox.parent().expect("a sandbox").to_string_lossy().into_owned();
+            if !said.contains(&sandbox) && !said.contains(".git") && !said.contains('`') {
+                return Err("the error does not name a file".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TortureScene {
+    /// Asks until the answer is empty, or the time is over.
+    pub(super) fn awaited(&self, patience: Duration, ask: impl Fn(&Self) -> Vec<String>) -> Vec<String> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let found = ask(self);
+            if found.is_empty() || Instant::now() >= deadline {
+                return found;
+            }
+            sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Locks of git, wherever they are.
+    pub(super) fn git_locks(&self) -> Vec<String> {
+        let git = self.scene.project.root().join(".git");
+        walkdir::WalkDir::new(&git)
+            .into_iter()
+            .filter_entry(|entry| entry.path() != git.join("piton"))
+            .flatten()
+            .map(|entry| entry.path().display().to_string())
+            .filter(|path| path.ends_with(".lock"))
+            .collect()
+    }
+
+    /// Processes that work in the sandbox, or were started with a path in it.
+    pub(super) fn processes(&self) -> Vec<String> {
+        let root = self.scene.project.root();
+        let sandbox = root.parent().expect("a sandbox");
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+            if !entry.file_name().to_string_lossy().starts_with(|first: char| first.is_ascii_digit()) {
+                continue;
+            }
+            let works_here = fs::read_link(entry.path().join("cwd")).is_ok_and(|folder| folder.starts_with(sandbox));
+            if works_here {
+                let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                found.push(format!(
+                    "{} {}",
+                    entry.path().display(),
+                    String::from_utf8_lossy(&words).replace('\0', " ")
+                ));
+            }
+        }
+        found
+    }
+
+    /// What must hold whenever piton is not running; see `Scene::assert_sound`.
+    fn sound(&self, picture: &Picture) -> Result<(), String> {
+        if !self.scene.project.root().join(".git/piton/lock").exists() {
+            return Ok(());
+        }
+        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            self.scene.assert_sound_except("afterwards", picture, self.mask);
+        }));
+        checked.map_err(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+        })
+    }
+}

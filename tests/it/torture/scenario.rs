@@ -1,0 +1,291 @@
+//! The commands that are tortured, each in a repository in the middle of a user's work.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Output;
+
+use crate::crash::legacy;
+use crate::crash::scene::{Mask, Picture, Scene, WORK, was_killed};
+use crate::harness::TestProject;
+use crate::worktree::linked;
+
+/// A command, and how to come to where it can be given.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    scene: fn() -> TortureScene,
+    /// `RUN` stands for the run of the scene.
+    command: &'static [&'static str],
+    /// How many points there are at least, so that a scenario cannot lose its points unnoticed.
+    pub(super) at_least: usize,
+    again: Again,
+}
+
+/// Whether the command can be given once more after a recovery, whatever the disturbed one came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    Yes,
+    No,
+}
+
+/// A scene, and what is in the home of the user.
+pub(super) struct TortureScene {
+    pub(super) scene: Scene,
+    pub(super) mask: Mask,
+    run: Option<String>,
+}
+
+impl Scenario {
+    fn new(name: &'static str, scene: fn() -> TortureScene, command: &'static [&'static str], at_least: usize) -> Self {
+        Self { name, scene, command, at_least, again: Again::No }
+    }
+
+    fn repeatable(self) -> Self {
+        Self { again: Again::Yes, ..self }
+    }
+
+    pub(super) fn scene(&self) -> TortureScene {
+        (self.scene)()
+    }
+
+    pub(super) fn command(&self, scene: &TortureScene) -> Vec<String> {
+        let word = |word: &&str| match (*word, &scene.run) {
+            ("RUN", Some(run)) => run.clone(),
+            (word, _) => word.to_owned(),
+        };
+        self.command.iter().map(word).collect()
+    }
+
+    /// The next command works, and so does the user's git.
+    pub(super) fn assert_goes_on(&self, scene: &TortureScene) {
+        if self.again == Again::Yes {
+            let ran = scene.scene.project.piton(self.command(scene));
+            assert_eq!(ran.code(), Some(0), "the command once more: {ran}");
+        }
+        scene.scene.assert_usable();
+    }
+}
+
+impl TortureScene {
+    fn of(scene: Scene) -> Self {
+        Self { scene, mask: Mask::Nothing, run: None }
+    }
+
+    /// Leaves the times of stamps out of pictures.
+    fn timeless(self) -> Self {
+        Self { mask: Mask::Times, ..self }
+    }
+
+    /// Gives a command of piton that succeeds.
+    fn after(self, command: &[&str]) -> Self {
+        let ran = self.scene.project.piton(command);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        self
+    }
+
+    /// Gives a command of piton that dies at a place.
+    fn cut_off(self, command: &[&str], place: &str) -> Self {
+        assert!(was_killed(&self.scene.armed(command, place)), "{place} is not passed");
+        self
+    }
+
+    /// Remembers the newest run.
+    fn with_run(self) -> Self {
+        let log = self.scene.project.piton(["log", "--format", "json"]).stdout();
+        let newest: serde_json::Value = serde_json::from_str(log.lines().next().expect("a run")).expect("JSON");
+        let run = newest["id"].as_str().expect("a name").to_owned();
+        Self { run: Some(run), ..self }
+    }
+
+    pub(super) fn tmp(&self) -> PathBuf {
+        self.scene.project.root().with_file_name("tmp")
+    }
+
+    /// Keeps a copy of everything as it is now, the home included.
+    pub(super) fn save_all(&self) {
+        self.scene.project.bash("cd ..; rm -rf kept; mkdir kept; cp -a project home kept");
+    }
+
+    /// Makes everything as it was when it was saved.
+    pub(super) fn reset_all(&self) {
+        self.scene.project.bash(
+            "cd ..; rm -rf project home tmp/*; cp -a kept/project kept/home .; cd project
+             if [ -e .git/piton/lock ]; then touch .git/piton/lock; fi",
+        );
+    }
+
+    pub(super) fn picture(&self) -> Picture {
+        self.scene.picture().masked(self.mask)
+    }
+
+    /// Runs piton below `strace`, which follows the thread that does the work and nothing else.
+    pub(super) fn under_strace<S: AsRef<OsStr>>(
+        &self,
+        options: impl IntoIterator<Item = S>,
+        command: &[String],
+    ) -> Output {
+        let mut strace = self.scene.project.command_under("strace", options);
+        strace.args(command).output().expect("strace starts")
+    }
+}
+
+const EXEC: &[&str] = &["exec", "--", "bash", "-c", WORK];
+const FAILING: &[&str] = &["exec", "--", "bash", "-c", "eval \"$0\"; exit 3", WORK];
+const EXPLICIT: &[&str] = &["exec", "--checkpoint", "explicit", "--", "bash", "-c", WORK];
+const HARD: &[&str] = &["rollback", "--hard", "HEAD~1", "--yes"];
+
+fn plain() -> TortureScene {
+    TortureScene::of(Scene::new())
+}
+
+fn with_directives() -> TortureScene {
+    let broken = format!("{WORK}; exit 3");
+    let project = TestProject::new()
+        .tool("work", "mutates_state: true", WORK)
+        .tool("broken", "mutates_state: true", &broken)
+        .tool("one", "mutates_state: true", "echo more >> clean.txt")
+        .tool("two", "mutates_state: true", "echo fresh > fresh.txt; rm gone.txt")
+        .directive("steps", ["work"])
+        .directive("fails", ["broken"])
+        .directive("both", ["one", "two"]);
+    TortureScene::of(Scene::of(project))
+}
+
+/// A run in a worktree of its own, while the branch has moved on.
+fn away() -> TortureScene {
+    let here = with_directives();
+    let side = linked(&here.scene.project, 1);
+    let script = "echo more >> clean.txt; echo fresh > fresh.txt; rm gone.txt";
+    let side = side.to_string_lossy().into_owned();
+    let ran =
+        here.scene.project.piton(["-C", &side, "--format", "json", "exec", "--name", "w", "--", "sh", "-c", script]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    let end: serde_json::Value =
+        serde_json::from_str(ran.stdout().lines().last().expect("a line")).expect("JSON of the run");
+    let run = end["run_id"].as_str().expect("a name").to_owned();
+    here.scene.project.bash("echo moved > moved.txt; git add moved.txt; git commit -qm moved -- moved.txt");
+    TortureScene { run: Some(run), ..here }
+}
+
+pub(super) fn exec_that_commits() -> Scenario {
+    Scenario::new("exec that commits", plain, EXEC, 80)
+}
+
+pub(super) fn exec_that_fails() -> Scenario {
+    Scenario::new("exec that fails", plain, FAILING, 60)
+}
+
+pub(super) fn exec_in_explicit_mode() -> Scenario {
+    Scenario::new("exec in explicit mode", plain, EXPLICIT, 40)
+}
+
+pub(super) fn checkpoint_of_steps() -> Scenario {
+    Scenario::new("checkpoint", || plain().after(EXPLICIT), &["checkpoint"], 50)
+}
+
+pub(super) fn checkpoint_of_a_path() -> Scenario {
+    Scenario::new("checkpoint PATH", plain, &["checkpoint", "mine.txt"], 50)
+}
+
+pub(super) fn checkpoint_of_everything() -> Scenario {
+    Scenario::new("checkpoint --all", plain, &["checkpoint", "--all"], 50)
+}
+
+pub(super) fn undo_of_a_commit() -> Scenario {
+    Scenario::new("undo of a commit", || plain().after(EXEC), &["undo"], 60)
+}
+
+pub(super) fn undo_of_what_is_not_committed() -> Scenario {
+    Scenario::new("undo of what is not committed", || plain().after(EXPLICIT), &["undo"], 40)
+}
+
+pub(super) fn redo() -> Scenario {
+    Scenario::new("redo", || plain().after(EXEC).after(&["undo"]), &["redo"], 60)
+}
+
+pub(super) fn rollback_hard() -> Scenario {
+    Scenario::new("rollback --hard", || plain().after(EXEC), HARD, 40)
+}
+
+pub(super) fn tool_that_works() -> Scenario {
+    Scenario::new("tool run", plain, &["tool", "run", "work", "--checkpoint", "auto"], 60)
+}
+
+pub(super) fn tool_that_fails() -> Scenario {
+    Scenario::new("tool run that fails", plain, &["tool", "run", "broken", "--checkpoint", "auto"], 60)
+}
+
+pub(super) fn run_of_a_directive() -> Scenario {
+    Scenario::new("run", with_directives, &["run", "steps", "--checkpoint", "auto"], 80)
+}
+
+pub(super) fn run_of_a_directive_that_fails() -> Scenario {
+    Scenario::new("run that fails", with_directives, &["run", "fails", "--checkpoint", "auto"], 60)
+}
+
+pub(super) fn resume_of_a_run_that_was_cut_off() -> Scenario {
+    let scene = || with_directives().cut_off(&["run", "steps", "--checkpoint", "auto"], "tool-ended");
+    Scenario::new("resume", scene, &["resume"], 60)
+}
+
+pub(super) fn finish_with_keep() -> Scenario {
+    Scenario::new("finish --keep", away, &["finish", "RUN", "--keep"], 40)
+}
+
+pub(super) fn finish_with_squash() -> Scenario {
+    Scenario::new("finish --squash", away, &["finish", "RUN", "--squash"], 40)
+}
+
+pub(super) fn finish_with_squash_on_the_branch() -> Scenario {
+    let scene = || with_directives().after(&["run", "both", "--checkpoint", "auto"]).with_run();
+    Scenario::new("finish --squash on the branch", scene, &["finish", "RUN", "--squash"], 20)
+}
+
+pub(super) fn finish_with_branch() -> Scenario {
+    Scenario::new("finish --branch", away, &["finish", "RUN", "--branch"], 10)
+}
+
+pub(super) fn recovery_of_a_commit() -> Scenario {
+    Scenario::new("recover a commit", || plain().cut_off(EXEC, "commit-decided"), &["recover"], 30).repeatable()
+}
+
+pub(super) fn recovery_of_a_roll_back() -> Scenario {
+    Scenario::new("recover a roll back", || plain().cut_off(EXEC, "tool-ended"), &["recover"], 30).repeatable()
+}
+
+pub(super) fn recovery_of_a_hard_rollback() -> Scenario {
+    let scene = || plain().after(EXEC).cut_off(HARD, "hard-files-reset");
+    Scenario::new("recover rollback --hard", scene, &["recover"], 10).repeatable()
+}
+
+pub(super) fn gc() -> Scenario {
+    let scene = || {
+        let scene = plain().after(EXEC).after(&["undo"]).after(EXEC);
+        scene.scene.project.bash("find .git/piton/store -type f -exec touch -d '2 days ago' {} +");
+        scene
+    };
+    Scenario::new("gc", scene, &["gc", "--keep-days", "0", "--keep-runs", "0"], 10).repeatable()
+}
+
+pub(super) fn init() -> Scenario {
+    Scenario::new("init", || TortureScene::of(Scene::of(TestProject::new())).timeless(), &["init"], 10)
+}
+
+pub(super) fn hooks_install() -> Scenario {
+    Scenario::new("hooks install", plain, &["hooks", "install"], 10).repeatable()
+}
+
+pub(super) fn hooks_uninstall() -> Scenario {
+    Scenario::new("hooks uninstall", || plain().after(&["hooks", "install"]), &["hooks", "uninstall"], 5).repeatable()
+}
+
+pub(super) fn new_tool() -> Scenario {
+    Scenario::new("new tool", || plain().timeless(), &["new", "tool", "count_words"], 20)
+}
+
+pub(super) fn sign() -> Scenario {
+    Scenario::new("sign", || plain().timeless(), &["sign", "--all", "--checkpoint", "auto"], 40)
+}
+
+pub(super) fn migrate() -> Scenario {
+    Scenario::new("migrate", || TortureScene::of(legacy()), &["migrate", "--all", "--checkpoint", "auto"], 60)
+}
