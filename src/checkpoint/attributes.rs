@@ -1,8 +1,8 @@
 //! What `.gitattributes` and the settings say about content: converted, filtered, or left alone.
 //!
 //! Snapshots hold the bytes on disk and commits what git would store. The two are the same unless
-//! line ends or `$Id$` are converted; then an index entry says nothing about the bytes on disk.
-//! Filters are other people's programs, and refused by name for now.
+//! line ends or `$Id$` are converted or a filter is set; then an index entry says nothing about the bytes on disk.
+//! libgit2 converts line ends and `$Id$` here; [`super::filter`] has the `git` program convert filtered paths.
 
 use std::path::PathBuf;
 
@@ -24,6 +24,26 @@ pub(crate) enum Conversion {
     None,
     /// Line ends or `$Id$` may be converted.
     Possible,
+    /// The same, and some paths may have a filter or another encoding, which libgit2 does not know.
+    Filtered,
+}
+
+/// What converts a path that libgit2 cannot convert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Filtering {
+    /// The filter with this name, which git's settings define.
+    Filter(String),
+    /// An encoding of the file on disk.
+    Encoding(String),
+}
+
+impl std::fmt::Display for Filtering {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Filter(name) => write!(formatter, "filter={name}"),
+            Self::Encoding(name) => write!(formatter, "working-tree-encoding={name}"),
+        }
+    }
 }
 
 /// Finds out how content is treated, from the attribute files that the index and a scan know of.
@@ -42,7 +62,7 @@ pub(crate) fn find_conversion(
     }
     for path in outside_files(repository) {
         if let Some(text) = super::files::read_if_there(&path)? {
-            conversion = conversion.max(judge(&text, &path.display().to_string())?);
+            conversion = conversion.max(judge(&text));
         }
     }
     let tracked = (0..index.len()).map(|at| index.path(at)).filter(|path| is_attributes_file(path));
@@ -53,19 +73,19 @@ pub(crate) fn find_conversion(
     inside.dedup();
     for path in inside {
         // As git does it: where the file is not on disk, the one in the index counts.
-        let (text, name) = match work_tree.read_if_file(&path)? {
-            Some(text) => (text, path.to_string()),
+        let text = match work_tree.read_if_file(&path)? {
+            Some(text) => text,
             None => match index.entry_at(&path).filter(|entry| entry.mode.is_file() && !entry.intent_to_add) {
-                Some(entry) => (Objects::of(repository)?.read(entry.id)?, format!("{path} (in the index)")),
+                Some(entry) => Objects::of(repository)?.read(entry.id)?,
                 None => continue,
             },
         };
-        conversion = conversion.max(judge(&text, &name)?);
+        conversion = conversion.max(judge(&text));
     }
     Ok(conversion)
 }
 
-/// What git would store for a file of the work tree, given its bytes on disk.
+/// What git would store for a file without a filter, given its bytes on disk.
 pub(crate) fn clean(
     repository: &Repository,
     objects: &Objects<'_>,
@@ -73,7 +93,7 @@ pub(crate) fn clean(
     path: &RepoPath,
     raw: Option<Entry>,
 ) -> Result<Option<Entry>, CheckpointError> {
-    let Some(entry) = raw.filter(|entry| conversion == Conversion::Possible && entry.mode.is_file()) else {
+    let Some(entry) = raw.filter(|entry| conversion != Conversion::None && entry.mode.is_file()) else {
         return Ok(raw);
     };
     let content = objects.read(entry.id)?;
@@ -112,14 +132,47 @@ fn convert(repository: &Repository, path: &RepoPath, content: &[u8]) -> Result<V
 }
 
 fn has_ident(repository: &Repository, path: &RepoPath) -> Result<bool, CheckpointError> {
+    Ok(attribute(repository, path, "ident")? == git2::AttrValue::True)
+}
+
+fn attribute<'r>(
+    repository: &'r Repository,
+    path: &RepoPath,
+    name: &str,
+) -> Result<git2::AttrValue<'r>, CheckpointError> {
     let flags = git2::AttrCheckFlags::FILE_THEN_INDEX;
-    let found = repository.git.get_attr_bytes(path.as_path(), "ident", flags);
+    let found = repository.git.get_attr_bytes(path.as_path(), name, flags);
     let found = found.map_err(CheckpointError::git("read the attributes of a file"))?;
-    Ok(git2::AttrValue::from_bytes(found) == git2::AttrValue::True)
+    Ok(git2::AttrValue::from_bytes(found))
+}
+
+/// What converts a path besides libgit2; none where git has no filter by the name that the attributes give.
+pub(crate) fn find_filtering(repository: &Repository, path: &RepoPath) -> Result<Option<Filtering>, CheckpointError> {
+    let text = |name: &str| {
+        Ok::<_, CheckpointError>(match attribute(repository, path, name)? {
+            git2::AttrValue::String(text) => Some(text.to_owned()),
+            git2::AttrValue::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            _ => None,
+        })
+    };
+    if let Some(name) = text("filter")?.filter(|name| is_defined(repository, name)) {
+        return Ok(Some(Filtering::Filter(name)));
+    }
+    Ok(text("working-tree-encoding")?.map(Filtering::Encoding))
+}
+
+/// Whether git's settings say anything about a filter.
+fn is_defined(repository: &Repository, name: &str) -> bool {
+    let is_set = |key: &str| match repository.config.get_entry(&format!("filter.{name}.{key}")) {
+        Err(err) => err.code() != git2::ErrorCode::NotFound,
+        Ok(_) => true,
+    };
+    ["clean", "smudge", "process", "required"].into_iter().any(is_set)
 }
 
 fn outside_files(repository: &Repository) -> Vec<PathBuf> {
-    let mut files = vec![repository.git.commondir().join("info").join("attributes")];
+    let mut files =
+        vec![repository.git.commondir().join("info").join("attributes"), PathBuf::from("/etc/gitattributes")];
     match repository.path("core.attributesFile") {
         Some(path) => files.push(path),
         None => files.extend(repository.user_git_folder().map(|folder| folder.join("attributes"))),
@@ -127,41 +180,32 @@ fn outside_files(repository: &Repository) -> Vec<PathBuf> {
     files
 }
 
-fn is_attributes_file(path: &[u8]) -> bool {
+/// Whether a path is that of an attributes file.
+pub(crate) fn is_attributes_file(path: &[u8]) -> bool {
     path.strip_suffix(FILE).is_some_and(|folder| folder.is_empty() || folder.ends_with(b"/"))
 }
 
 /// What one attributes file asks for.
-fn judge(text: &[u8], name: &str) -> Result<Conversion, CheckpointError> {
+pub(crate) fn judge(text: &[u8]) -> Conversion {
     let mut conversion = Conversion::None;
     for line in String::from_utf8_lossy(text).lines() {
         let line = line.trim();
         if line.starts_with('#') {
             continue;
         }
-        // The first word is the pattern, which may be quoted and hold spaces; a word of a pattern
-        // that looks like an attribute only costs time or a refusal, never a wrong checkpoint.
+        // The first word is the pattern, which may be quoted and hold spaces, or the name of a macro. A word of a
+        // pattern that looks like an attribute only costs time: each path is judged by its real attributes later.
         for word in line.split_whitespace().skip(1) {
-            match word.split_once('=') {
-                Some(("filter", filter)) => {
-                    return Err(CheckpointError::Unsupported {
-                        feature: "content filters such as Git LFS",
-                        found: format!("`filter={filter}` in `{name}`"),
-                    });
-                }
-                Some(("working-tree-encoding", encoding)) => {
-                    return Err(CheckpointError::Unsupported {
-                        feature: "files in other encodings than git stores",
-                        found: format!("`working-tree-encoding={encoding}` in `{name}`"),
-                    });
-                }
-                Some(("text" | "crlf" | "eol", _)) => conversion = Conversion::Possible,
-                None if matches!(word, "text" | "crlf" | "ident") => conversion = Conversion::Possible,
-                _ => {}
-            }
+            let found = match word.split_once('=') {
+                Some(("filter" | "working-tree-encoding", _)) => Conversion::Filtered,
+                Some(("text" | "crlf" | "eol", _)) => Conversion::Possible,
+                None if matches!(word, "text" | "crlf" | "ident") => Conversion::Possible,
+                _ => Conversion::None,
+            };
+            conversion = conversion.max(found);
         }
     }
-    Ok(conversion)
+    conversion
 }
 
 #[cfg(test)]
@@ -172,21 +216,27 @@ mod tests {
     fn attributes_that_leave_content_alone_cost_nothing() {
         let text =
             b"# text=auto\n*.png binary\n*.rs diff=rust\n*.bin -text\nvendor/** linguist-vendored export-ignore\n";
-        assert_eq!(judge(text, "f").unwrap(), Conversion::None);
+        assert_eq!(judge(text), Conversion::None);
+        assert_eq!(judge(b"*.big -filter !working-tree-encoding"), Conversion::None);
     }
 
     #[test]
     fn line_ends_and_ident_are_conversions() {
         for line in ["* text=auto", "*.txt text", "*.sh eol=lf", "*.c ident", "[attr]mine text", "*.x crlf=input"] {
-            assert_eq!(judge(line.as_bytes(), "f").unwrap(), Conversion::Possible, "{line}");
+            assert_eq!(judge(line.as_bytes()), Conversion::Possible, "{line}");
         }
     }
 
     #[test]
-    fn filters_and_encodings_are_refused_by_name() {
-        for line in ["*.big filter=lfs diff=lfs merge=lfs -text", "*.txt working-tree-encoding=UTF-16LE"] {
-            assert_eq!(judge(line.as_bytes(), "f").unwrap_err().code(), "UNSUPPORTED_REPOSITORY", "{line}");
+    fn filters_and_encodings_are_found_also_in_macros_and_after_quoted_patterns() {
+        for line in [
+            "*.big filter=lfs diff=lfs merge=lfs -text",
+            "*.txt text working-tree-encoding=UTF-16LE",
+            "[attr]large filter=lfs",
+            "\"a b.bin\" filter=lfs",
+            "  *.x\tfilter=lfs\r",
+        ] {
+            assert_eq!(judge(line.as_bytes()), Conversion::Filtered, "{line}");
         }
-        assert_eq!(judge(b"*.big -filter", "f").unwrap(), Conversion::None);
     }
 }

@@ -12,7 +12,7 @@ use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::scan::{self, Blob, DiskKinds, Executable, Scan, Sink, Symlinks, TrustIndex};
-use super::snapshot::Snapshot;
+use super::snapshot::{LeftOutReason, Snapshot};
 use super::tree::{self, Edits};
 use super::worktree::Found;
 
@@ -57,11 +57,17 @@ impl Checkpointer {
         let objects = Objects::of(&self.repository)?;
         let head_tree = self.repository.tree_of(snapshot.head.commit)?;
         let mut delta = Delta::default();
-        for (path, before, after) in tree::differences(&objects, head_tree, snapshot.tree)? {
-            let outside = snapshot.left_out.iter().any(|left| left.path == path || path.is_inside(&left.path));
-            // Only the line ends on disk differ from what git stores.
-            let same = attributes::clean(&self.repository, &objects, self.conversion, &path, after)? == before;
-            if !outside && !same && !self.is_overlooked(&path) {
+        let outside = |path: &RepoPath| {
+            self.is_overlooked(path)
+                || snapshot.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path))
+        };
+        let mut differences = tree::differences(&objects, head_tree, snapshot.tree)?;
+        differences.retain(|(path, ..)| !outside(path));
+        self.clean_together(&objects, differences.iter().map(|(path, _, after)| (path, *after)))?;
+        for (path, before, after) in differences {
+            // Git converts what is on disk to what HEAD has.
+            let same = self.clean(&objects, &path, after)? == before;
+            if !same {
                 let (insertions, deletions) = count_lines(&objects, before, after)?;
                 delta.changes.push(Change { path, before, after, insertions, deletions });
             }
@@ -145,8 +151,9 @@ impl Checkpointer {
             scan.attribute_files.iter().filter(|path| self.index.find(path.as_bytes()).is_none()).cloned().collect();
         if !unknown.is_empty() {
             let found = attributes::find_conversion(&self.repository, &self.index, &self.work_tree, &unknown)?;
-            if found > self.conversion {
-                self.conversion = found;
+            let was_trusted = self.conversion == Conversion::None;
+            self.conversion = self.conversion.max(found);
+            if was_trusted && self.conversion != Conversion::None {
                 scan = self.scan(&objects, rules)?;
             }
         }
@@ -168,7 +175,15 @@ impl Checkpointer {
         content::keep_new(&objects, self.repository.tree_of(head.commit)?, index_tree)?;
         objects.stage()?;
         self.cache = scan.cache;
-        self.unproved = scan.files.into_keys().chain(scan.left_out.iter().map(|left| left.path.clone())).collect();
+        let changed = scan.files.into_keys().filter(|path| !scan.vouched.contains_key(path));
+        self.unproved = changed.chain(scan.left_out.iter().map(|left| left.path.clone())).collect();
+        let unreadable = scan.left_out.iter().filter(|left| left.reason == LeftOutReason::Unreadable);
+        self.unreadable = unreadable.map(|left| left.path.clone()).collect();
+        self.filters.renew(tree, scan.vouched, scan.touched);
+        if self.conversion == Conversion::Filtered {
+            // Libgit2 reads attributes from the index where they are not on disk. One that it cannot read has none.
+            let _ = self.repository.git.index().and_then(|mut index| index.read(false));
+        }
         // Without it the next scan is slower, not wrong.
         let _ = self.cache.store(&self.repository.own_folder().join("index"));
         self.rules = Some(scan.ignore_rules);
@@ -218,7 +233,7 @@ impl Checkpointer {
         raw: Option<Entry>,
         known: &[Option<Entry>],
     ) -> Result<Option<Entry>, CheckpointError> {
-        let Some(entry) = raw.filter(|entry| self.conversion == Conversion::Possible && entry.mode.is_file()) else {
+        let Some(entry) = raw.filter(|entry| self.conversion != Conversion::None && entry.mode.is_file()) else {
             return Ok(raw);
         };
         let same = known.iter().flatten().find(|known| known.mode.is_file() && objects.shown(known.id) == entry.id);
@@ -228,7 +243,7 @@ impl Checkpointer {
         if self.returning.get(path).is_some_and(|stored| stored.contains(&entry.id)) {
             return Ok(raw);
         }
-        attributes::clean(&self.repository, objects, self.conversion, path, raw)
+        self.clean(objects, path, raw)
     }
 
     fn scan(&self, objects: &Objects<'_>, rules: &IgnoreRules) -> Result<Scan, CheckpointError> {
@@ -239,7 +254,7 @@ impl Checkpointer {
             symlinks,
             trust_index: match self.conversion {
                 Conversion::None => TrustIndex::Trust,
-                Conversion::Possible => TrustIndex::RawOnly,
+                Conversion::Possible | Conversion::Filtered => TrustIndex::RawOnly,
             },
         };
         let mut budget = Budget { files: 0, size: 0, most: self.options.max_total_size };

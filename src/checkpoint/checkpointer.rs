@@ -12,17 +12,18 @@ use git2::ObjectType;
 use jiff::Timestamp;
 
 use super::attributes::Conversion;
-use super::commit::{self, CommitPlan, PreparedCommit};
+use super::commit::{self, CommitPlan, PreparedCommit, Side};
 use super::content;
 use super::delta::{self, Delta, Oversized};
 use super::error::CheckpointError;
+use super::filter::FilterMemory;
 use super::identity::Identity;
 use super::ignore::IgnoreRules;
 use super::index::lock::IndexLock;
 use super::index::{Index, IndexEntry};
 use super::object::{Entry, ObjectId};
 use super::objects::Objects;
-use super::path::RepoPath;
+use super::path::{RepoPath, listed};
 use super::reference::RefHook;
 use super::repository::Repository;
 use super::restore::{Plan, Report};
@@ -62,8 +63,12 @@ pub struct Checkpointer {
     pub(super) cache: StatCache,
     pub(super) rules: Option<IgnoreRules>,
     pub(super) conversion: Conversion,
+    /// What is known about files that git converts.
+    pub(super) filters: FilterMemory,
     /// What the last scan did not find as the index has it.
     pub(super) unproved: BTreeSet<RepoPath>,
+    /// Untracked files and folders that the last scan could not read.
+    pub(super) unreadable: Vec<RepoPath>,
     /// The files that an undo, a redo or a restore brings back, which count although git may ignore them, and the
     /// contents that git stored for them.
     pub(super) returning: BTreeMap<RepoPath, BTreeSet<ObjectId>>,
@@ -93,7 +98,9 @@ impl Checkpointer {
             cache,
             rules: None,
             conversion: Conversion::None,
+            filters: FilterMemory::default(),
             unproved: BTreeSet::new(),
+            unreadable: Vec::new(),
             returning: BTreeMap::new(),
             hooks_distrusted: false,
             hook_token: None,
@@ -137,6 +144,7 @@ impl Checkpointer {
             _ => None,
         };
         delta.too_large = after.left_out.iter().filter_map(oversized).collect();
+        delta.stored_before = self.filters.stored_before(before, &delta.changes);
         // Both sides, so that the delta can be led back whatever git prunes.
         content::keep_difference(&objects, before, after)?;
         objects.stage()?;
@@ -149,8 +157,22 @@ impl Checkpointer {
         objects.gather();
         let ignored = self.newly_ignored(delta)?;
         let excluded = |path: &RepoPath| ignored.contains(path) || self.is_overlooked(path);
-        let stored = |path: &RepoPath, raw, known: &[Option<Entry>]| self.stored_form(&objects, path, raw, known);
+        let delta = &*self.with_converted(&objects, delta, self.repository.tree_of(before.commit)?)?;
+        if self.conversion == Conversion::Filtered {
+            self.require_known_filters(Some(delta))?;
+        }
+        let committed = delta.changes.iter().filter(|change| !excluded(&change.path));
+        self.clean_together(&objects, committed.map(|change| (&change.path, change.after)))?;
+        let stored = |path: &RepoPath, side: Side, raw, known: &[Option<Entry>]| match side {
+            // As `git add`: a changed file is stored as its filter makes it, whatever was stored before.
+            Side::After if self.filtering(path)?.is_some() => self.stored_form(&objects, path, raw, &[]),
+            Side::Before | Side::After => self.stored_form(&objects, path, raw, known),
+        };
         let mut plan = commit::plan(&self.repository, &objects, before, delta, &excluded, &stored)?;
+        plan.warnings = self.filters.warnings();
+        if !self.unreadable.is_empty() {
+            plan.warnings.push(format!("left out, because it cannot be read: {}", listed(&self.unreadable)));
+        }
         let changed = delta.changes.iter().map(|change| &change.path);
         plan.overlooked = changed.filter(|path| self.is_overlooked(path)).cloned().collect();
         let head_tree = self.repository.tree_of(plan.head.commit)?;
@@ -182,7 +204,9 @@ impl Checkpointer {
     /// The state of a file of a commit, if its bytes on disk are those of the entry.
     fn trusted_stat(&self, plan: &CommitPlan, path: &RepoPath, entry: Entry) -> Option<Stat> {
         let (_, after) = plan.cleaned.get(path)?;
-        if *after == Some(entry) { self.cache.trusted_stat(path, entry.id) } else { None }
+        // The content on disk has another name where git converts it.
+        let is_stored = |raw: ObjectId| raw == entry.id || self.filters.find(path, raw) == Some(entry.id);
+        if *after == Some(entry) { self.cache.trusted_stat(path, is_stored) } else { None }
     }
 
     /// Where a private index with the content of the commit is written, for hooks to look at. They read it with git, so

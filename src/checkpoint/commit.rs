@@ -37,6 +37,8 @@ pub struct CommitPlan {
     pub tree: ObjectId,
     /// Files of the step that are no part of it, because the user told git to overlook them.
     pub overlooked: Vec<RepoPath>,
+    /// What else the user should know: what filters said, and what cannot be read.
+    pub warnings: Vec<String>,
     /// What the step's change of each file was, as git stores it: for the index.
     pub(crate) cleaned: BTreeMap<RepoPath, (Option<Entry>, Option<Entry>)>,
 }
@@ -56,9 +58,16 @@ pub struct PreparedCommit<'repo> {
     summary: String,
 }
 
+/// Whether a file is meant as it was before a step, or as the step left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Before,
+    After,
+}
+
 /// What git stores for the bytes of a file on disk, given what it stored for the file before.
 pub(crate) type Stored<'s> =
-    dyn Fn(&RepoPath, Option<Entry>, &[Option<Entry>]) -> Result<Option<Entry>, CheckpointError> + 's;
+    dyn Fn(&RepoPath, Side, Option<Entry>, &[Option<Entry>]) -> Result<Option<Entry>, CheckpointError> + 's;
 
 /// Works out the commit of a delta on top of HEAD, leaving out `excluded` paths.
 pub(crate) fn plan(
@@ -79,8 +88,12 @@ pub(crate) fn plan(
         let committed = tree::find(objects, head_tree, &change.path)?;
         // A file that was there and in no commit is the user's alone, whatever the step made of it.
         let at_first = tree::find(objects, base_tree, &change.path)?;
-        let clean = |raw| stored(&change.path, raw, &[at_first, committed]);
-        let (old, new) = (clean(change.before)?, clean(change.after)?);
+        let clean = |side, raw| stored(&change.path, side, raw, &[at_first, committed]);
+        let old = match delta.stored_before(change) {
+            Some(known) => Some(known),
+            None => clean(Side::Before, change.before)?,
+        };
+        let new = clean(Side::After, change.after)?;
         let was_users_own = old.is_some() && at_first.is_none();
         let merged = match (was_users_own, old == at_first) {
             (true, _) => Merged::Overlap,
@@ -102,7 +115,8 @@ pub(crate) fn plan(
     }
     let tree = tree::edit(objects, head_tree, &edits)?;
     let parents = head.commit.into_iter().collect();
-    let mut plan = CommitPlan { head, parents, adopted, changes: Vec::new(), tree, overlooked: Vec::new(), cleaned };
+    let (overlooked, warnings) = (Vec::new(), Vec::new());
+    let mut plan = CommitPlan { head, parents, adopted, changes: Vec::new(), tree, overlooked, warnings, cleaned };
     for (path, before, after) in tree::differences(objects, head_tree, tree)? {
         // A file in the place of a folder removes what HEAD has below it, and the other way round. Only what the step
         // removed itself may go: the rest was the user's own removal, which is in no commit.
@@ -143,11 +157,12 @@ impl CommitPlan {
         self.changes.is_empty()
     }
 
-    /// Which files of the step the commit does not hold, for the user.
-    pub fn note(&self) -> Option<String> {
+    /// What the user should know: files that the commit does not hold, and what filters said.
+    pub fn notes(&self) -> Vec<String> {
         let paths = listed(&self.overlooked);
-        (!self.overlooked.is_empty())
-            .then(|| format!("not in the commit, because git was told to overlook it: {paths}"))
+        let overlooked = (!self.overlooked.is_empty())
+            .then(|| format!("not in the commit, because git was told to overlook it: {paths}"));
+        overlooked.into_iter().chain(self.warnings.iter().cloned()).collect()
     }
 
     /// Why there is nothing to commit although the step changed something.

@@ -41,6 +41,10 @@ pub struct Delta {
     /// Which of these files were left out for their size.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub too_large: Vec<Oversized>,
+    /// What git stored for changed files before, where the index said so and it is not the bytes on disk: line ends
+    /// or a filter convert them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stored_before: BTreeMap<RepoPath, ObjectId>,
 }
 
 /// A file that is larger than checkpoints take.
@@ -117,6 +121,12 @@ impl Delta {
             && self.folders_removed.is_empty()
             && self.permissions.is_empty()
             && !self.changes_index()
+    }
+
+    /// What git stored for a file before the change, where that was written down.
+    pub(crate) fn stored_before(&self, change: &Change) -> Option<Entry> {
+        let id = *self.stored_before.get(&change.path)?;
+        change.before.filter(|entry| entry.mode.is_file()).map(|entry| Entry { mode: entry.mode, id })
     }
 
     /// Whether the step changed what is staged or announced.
@@ -210,6 +220,7 @@ pub(crate) fn between(objects: &Objects<'_>, before: &Snapshot, after: &Snapshot
         index,
         not_captured: outside.changed,
         too_large: Vec::new(),
+        stored_before: BTreeMap::new(),
         changes,
     })
 }
@@ -249,7 +260,8 @@ pub(crate) fn count_lines(
 /// What lies outside of checkpoints before or after, and which of it changed.
 struct Outside {
     paths: BTreeSet<RepoPath>,
-    repositories: Vec<RepoPath>,
+    /// Repositories of their own and folders that cannot be read: nothing in them counts.
+    closed: Vec<RepoPath>,
     changed: Vec<RepoPath>,
 }
 
@@ -260,18 +272,19 @@ impl Outside {
         };
         let (before, after) = (table(before), table(after));
         let paths: BTreeSet<RepoPath> = before.keys().chain(after.keys()).cloned().collect();
-        let is_repository = |path: &&RepoPath| {
-            [&before, &after].iter().any(|table| table.get(*path) == Some(&LeftOutReason::NestedRepository))
+        let is_closed = |path: &&RepoPath| {
+            let closed = [Some(&LeftOutReason::NestedRepository), Some(&LeftOutReason::Unreadable)];
+            [&before, &after].iter().any(|table| closed.contains(&table.get(*path)))
         };
         Self {
-            repositories: paths.iter().filter(is_repository).cloned().collect(),
+            closed: paths.iter().filter(is_closed).cloned().collect(),
             changed: paths.iter().filter(|path| before.get(*path) != after.get(*path)).cloned().collect(),
             paths,
         }
     }
 
     fn covers(&self, path: &RepoPath) -> bool {
-        self.paths.contains(path) || self.repositories.iter().any(|repository| path.is_inside(repository))
+        self.paths.contains(path) || self.closed.iter().any(|folder| path.is_inside(folder))
     }
 }
 

@@ -137,6 +137,24 @@ pub enum CheckpointError {
         /// What the program said.
         reason: String,
     },
+    /// A filter or an encoding of git's attributes could not convert a file.
+    #[error("`{filter}` failed on `{path}`: {reason}")]
+    FilterFailed {
+        /// The file.
+        path: RepoPath,
+        /// The attribute, e.g. `filter=lfs`.
+        filter: String,
+        /// What git and the filter said.
+        reason: String,
+        /// The program of the filter, where it is not installed.
+        missing: Option<String>,
+    },
+    /// A filter was at work when piton was asked to stop.
+    #[error("interrupted while a filter converted files")]
+    FilterInterrupted,
+    /// A tool changed which programs git runs as filters.
+    #[error("the step changed a filter of git: {}", .0.join(", "))]
+    FilterChanged(Vec<String>),
     /// Files are not as the step left them.
     #[error("changed since: {}", listed(.0))]
     ChangedSince(Vec<RepoPath>),
@@ -303,6 +321,9 @@ impl CheckpointError {
             Self::BranchSwitched { .. } => "BRANCH_SWITCHED",
             Self::HookFailed { .. } => "HOOK_FAILED",
             Self::SigningFailed { .. } => "SIGNING_FAILED",
+            Self::FilterFailed { .. } => "FILTER_FAILED",
+            Self::FilterInterrupted => "INTERRUPTED",
+            Self::FilterChanged(_) => "FILTER_CHANGED",
             Self::ChangedSince(_) => "CHANGED_SINCE",
             Self::Unwritable(_) => "UNWRITABLE_FILE",
             Self::RepositoriesLeft(_) => "REPOSITORY_LEFT",
@@ -376,6 +397,17 @@ impl CheckpointError {
                 "mend the signing settings of git (`user.signingkey`, `gpg.format`), or turn `commit.gpgsign` off"
                     .to_owned()
             }
+            Self::FilterFailed { missing: Some(program), .. } => {
+                format!("`{program}` is not on the search path: install it, then `piton checkpoint` commits the changes")
+            }
+            Self::FilterFailed { path, .. } => {
+                format!("`git add {path}` fails in the same way; `git config --get-regexp '^filter'` lists the filters")
+            }
+            Self::FilterInterrupted => "the changes are on disk: `piton checkpoint` commits them".to_owned(),
+            Self::FilterChanged(_) => {
+                "piton does not run it: look at `git config --get-regexp '^filter'` and commit the changes yourself, or `piton undo` takes them back"
+                    .to_owned()
+            }
             Self::ChangedSince(_) => "what is there now is kept; see it with `piton diff`".to_owned(),
             Self::Unwritable(_) => {
                 "see who may write there (`ls -ld`, `lsattr`), allow it, and try again".to_owned()
@@ -438,6 +470,11 @@ impl CheckpointError {
                 | Self::Git { .. }
                 | Self::Io { .. }
         )
+    }
+
+    /// Whether the user asked piton to stop.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Self::FilterInterrupted)
     }
 
     /// Whether there was no room on the disk.

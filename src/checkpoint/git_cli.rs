@@ -3,8 +3,9 @@
 //! Every process gets a known environment (no variable that points git at another repository), no
 //! standard input but what it needs, a process group of its own, a cap on its output and a time
 //! limit after which the whole group is killed. [`GitProgram`] is the type to read first;
-//! [`signing`] makes signed commits, [`hook`] runs hooks.
+//! [`signing`] makes signed commits, [`hook`] runs hooks, [`filter`] converts content.
 
+pub(crate) mod filter;
 pub(crate) mod hook;
 mod process;
 pub(crate) mod signing;
@@ -111,7 +112,7 @@ impl GitProgram {
         let finished = process::run(command, input, limit).map_err(|error| failed(error.to_string()))?;
         let reason = finished.reason();
         match finished.ended {
-            Ended::TimedOut => Err(failed(reason)),
+            Ended::TimedOut | Ended::Interrupted => Err(failed(reason)),
             Ended::Exited(status) => Ok(GitOutput { succeeded: status.success(), stdout: finished.stdout, reason }),
         }
     }
@@ -131,6 +132,11 @@ impl GitProgram {
         let mut command = Command::new(program);
         command.env_clear().envs(&self.environment).current_dir(&self.work_tree);
         command
+    }
+
+    /// Whether a program can be found as git and filters would find it.
+    pub(crate) fn has_program(&self, name: &str) -> bool {
+        self.find_program(name).is_some()
     }
 
     fn find_program(&self, name: &str) -> Option<PathBuf> {
@@ -169,12 +175,13 @@ impl Finished {
     fn reason(&self) -> String {
         let ended = match &self.ended {
             Ended::TimedOut => "it did not end in time and was killed".to_owned(),
+            Ended::Interrupted => "it was interrupted".to_owned(),
             Ended::Exited(status) => status.to_string(),
         };
         let words = last_words(&self.stderr);
         match (&self.ended, words.is_empty()) {
             (_, true) => ended,
-            (Ended::TimedOut, false) => format!("{ended}; its last words: {words}"),
+            (Ended::TimedOut | Ended::Interrupted, false) => format!("{ended}; its last words: {words}"),
             (Ended::Exited(_), false) => words,
         }
     }

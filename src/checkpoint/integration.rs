@@ -118,6 +118,11 @@ impl Checkpointer {
         let objects = Objects::of(&self.repository)?;
         let head_tree = self.repository.tree_of(now.head.commit)?;
         let commit = self.plan_tree(&objects, now.head.clone(), tree, parents)?;
+        let mut currents = Vec::new();
+        for change in &commit.changes {
+            currents.push((&change.path, tree::find(&objects, now.tree, &change.path)?));
+        }
+        self.clean_together(&objects, currents)?;
         let (old_contents, new_contents) =
             (self.on_disk(&objects, head_tree, &commit)?, self.on_disk(&objects, tree, &commit)?);
         let mut overlaps = Vec::new();
@@ -198,7 +203,8 @@ impl Checkpointer {
             cleaned.insert(path.clone(), (before, after));
             changes.push(Change { path, before, after, insertions, deletions });
         }
-        Ok(CommitPlan { head, parents, adopted: Vec::new(), changes, tree, overlooked: Vec::new(), cleaned })
+        let (adopted, overlooked, warnings) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(CommitPlan { head, parents, adopted, changes, tree, overlooked, warnings, cleaned })
     }
 
     /// The files of a commit as they belong on disk, where that is not how git stores them.
@@ -208,7 +214,7 @@ impl Checkpointer {
         tree: ObjectId,
         commit: &CommitPlan,
     ) -> Result<BTreeMap<RepoPath, ObjectId>, CheckpointError> {
-        if self.conversion == Conversion::None {
+        if self.conversion_for(objects, tree, commit.changes.iter().map(|change| &change.path))? == Conversion::None {
             return Ok(BTreeMap::new());
         }
         let mut files = Vec::new();

@@ -19,6 +19,7 @@ pub mod delta;
 pub mod diff;
 pub mod error;
 mod files;
+mod filter;
 mod git_cli;
 pub mod hook;
 pub mod hook_site;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use git2::ErrorCode;
 
-use super::attributes::{self, Conversion};
+use super::attributes::{self, Conversion, find_filtering};
 use super::checkpointer::Checkpointer;
 use super::commit::CommitPlan;
 use super::delta::{Change, Delta};
@@ -46,6 +46,12 @@ impl Checkpointer {
             // No snapshot was taken yet that would know better.
             let conversion = Conversion::Possible;
             let known = [find(old_tree, &change.path)?, find(tree, &change.path)?];
+            // What a filter made of the file is in the commit: it need not run again.
+            if find_filtering(&self.repository, &change.path)?.is_some() {
+                let [old, new] = known;
+                cleaned.insert(change.path.clone(), (old, new));
+                continue;
+            }
             let clean = |raw: Option<Entry>| {
                 let stored = |known: &Entry| raw.is_some_and(|raw| known.mode.is_file() && known.id == raw.id);
                 if known.iter().flatten().any(stored) {
@@ -58,8 +64,8 @@ impl Checkpointer {
         let branch = (target != "HEAD").then(|| target.to_owned());
         let head = Head { branch, commit: old };
         let parents = old.into_iter().collect();
-        let (adopted, overlooked) = (Vec::new(), Vec::new());
-        Ok(CommitPlan { head, parents, adopted, changes: changes.to_vec(), tree, overlooked, cleaned })
+        let (adopted, overlooked, warnings) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(CommitPlan { head, parents, adopted, changes: changes.to_vec(), tree, overlooked, warnings, cleaned })
     }
 
     /// Moves the branch if that is still to be done, and brings the index up to date.

@@ -86,6 +86,11 @@ impl Checkpointer {
                 files.entry(&change.path).or_default().push((at, change));
             }
         }
+        let mut on_disk = Vec::new();
+        for path in files.keys() {
+            on_disk.push((*path, tree::find(&objects, now.tree, path)?));
+        }
+        self.clean_together(&objects, on_disk)?;
         let mut known_trees = BTreeMap::new();
         let mut remainder = Remainder::default();
         for (path, changes) in files {
@@ -113,8 +118,12 @@ impl Checkpointer {
             let head_then = tree::find(&objects, tree_then, path)?;
             let clean = |raw| self.stored_form(&objects, path, raw, &[head, head_then]);
             let mut steps = Vec::new();
-            for (_, change) in &changes {
-                steps.push((clean(change.before)?, clean(change.after)?));
+            for (at, change) in &changes {
+                let before = match recorded.get(*at).and_then(|recorded| recorded.delta.stored_before(change)) {
+                    Some(known) => Some(known),
+                    None => clean(change.before)?,
+                };
+                steps.push((before, clean(change.after)?));
             }
             let story = Story { head_then, steps: &steps, head, disk };
             let (judgement, counted) = judge(&story, &|entry| objects.read(entry.id))?;
@@ -139,7 +148,10 @@ impl Checkpointer {
                 Judgement::Dropped | Judgement::Left(Content::Disk) => on_disk,
                 Judgement::Left(Content::Gone) => None,
                 Judgement::Left(Content::Merged { mode, bytes }) => {
-                    Some(Entry { mode, id: objects.write_blob(&bytes)? })
+                    let id = objects.write_blob(&bytes)?;
+                    // These are merged as git stores them: a filter must not convert them again.
+                    self.filters.note(path, id, id);
+                    Some(Entry { mode, id })
                 }
             };
             let (insertions, deletions) = count_lines(&objects, head, after)?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::attributes::Conversion;
+use super::attributes::{Conversion, find_filtering, is_attributes_file, judge};
 use super::checkpointer::Checkpointer;
 use super::error::CheckpointError;
 use super::index::{Index, IndexEntry};
@@ -36,7 +36,11 @@ impl Checkpointer {
             |path: &RepoPath| before.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path));
         let is_gitlink = |entry: Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
         let mut reset = Reset::default();
-        for (path, current, target) in tree::differences(&objects, before.tree, wanted)? {
+        let differences = tree::differences(&objects, before.tree, wanted)?;
+        let conversion = self.conversion_for(&objects, wanted, differences.iter().map(|(path, ..)| path))?;
+        let kept = differences.iter().filter(|(path, ..)| !self.is_overlooked(path) && !outside(path));
+        self.clean_together(&objects, kept.map(|(path, current, _)| (path, *current)))?;
+        for (path, current, target) in differences {
             // A snapshot has the bytes on disk, the commit what git makes of them.
             let head = tree::find(&objects, committed, &path)?;
             let clean = self.stored_form(&objects, &path, current, &[target, head])?;
@@ -64,7 +68,7 @@ impl Checkpointer {
             let permissions = target.map_or(0, |target| permissions(before, &path, current, target));
             reset.plan.files.push(Placement { path, expected: current, target, permissions });
         }
-        if self.conversion == Conversion::Possible {
+        if conversion != Conversion::None {
             self.convert(&objects, to, &mut reset.plan)?;
         }
         objects.stage()?;
@@ -150,7 +154,13 @@ impl Checkpointer {
         files: &[RepoPath],
     ) -> Result<BTreeMap<RepoPath, ObjectId>, CheckpointError> {
         let converting = || CheckpointError::git("convert a file as git would");
-        let mut converted = BTreeMap::new();
+        let tree = match self.repository.git.find_commit(of.into()) {
+            Ok(commit) => ObjectId::from(commit.tree_id()),
+            Err(_) => of,
+        };
+        let filtered = self.filtered_in(objects, tree, files)?;
+        let mut converted = self.smudged(objects, tree, &filtered)?;
+        let files: Vec<&RepoPath> = files.iter().filter(|file| !filtered.contains_key(*file)).collect();
         if files.is_empty() {
             return Ok(converted);
         }
@@ -158,7 +168,7 @@ impl Checkpointer {
         let folder = tempfile::tempdir_in(&own).map_err(CheckpointError::io("make a folder in", &own))?;
         let mut options = git2::build::CheckoutBuilder::new();
         options.force().update_index(false).refresh(false).disable_pathspec_match(true).target_dir(folder.path());
-        for file in files {
+        for file in &files {
             options.path(file.as_path());
         }
         let found = self.repository.git.find_object(of.into(), None).map_err(converting())?;
@@ -169,6 +179,44 @@ impl Checkpointer {
             converted.insert(file.clone(), objects.write_blob(&content)?);
         }
         Ok(converted)
+    }
+
+    /// How content is converted here, and in a tree whose attributes files may be among those that change.
+    pub(super) fn conversion_for<'p>(
+        &self,
+        objects: &Objects<'_>,
+        tree: ObjectId,
+        changed: impl Iterator<Item = &'p RepoPath>,
+    ) -> Result<Conversion, CheckpointError> {
+        let mut conversion = self.conversion;
+        for path in changed.filter(|path| is_attributes_file(path.as_bytes())) {
+            if let Some(entry) = tree::find(objects, tree, path)?.filter(|entry| entry.mode.is_file()) {
+                conversion = conversion.max(judge(&objects.read(entry.id)?));
+            }
+        }
+        Ok(conversion)
+    }
+
+    /// The files of a tree that only git converts. Where attributes change as well, git decides about all of them.
+    fn filtered_in(
+        &self,
+        objects: &Objects<'_>,
+        tree: ObjectId,
+        files: &[RepoPath],
+    ) -> Result<BTreeMap<RepoPath, Entry>, CheckpointError> {
+        let mut filtered = BTreeMap::new();
+        if self.conversion_for(objects, tree, files.iter())? != Conversion::Filtered {
+            return Ok(filtered);
+        }
+        let attributes_change = files.iter().any(|path| is_attributes_file(path.as_bytes()));
+        for path in files {
+            if (attributes_change || find_filtering(&self.repository, path)?.is_some())
+                && let Some(entry) = tree::find(objects, tree, path)?
+            {
+                filtered.insert(path.clone(), entry);
+            }
+        }
+        Ok(filtered)
     }
 }
 

@@ -138,6 +138,7 @@ impl Operation {
             announced_removed: delta.announced_added,
             not_captured: delta.not_captured,
             too_large: delta.too_large,
+            stored_before: BTreeMap::new(),
         };
         let committed = match committed {
             Committed::Own(changes) => Committed::Own(swapped(changes)),
@@ -332,7 +333,11 @@ impl Checkpointer {
     fn committed_changes(&self, objects: &Objects<'_>, operation: &Operation) -> Result<Vec<Change>, CheckpointError> {
         let clean = |change: &Change| {
             let clean = |raw| self.stored_form(objects, &change.path, raw, &[]);
-            Ok(Change { before: clean(change.before)?, after: clean(change.after)?, ..change.clone() })
+            let before = match operation.delta.stored_before(change) {
+                Some(known) => Some(known),
+                None => clean(change.before)?,
+            };
+            Ok(Change { before, after: clean(change.after)?, ..change.clone() })
         };
         match &operation.committed {
             Committed::No => Ok(Vec::new()),
@@ -374,8 +379,8 @@ impl Checkpointer {
             return Ok(None);
         }
         let parents = now.head.commit.into_iter().collect();
-        let (head, adopted, overlooked) = (now.head.clone(), Vec::new(), Vec::new());
-        Ok(Some(CommitPlan { head, parents, adopted, changes, tree, overlooked, cleaned }))
+        let (head, adopted, overlooked, warnings) = (now.head.clone(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Some(CommitPlan { head, parents, adopted, changes, tree, overlooked, warnings, cleaned }))
     }
 
     fn reversed_index(
@@ -399,7 +404,10 @@ impl Checkpointer {
                         let clean = |raw| self.stored_form(objects, &made.path, raw, &[made.before, made.after]);
                         let selected = operation.delta.changes.iter().find(|change| change.path == made.path);
                         let selected = match selected {
-                            Some(change) => (clean(change.before)?, clean(change.after)?),
+                            Some(change) => match operation.delta.stored_before(change) {
+                                Some(known) => (Some(known), clean(change.after)?),
+                                None => (clean(change.before)?, clean(change.after)?),
+                            },
                             None => (made.before, made.after),
                         };
                         staged.uncommit(&operation.before, &made, selected)?;

@@ -98,6 +98,8 @@ pub enum LeftOutReason {
     SpecialFile,
     /// The user told git to overlook it (skip-worktree or assume-unchanged), and it differs.
     Overlooked,
+    /// An untracked file or folder that piton may not read.
+    Unreadable,
 }
 
 /// What permission bits are recorded for.

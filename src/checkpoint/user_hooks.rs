@@ -229,7 +229,7 @@ impl Checkpointer {
         Ok(staged.iter().any(|(path, ..)| !ours(path)))
     }
 
-    fn git_program(&self) -> GitProgram {
+    pub(super) fn git_program(&self) -> GitProgram {
         GitProgram::new(self.options.environment.clone(), self.repository.git_dir(), self.repository.top())
     }
 }

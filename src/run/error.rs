@@ -517,6 +517,7 @@ impl RunError {
     pub fn is_interrupted(&self) -> bool {
         match self {
             Self::Author(err) => err.is_interrupted(),
+            Self::Checkpoint(err) => err.is_interrupted(),
             _ => matches!(self, Self::Call(CallError::Interrupted)),
         }
     }

@@ -84,6 +84,8 @@ pub(super) struct Settlement {
     pub(super) kept: bool,
     /// Whether somebody has to decide.
     pub(super) asked: bool,
+    /// Whether the user stopped piton while it made the checkpoint.
+    pub(super) interrupted: bool,
 }
 
 /// What is expected of a step, apart from that it ends well.
@@ -416,7 +418,7 @@ impl Session<'_, '_> {
         mut notes: Vec<String>,
     ) -> Result<Settlement, RunError> {
         notes.extend(checkpointer.check_secrets(plan)?);
-        notes.extend(plan.note().into_iter().chain(wording.notes.iter().cloned()));
+        notes.extend(plan.notes().into_iter().chain(wording.notes.iter().cloned()));
         if plan.is_empty() {
             return self.nothing_to_commit(checkpointer, step, plan, delta);
         }
@@ -530,7 +532,8 @@ impl Session<'_, '_> {
             message: error.message.clone(),
             suggestion: error.suggestion.clone(),
         })?;
-        Ok(Settlement { error: Some(error), ..Settlement::of(summary(CheckpointStatus::Failed)) })
+        let interrupted = err.is_interrupted();
+        Ok(Settlement { error: Some(error), interrupted, ..Settlement::of(summary(CheckpointStatus::Failed)) })
     }
 }
 

@@ -267,17 +267,18 @@ impl Session<'_, '_> {
     ) -> Result<StepEnd, RunError> {
         let status = match (&failure, &settlement) {
             (_, Settlement { denied, .. }) if !denied.is_empty() => StepStatus::Denied,
-            _ if outcome.interrupted => StepStatus::Cancelled,
+            _ if outcome.interrupted || settlement.interrupted => StepStatus::Cancelled,
             (None, Settlement { error: None, .. }) => StepStatus::Succeeded,
             _ => StepStatus::Failed,
         };
         // Why the changes were not kept matters more than that the command failed, and decides the exit status.
         let is_commands = settlement.error.is_none() && status == StepStatus::Failed;
         let command_status = if is_commands { status_of(outcome) } else { None };
+        let interrupted = outcome.interrupted || settlement.interrupted;
         let error = settlement.error.or(failure);
         self.open_signal = outcome.signal;
         self.finish_step(step, name, status, outcome.exit_code, settlement.checkpoint, error.as_ref())?;
-        Ok(StepEnd { status, error, interrupted: outcome.interrupted, command_status })
+        Ok(StepEnd { status, error, interrupted, command_status })
     }
 
     /// Writes down how a step ended.

@@ -152,6 +152,10 @@ impl Session<'_, '_> {
         if before.is_some() && !is_elsewhere {
             self.watch(number, &mut prepared.work);
         }
+        if let Some(checkpointer) = self.checkpointer.as_mut().filter(|_| before.is_some()) {
+            // A tool must not decide which program converts its files: that one would run without a supervisor.
+            checkpointer.fix_filters();
+        }
         let mut around = Around { machine: &machine, interrupts: &mut interrupts, listener };
         let answer = match &step.plan.invocation.action {
             Action::Meta(meta) => {
@@ -328,7 +332,7 @@ impl Session<'_, '_> {
         answer: Answer,
         settlement: Settlement,
     ) -> Result<ToolEnd, RunError> {
-        let interrupted = answer.was_interrupted();
+        let interrupted = answer.was_interrupted() || settlement.interrupted;
         let failed = answer.result.is_err() || settlement.error.is_some();
         let status = match () {
             () if answer.is_denied || !settlement.denied.is_empty() => StepStatus::Denied,

@@ -25,6 +25,7 @@ mod exec_rounds;
 mod exec_status;
 mod exec_terminal;
 mod faults;
+mod filters;
 mod finish;
 mod forecast;
 mod forest;

@@ -75,10 +75,16 @@ impl StatCache {
 
     /// The stat of a file with this content, if git may trust it: the file cannot have changed
     /// again within the same second.
-    pub(crate) fn trusted_stat(&self, path: &RepoPath, id: ObjectId) -> Option<Stat> {
+    pub(crate) fn trusted_stat(&self, path: &RepoPath, is_meant: impl Fn(ObjectId) -> bool) -> Option<Stat> {
         let at = self.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
-        let entry = self.entries.get(at).filter(|entry| entry.id == id)?;
+        let entry = self.entries.get(at).filter(|entry| is_meant(entry.id))?;
         (entry.stat.modified_seconds < self.began.0).then_some(entry.stat)
+    }
+
+    /// What the last scan read of a file, with the stat that it had.
+    pub(crate) fn recorded(&self, path: &RepoPath) -> Option<(ObjectId, Stat)> {
+        let at = self.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
+        self.entries.get(at).map(|entry| (entry.id, entry.stat))
     }
 
     /// When the scan began, in seconds: older files that it found unchanged are unchanged.

@@ -156,6 +156,11 @@ fn read(
                 }
                 // It is something else by now, or it was written to: look again.
                 Ok(_) | Err(CheckpointError::Changing(_)) => {}
+                Err(CheckpointError::Unreadable { source, .. })
+                    if file.tracked.is_none() && source.kind() == std::io::ErrorKind::PermissionDenied =>
+                {
+                    return Ok(Read::LeftOut(LeftOutReason::Unreadable));
+                }
                 Err(err) => return Err(err),
             },
             Some(before @ Found::Symlink { stat }) => {

@@ -13,7 +13,7 @@ mod tests;
 mod tracked;
 mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::CheckpointError;
 use super::ignore::IgnoreRules;
@@ -45,6 +45,11 @@ pub(crate) struct Scan {
     pub(crate) attribute_files: Vec<RepoPath>,
     /// The rules by which files were ignored, for the scans after this one.
     pub(crate) ignore_rules: IgnoreRules,
+    /// Tracked files that the index vouches for although it names other bytes, because git converts them: the bytes on
+    /// disk, and what git stored for them.
+    pub(crate) vouched: BTreeMap<RepoPath, (ObjectId, ObjectId)>,
+    /// Tracked files with the bytes of the index, but another stat.
+    pub(crate) touched: BTreeSet<RepoPath>,
     /// What the next scan should be given.
     pub(crate) cache: StatCache,
 }
@@ -121,10 +126,21 @@ pub(crate) fn scan(
 
     let mut files: BTreeMap<RepoPath, Option<Seen>> =
         findings.gone.iter().map(|at| (RepoPath::from_bytes(tracked.path(*at)), None)).collect();
+    let (mut vouched, mut touched) = (BTreeMap::new(), BTreeSet::new());
     for file in resolved.files {
         new_cache.push(file.path.clone(), file.seen.mode, file.seen.stat, file.seen.id);
-        let known = file.tracked.and_then(|at| tracked.entry(at));
-        if known.is_some_and(|entry| !entry.intent_to_add && (entry.mode, entry.id) == (file.seen.mode, file.seen.id)) {
+        let known = file.tracked.and_then(|at| tracked.entry(at)).filter(|entry| !entry.intent_to_add);
+        let is_proved = known.is_some_and(|entry| entry.is_proved_by(file.seen.mode, &file.seen.stat));
+        match known {
+            Some(entry) if is_proved && entry.id != file.seen.id => {
+                vouched.insert(file.path.clone(), (file.seen.id, entry.id));
+            }
+            Some(entry) if !is_proved && entry.id == file.seen.id => {
+                touched.insert(file.path.clone());
+            }
+            _ => {}
+        }
+        if known.is_some_and(|entry| (entry.mode, entry.id) == (file.seen.mode, file.seen.id)) {
             // A folder may have come and gone at this place during the walk.
             files.remove(&file.path);
         } else {
@@ -148,6 +164,8 @@ pub(crate) fn scan(
         submodules: findings.submodules,
         attribute_files: findings.attribute_files,
         ignore_rules: rules.frozen(findings.rules),
+        vouched,
+        touched,
         cache: new_cache,
     })
 }

@@ -163,6 +163,12 @@ impl Walk<'_> {
                 visit.findings.permissions.push(visit.notes);
                 Ok(visit.findings)
             }
+            // Git cannot look into it either, and leaves it out.
+            Err(Errno::ACCESS | Errno::PERM) if folder.range.is_empty() => {
+                let mut visit = start(None);
+                visit.left_out(path.to_vec(), LeftOutReason::Unreadable);
+                Ok(visit.findings)
+            }
             Err(err) => Err(unreadable(path, err)),
         });
     }
@@ -246,6 +252,11 @@ impl Walk<'_> {
             }
             match &item.found {
                 ItemFound::Nothing => self.gone_below(visit, matched.unwrap_or(0..0)),
+                ItemFound::Failed(Errno::ACCESS | Errno::PERM) if matched.is_none() => {
+                    if visit.reach == Reach::Everything {
+                        visit.left_out([visit.prefix, name].concat(), LeftOutReason::Unreadable);
+                    }
+                }
                 ItemFound::Failed(err) => return Err(unreadable(&[visit.prefix, name].concat(), *err)),
                 ItemFound::Other(_) | ItemFound::Folder if name == b".git" => {}
                 ItemFound::Other(found) => self.file(visit, name, *found, matched.map(|range| range.start)),

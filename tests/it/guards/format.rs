@@ -88,47 +88,30 @@ fn g101_a_sparse_checkout_is_refused_by_name() {
 }
 
 #[test]
-fn g101_content_filters_are_refused_by_name() {
-    let project = simple().file(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n");
-    project.bash("git add .; git -c filter.lfs.clean=cat commit -qm attributes");
-    assert_refused(&project, "Git LFS");
+fn g101_a_filter_that_git_does_not_know_converts_nothing() {
+    let project = simple().file(".gitattributes", "*.txt filter=none\n");
+    project.bash("git add .; git commit -qm attributes");
+    exec(&project, "echo x > a.txt").assert_end("0 committed -");
+    assert_eq!(project.git(["show", "HEAD:a.txt"]), "x\n");
+    project.assert_clean();
 }
 
 #[test]
-fn g101_content_filters_are_refused_wherever_they_are_set() {
-    let project = simple();
-    project.bash("mkdir -p .git/info; echo '*.bin filter=case' > .git/info/attributes");
-    assert_refused(&project, "content filters");
-    let project = simple();
-    project.bash("echo '*.bin filter=case' > ../home/attributes; git config core.attributesFile ../home/attributes");
-    project.bash("git config core.attributesFile $PWD/../home/attributes");
-    assert_refused(&project, "content filters");
-    // An attributes file that git does not track counts as well, in any folder.
-    let project = simple();
-    project.bash("mkdir sub; echo '*.bin filter=case' > sub/.gitattributes");
-    assert_refused(&project, "content filters");
-}
-
-#[test]
-fn g101_working_tree_encodings_are_refused_by_name() {
-    let project = simple().file(".gitattributes", "*.txt working-tree-encoding=UTF-16LE-BOM\n");
-    project.bash("git add .gitattributes; git commit -qm attributes");
-    assert_refused(&project, "encodings");
-}
-
-#[test]
-fn g101_a_filter_that_a_step_sets_up_fails_its_checkpoint() {
-    let project = simple();
-    let before = Picture::of(&project);
-    let failed = exec(&project, "echo '*.txt filter=evil' > .gitattributes; echo x > a.txt");
-    failed.assert_end("1 failed UNSUPPORTED_REPOSITORY");
-    assert_eq!(project.read("a.txt"), "x\n");
-    before.assert_only(&project, &[".gitattributes", "a.txt"]);
-    assert_eq!(Picture::of(&project).refs, before.refs);
-    // The way out is the user's: without the filter piton works again.
-    project.bash("rm .gitattributes");
-    exec(&project, "echo y > b.txt").assert_end("0 committed -");
-    assert_eq!(project.git(["status", "--porcelain"]), "?? a.txt\n");
+fn g101_content_filters_count_wherever_they_are_set() {
+    for attributes in [
+        "mkdir -p .git/info; echo '*.bin filter=case' > .git/info/attributes",
+        "echo '*.bin filter=case' > ../home/attributes; git config core.attributesFile $PWD/../home/attributes",
+        "mkdir sub; echo '*.bin filter=case' > sub/.gitattributes",
+    ] {
+        let project = simple();
+        project.bash(attributes);
+        project.bash("git config filter.case.clean 'tr a-z A-Z'; git config filter.case.smudge 'tr A-Z a-z'");
+        let before = Picture::of(&project);
+        exec(&project, "mkdir -p sub; echo x > sub/a.bin").assert_end("0 committed -");
+        assert_eq!(project.git(["show", "HEAD:sub/a.bin"]), "X\n", "{attributes}");
+        assert_eq!(project.read("sub/a.bin"), "x\n");
+        before.assert_only(&project, &["sub"]);
+    }
 }
 
 #[test]

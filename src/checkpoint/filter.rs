@@ -1,0 +1,415 @@
+//! Paths that a filter or an encoding converts: the `git` program does it, for these paths only.
+//!
+//! A [`Checkpointer`] remembers in [`StoredForms`] what git stores for which bytes. Where the user's index vouches for
+//! a file, that is what the index names and nothing is run, as with git. Everything else is converted by git in a
+//! private place ([`super::git_cli::filter`]) and copied into piton's store. The program of a filter comes from git's
+//! settings; after a tool ran, it only runs if the settings are those from before the tool.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+
+use git2::Odb;
+use tempfile::TempDir;
+
+use super::attributes::{self, Conversion, Filtering};
+use super::checkpointer::Checkpointer;
+use super::delta::{Change, Delta};
+use super::error::CheckpointError;
+use super::git_cli::filter::{Converted, FilterPlace, printed_id};
+use super::index::{Index, IndexEntry};
+use super::object::{Entry, ObjectId};
+use super::objects::Objects;
+use super::path::RepoPath;
+use super::repository::Repository;
+use super::snapshot::Snapshot;
+use super::staging::IndexEdits;
+use super::stat::Stat;
+use super::tree;
+
+/// For so many snapshots it is remembered what the index vouched for.
+const SNAPSHOTS: usize = 4;
+
+/// What git stores for bytes on disk, as far as it is known since the last snapshot.
+#[derive(Debug, Default)]
+pub(super) struct StoredForms {
+    forms: BTreeMap<(RepoPath, ObjectId), ObjectId>,
+    /// What git and filters said that did not fail.
+    warnings: Vec<String>,
+}
+
+/// For each file that the index vouched for at a snapshot: the bytes on disk, and what git stored for them.
+pub(super) type Vouched = BTreeMap<RepoPath, (ObjectId, ObjectId)>;
+
+/// The settings that name programs of filters.
+pub(super) type FilterSettings = BTreeMap<String, Vec<String>>;
+
+/// What is remembered about conversions between snapshots.
+#[derive(Debug, Default)]
+pub(super) struct FilterMemory {
+    stored: std::cell::RefCell<StoredForms>,
+    /// By the trees of the last snapshots.
+    vouched: VecDeque<(ObjectId, Vouched)>,
+    /// Tracked files that have the bytes of the index although something touched them.
+    touched: BTreeSet<RepoPath>,
+    /// The settings before a tool ran, where a tool may have changed them.
+    expected: Option<FilterSettings>,
+}
+
+/// A file to convert.
+struct ToClean<'f> {
+    path: &'f RepoPath,
+    raw: ObjectId,
+    filtering: Filtering,
+}
+
+impl FilterMemory {
+    /// Forgets what was converted by the attributes of the last snapshot.
+    pub(super) fn renew(&mut self, tree: ObjectId, vouched: Vouched, touched: BTreeSet<RepoPath>) {
+        let forms = vouched.iter().map(|(path, (raw, stored))| ((path.clone(), *raw), *stored)).collect();
+        *self.stored.borrow_mut() = StoredForms { forms, warnings: Vec::new() };
+        self.vouched.push_back((tree, vouched));
+        while self.vouched.len() > SNAPSHOTS {
+            self.vouched.pop_front();
+        }
+        self.touched = touched;
+    }
+
+    /// What git stores for bytes, if that is known.
+    pub(super) fn find(&self, path: &RepoPath, raw: ObjectId) -> Option<ObjectId> {
+        self.stored.borrow().forms.get(&(path.clone(), raw)).copied()
+    }
+
+    /// Notes what git stores for bytes.
+    pub(super) fn note(&self, path: &RepoPath, raw: ObjectId, stored: ObjectId) {
+        self.stored.borrow_mut().forms.insert((path.clone(), raw), stored);
+    }
+
+    /// What git and filters said while they converted files and did not fail.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        self.stored.borrow().warnings.clone()
+    }
+
+    /// What git stored for the changed files before a step, where that is not the bytes on disk.
+    pub(super) fn stored_before(&self, before: &Snapshot, changes: &[Change]) -> BTreeMap<RepoPath, ObjectId> {
+        let Some((_, vouched)) = self.vouched.iter().rev().find(|(tree, _)| *tree == before.tree) else {
+            return BTreeMap::new();
+        };
+        let known = changes.iter().filter_map(|change| {
+            let (raw, stored) = vouched.get(&change.path)?;
+            (change.before.map(|entry| entry.id) == Some(*raw)).then(|| (change.path.clone(), *stored))
+        });
+        known.collect()
+    }
+
+    fn warn(&self, said: &str) {
+        let mut stored = self.stored.borrow_mut();
+        let warning = format!("git said while it converted files: {said}");
+        if !said.is_empty() && !stored.warnings.contains(&warning) {
+            stored.warnings.push(warning);
+        }
+    }
+}
+
+impl Checkpointer {
+    /// Filters run only if git's settings name the same programs as now, until the next step.
+    pub fn fix_filters(&mut self) {
+        self.filters.expected = Some(filter_settings(&self.repository));
+    }
+
+    /// What converts a path besides libgit2.
+    pub(super) fn filtering(&self, path: &RepoPath) -> Result<Option<Filtering>, CheckpointError> {
+        match self.conversion {
+            Conversion::Filtered => attributes::find_filtering(&self.repository, path),
+            Conversion::None | Conversion::Possible => Ok(None),
+        }
+    }
+
+    /// What git would store for a file of the work tree, given its bytes on disk.
+    pub(super) fn clean(
+        &self,
+        objects: &Objects<'_>,
+        path: &RepoPath,
+        raw: Option<Entry>,
+    ) -> Result<Option<Entry>, CheckpointError> {
+        let Some(entry) = raw.filter(|entry| self.conversion != Conversion::None && entry.mode.is_file()) else {
+            return Ok(raw);
+        };
+        if self.filters.find(path, entry.id).is_none() {
+            match self.filtering(path)? {
+                Some(filtering) => self.clean_by_git(objects, &[ToClean { path, raw: entry.id, filtering }])?,
+                None => {
+                    let cleaned = attributes::clean(&self.repository, objects, self.conversion, path, raw)?;
+                    self.filters.note(path, entry.id, cleaned.map_or(entry.id, |cleaned| cleaned.id));
+                }
+            }
+        }
+        let stored = self.filters.find(path, entry.id).unwrap_or(entry.id);
+        Ok(Some(Entry { mode: entry.mode, id: stored }))
+    }
+
+    /// Finds out with one process what git stores for many files; [`Self::clean`] knows it then.
+    pub(super) fn clean_together<'f>(
+        &self,
+        objects: &Objects<'_>,
+        files: impl IntoIterator<Item = (&'f RepoPath, Option<Entry>)>,
+    ) -> Result<(), CheckpointError> {
+        if self.conversion != Conversion::Filtered {
+            return Ok(());
+        }
+        let mut wanted = Vec::new();
+        for (path, raw) in files {
+            let Some(entry) = raw.filter(|entry| entry.mode.is_file()) else { continue };
+            let is_known = self.filters.find(path, entry.id).is_some()
+                || self.returning.get(path).is_some_and(|stored| stored.contains(&entry.id))
+                || self.is_overlooked(path);
+            if !is_known && let Some(filtering) = self.filtering(path)? {
+                wanted.push(ToClean { path, raw: entry.id, filtering });
+            }
+        }
+        self.clean_by_git(objects, &wanted)
+    }
+
+    /// A delta with the tracked files that its attributes convert and that something touched: `git add` would store
+    /// them anew although their bytes are the same. `git lfs track` touches such files.
+    pub(super) fn with_converted<'d>(
+        &self,
+        objects: &Objects<'_>,
+        delta: &'d Delta,
+        head_tree: ObjectId,
+    ) -> Result<std::borrow::Cow<'d, Delta>, CheckpointError> {
+        let is_attributes = |change: &Change| attributes::is_attributes_file(change.path.as_bytes());
+        if self.conversion != Conversion::Filtered || !delta.changes.iter().any(is_attributes) {
+            return Ok(std::borrow::Cow::Borrowed(delta));
+        }
+        let mut all = delta.clone();
+        for path in &self.filters.touched {
+            let Some(staged) = self.index.entry_at(path).filter(|entry| !entry.is_overlooked()) else { continue };
+            let entry = Some(Entry { mode: staged.mode, id: staged.id });
+            let is_new = !delta.changes.iter().any(|change| change.path == *path);
+            if is_new && tree::find(objects, head_tree, path)? == entry && self.filtering(path)?.is_some() {
+                let change = Change { path: path.clone(), before: entry, after: entry, insertions: 0, deletions: 0 };
+                all.changes.push(change);
+            }
+        }
+        all.changes.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(std::borrow::Cow::Owned(all))
+    }
+
+    /// Refuses programs of filters that a tool has put into git's settings, or changed in the work tree.
+    pub(super) fn require_known_filters(&self, delta: Option<&Delta>) -> Result<(), CheckpointError> {
+        let Some(expected) = &self.filters.expected else { return Ok(()) };
+        let now = filter_settings(&self.repository);
+        let names: BTreeSet<&String> = now.keys().chain(expected.keys()).collect();
+        let mut changed: Vec<String> =
+            names.into_iter().filter(|name| now.get(*name) != expected.get(*name)).cloned().collect();
+        for change in delta.iter().flat_map(|delta| &delta.changes) {
+            let is_named = |commands: &Vec<String>| commands.iter().any(|command| names_file(command, &change.path));
+            changed.extend(now.values().any(is_named).then(|| change.path.to_string()));
+        }
+        if changed.is_empty() { Ok(()) } else { Err(CheckpointError::FilterChanged(changed)) }
+    }
+
+    fn clean_by_git(&self, objects: &Objects<'_>, files: &[ToClean<'_>]) -> Result<(), CheckpointError> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        self.require_known_filters(None)?;
+        let folder = self.private_folder()?;
+        let place = self.place_in(&folder, None);
+        let is_on_disk = |file: &&ToClean<'_>| self.cache.recorded(file.path).is_some_and(|(id, _)| id == file.raw);
+        let on_disk: Vec<&ToClean<'_>> = files.iter().filter(is_on_disk).collect();
+        let mut stored: BTreeMap<&RepoPath, ObjectId> = BTreeMap::new();
+        if !on_disk.is_empty() {
+            // Without their stat, git converts the files and does not trust the index.
+            let unproved = |file: &&ToClean<'_>| {
+                let entry = self.index.entry_at(file.path)?;
+                Some((file.path.clone(), Some(IndexEntry { stat: Stat::default(), ..*entry })))
+            };
+            let edits: IndexEdits = on_disk.iter().filter_map(unproved).collect();
+            write(&place.index, &self.index.edited(&edits).to_bytes())?;
+            let paths: Vec<&RepoPath> = on_disk.iter().map(|file| file.path).collect();
+            let convert = |paths: &[&RepoPath]| self.git_program().stage_files(&place, paths);
+            self.one_by_one_if_failed(&place, &paths, &convert)?;
+            let index = Index::load(&place.index)?;
+            for file in &on_disk {
+                let scanned = self.cache.recorded(file.path).map(|(_, stat)| stat);
+                let entry = index.entry_at(file.path).filter(|entry| {
+                    // Another process may have written to the file since it was scanned.
+                    scanned.is_some_and(|stat| Stat { device: stat.device, ..entry.stat } == stat)
+                });
+                stored.extend(entry.map(|entry| (file.path, entry.id)));
+            }
+        }
+        let made = made_in(&place)?;
+        for file in files {
+            let id = match stored.get(file.path).copied().filter(|_| is_on_disk(&file)) {
+                Some(id) => id,
+                None => self.clean_content(objects, &place, file)?,
+            };
+            import(objects, &made, id)?;
+            self.filters.note(file.path, file.raw, id);
+        }
+        Ok(())
+    }
+
+    /// What git stores for bytes that are not on disk any more.
+    fn clean_content(
+        &self,
+        objects: &Objects<'_>,
+        place: &FilterPlace<'_>,
+        file: &ToClean<'_>,
+    ) -> Result<ObjectId, CheckpointError> {
+        let failed = |reason: String| self.filter_failed(file.path, &file.filtering, reason);
+        match self.git_program().store_content(place, file.path, &objects.read(file.raw)?)? {
+            Converted::Done { stdout, said } => {
+                self.filters.warn(&said);
+                printed_id(&stdout).ok_or_else(|| failed("`git hash-object` did not name an object".to_owned()))
+            }
+            Converted::Failed(reason) => Err(failed(reason)),
+        }
+    }
+
+    /// Files of a commit or tree with the content that belongs on disk, as git writes them.
+    pub(super) fn smudged(
+        &self,
+        objects: &Objects<'_>,
+        of: ObjectId,
+        files: &BTreeMap<RepoPath, Entry>,
+    ) -> Result<BTreeMap<RepoPath, ObjectId>, CheckpointError> {
+        let mut contents = BTreeMap::new();
+        if files.is_empty() {
+            return Ok(contents);
+        }
+        self.require_known_filters(None)?;
+        let folder = self.private_folder()?;
+        let attributes = of.to_string();
+        let place = self.place_in(&folder, Some(&attributes));
+        let edits: IndexEdits =
+            files.iter().map(|(path, entry)| (path.clone(), Some(IndexEntry::new(*entry, Stat::default())))).collect();
+        write(&place.index, &Index::empty().edited(&edits).to_bytes())?;
+        let out = folder.path().join("out");
+        std::fs::create_dir(&out).map_err(CheckpointError::io("make the folder", &out))?;
+        let paths: Vec<&RepoPath> = files.keys().collect();
+        let convert = |paths: &[&RepoPath]| self.git_program().write_files(&place, paths, &out);
+        self.one_by_one_if_failed(&place, &paths, &convert)?;
+        for path in files.keys() {
+            let file = out.join(path.as_path());
+            let content = std::fs::read(&file).map_err(CheckpointError::io("read", &file))?;
+            contents.insert(path.clone(), objects.write_blob(&content)?);
+        }
+        Ok(contents)
+    }
+
+    /// Converts files with one process; where that fails, one after the other, to tell which one it is.
+    fn one_by_one_if_failed(
+        &self,
+        place: &FilterPlace<'_>,
+        paths: &[&RepoPath],
+        convert: &dyn Fn(&[&RepoPath]) -> Result<Converted, CheckpointError>,
+    ) -> Result<(), CheckpointError> {
+        match convert(paths)? {
+            Converted::Done { said, .. } => {
+                self.filters.warn(&said);
+                return Ok(());
+            }
+            Converted::Failed(reason) => {
+                if let [path] = paths {
+                    return Err(self.filter_failed_on(path, reason)?);
+                }
+            }
+        }
+        for path in paths {
+            // A process that was killed leaves the lock on its private index behind.
+            let _ = std::fs::remove_file(place.index.with_extension("lock"));
+            match convert(&[path])? {
+                Converted::Done { said, .. } => self.filters.warn(&said),
+                Converted::Failed(reason) => return Err(self.filter_failed_on(path, reason)?),
+            }
+        }
+        Ok(())
+    }
+
+    fn filter_failed_on(&self, path: &RepoPath, reason: String) -> Result<CheckpointError, CheckpointError> {
+        let filtering = attributes::find_filtering(&self.repository, path)?;
+        Ok(match filtering {
+            Some(filtering) => self.filter_failed(path, &filtering, reason),
+            None => CheckpointError::GitProgram { doing: "checkout-index", reason },
+        })
+    }
+
+    fn filter_failed(&self, path: &RepoPath, filtering: &Filtering, reason: String) -> CheckpointError {
+        let missing = match filtering {
+            Filtering::Filter(name) => self.missing_program(name),
+            Filtering::Encoding(_) => None,
+        };
+        CheckpointError::FilterFailed { path: path.clone(), filter: filtering.to_string(), reason, missing }
+    }
+
+    /// The program of a filter that is not on the search path.
+    fn missing_program(&self, filter: &str) -> Option<String> {
+        let command = |key: &str| self.repository.text(&format!("filter.{filter}.{key}"));
+        let commands = ["process", "clean", "smudge"].into_iter().filter_map(command);
+        let mut programs = commands.filter_map(|command| command.split_whitespace().next().map(str::to_owned));
+        programs.find(|program| !program.contains(['/', '$', '"', '\'']) && !self.git_program().has_program(program))
+    }
+
+    fn private_folder(&self) -> Result<TempDir, CheckpointError> {
+        let own = self.repository.own_folder().join("tmp");
+        let folder = tempfile::Builder::new().prefix("filter-").tempdir_in(&own);
+        let folder = folder.map_err(CheckpointError::io("make a folder in", &own))?;
+        let objects = folder.path().join("objects");
+        std::fs::create_dir(&objects).map_err(CheckpointError::io("make the folder", &objects))?;
+        Ok(folder)
+    }
+
+    fn place_in<'p>(&self, folder: &TempDir, attributes: Option<&'p str>) -> FilterPlace<'p> {
+        FilterPlace {
+            index: folder.path().join("index"),
+            objects: folder.path().join("objects"),
+            other_objects: vec![self.repository.git.commondir().join("objects"), self.repository.store.objects()],
+            attributes,
+        }
+    }
+}
+
+/// The settings that name programs of filters, or say how they are used.
+fn filter_settings(repository: &Repository) -> FilterSettings {
+    let mut settings = FilterSettings::new();
+    let Ok(mut entries) = repository.config.entries(Some(r"^filter\.")) else { return settings };
+    while let Some(entry) = entries.next() {
+        let Ok(entry) = entry else { continue };
+        let name = String::from_utf8_lossy(entry.name_bytes()).into_owned();
+        let value = String::from_utf8_lossy(entry.value_bytes()).into_owned();
+        settings.entry(name).or_default().push(value);
+    }
+    settings
+}
+
+/// Whether a command line names a file of the work tree.
+fn names_file(command: &str, path: &RepoPath) -> bool {
+    let words = command.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '|' | '&' | '(' | ')'));
+    words.map(|word| word.trim_start_matches("./")).any(|word| word.as_bytes() == path.as_bytes())
+}
+
+/// What git wrote into its private folder.
+fn made_in(place: &FilterPlace<'_>) -> Result<Odb<'static>, CheckpointError> {
+    let opening = || CheckpointError::git("open the objects that git made");
+    let odb = Odb::new().map_err(opening())?;
+    if let Some(objects) = place.objects.to_str() {
+        odb.add_disk_alternate(objects).map_err(opening())?;
+    }
+    Ok(odb)
+}
+
+/// Takes an object over that git made, unless it was there before.
+fn import(objects: &Objects<'_>, made: &Odb<'_>, id: ObjectId) -> Result<(), CheckpointError> {
+    match made.read(id.into()) {
+        Ok(object) => objects.write_named(id, object.kind(), object.data()).map(|_| ()),
+        Err(_) if objects.exists(id) => Ok(()),
+        Err(err) => Err(CheckpointError::git("read an object that git made")(err)),
+    }
+}
+
+fn write(path: &PathBuf, bytes: &[u8]) -> Result<(), CheckpointError> {
+    std::fs::write(path, bytes).map_err(CheckpointError::io("write", path))
+}

@@ -1,0 +1,109 @@
+//! Filters that fail, hang, are missing, or that a tool wants to bring along.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use super::{exec, upper};
+use crate::harness::TestProject;
+
+fn failing(required: bool) -> TestProject {
+    let project = upper("*.up filter=up\n");
+    project.bash(&format!(
+        "git config filter.up.clean 'echo no paper >&2; exit 3'; git config filter.up.required {required}"
+    ));
+    project
+}
+
+#[test]
+fn a_required_filter_that_fails_refuses_the_checkpoint_and_keeps_the_files() {
+    let project = failing(true);
+    let ran = project.piton(["exec", "--", "sh", "-c", "echo p >> plain.txt; echo two > a.up; echo b > b.up"]);
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    let said = ran.stderr();
+    assert!(said.contains("`filter=up` failed on `a.up`") && said.contains("no paper"), "{said}");
+    assert!(said.contains("[FILTER_FAILED]") && said.contains("git add a.up"), "{said}");
+    assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "1\n");
+    assert_eq!(project.read("a.up"), "two\n", "the changes stay on disk");
+    // Mended, the checkpoint can be made.
+    project.bash("git config filter.up.clean 'tr a-z A-Z'");
+    let ran = project.piton(["checkpoint"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!(project.git(["show", "HEAD:b.up"]), "B\n");
+    project.assert_clean();
+}
+
+#[test]
+fn a_filter_that_may_fail_leaves_the_content_and_a_warning() {
+    let project = failing(false);
+    let ran = exec(&project, "echo two > a.up");
+    assert_eq!(project.git(["show", "HEAD:a.up"]), "two\n", "as git stores it");
+    assert!(ran.stderr().contains("git said while it converted files") && ran.stderr().contains("no paper"), "{ran}");
+}
+
+#[test]
+fn a_missing_program_is_told_by_its_name() {
+    let project = upper("*.up filter=up\n");
+    project.bash("git config filter.up.process 'git-lsf filter-process'; git config filter.up.required true");
+    let ran = project.piton(["exec", "--", "sh", "-c", "echo two > a.up"]);
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert!(ran.stderr().contains("`git-lsf` is not on the search path: install it"), "{ran}");
+}
+
+#[test]
+fn a_failing_filter_does_not_stop_a_roll_back_or_an_undo_of_other_files() {
+    let project = upper("*.up filter=up\n");
+    exec(&project, "echo p >> plain.txt");
+    project.bash(
+        "git config filter.up.clean false; git config filter.up.smudge false; git config filter.up.required true",
+    );
+    let ran = project.piton(["exec", "--", "sh", "-c", "echo two > a.up; rm plain.txt; exit 1"]);
+    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!((project.read("a.up").as_str(), project.read("plain.txt").as_str()), ("one\n", "plain\np\n"));
+    let ran = project.piton(["undo"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!(project.read("plain.txt"), "plain\n");
+}
+
+#[test]
+fn a_slow_filter_ends_with_piton() {
+    let project = upper("*.up filter=up\n");
+    let fifo = project.home().join("fifo");
+    project.bash(&format!("mkfifo '{}'", fifo.display()));
+    project.bash(&format!("git config filter.up.clean 'echo $$ > \"{}\"; exec sleep 600'", fifo.display()));
+    let mut command = project.command(["exec", "--", "sh", "-c", "echo two > a.up"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts");
+    let mut pid = String::new();
+    BufReader::new(std::fs::File::open(&fifo).expect("the filter runs")).read_line(&mut pid).expect("its number");
+    let id = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("a signal");
+    let ran = project.ran(child.wait_with_output().expect("piton ends"));
+    assert_eq!(ran.code(), Some(130), "{ran}");
+    assert!(ran.stderr().contains("interrupted while a filter converted files"), "{ran}");
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_else(|_| ") Z".to_owned());
+    assert!(state.rsplit(") ").next().is_some_and(|state| state.starts_with('Z')), "the filter is gone: {state}");
+    assert_eq!(project.read("a.up"), "two\n");
+    project.bash("git config filter.up.clean 'tr a-z A-Z'");
+    let ran = project.piton(["checkpoint"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    assert_eq!(project.git(["show", "HEAD:a.up"]), "TWO\n");
+}
+
+#[test]
+fn a_tool_cannot_bring_the_program_of_a_filter_along() {
+    for script in [
+        "git config filter.up.clean 'touch ../sprung; cat'; echo two > a.up",
+        "echo 'touch ../sprung; cat' > clean.sh; echo two > a.up",
+    ] {
+        let project = TestProject::new()
+            .file(".gitattributes", "*.up filter=up\n")
+            .file("a.up", "one\n")
+            .file("clean.sh", "cat\n")
+            .tool("sly", "mutates_state: true", script)
+            .committed();
+        project.bash("git config filter.up.clean 'sh ./clean.sh'");
+        let ran = project.piton(["tool", "run", "sly"]);
+        assert!(ran.stderr().contains("FILTER_CHANGED") || ran.stdout().contains("FILTER_CHANGED"), "{script}: {ran}");
+        assert!(!project.root().with_file_name("sprung").exists(), "{script}");
+        assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "1\n");
+    }
+}
