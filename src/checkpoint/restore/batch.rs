@@ -34,11 +34,7 @@ pub(super) struct Judged {
 }
 
 /// Judges files that are in the order of their paths.
-fn judge_all(
-    work_tree: &WorkTree,
-    files: &[&Placement],
-    kinds: DiskKinds,
-) -> Vec<Result<Judged, CheckpointError>> {
+fn judge_all(work_tree: &WorkTree, files: &[&Placement], kinds: DiskKinds) -> Vec<Result<Judged, CheckpointError>> {
     let neighbours = files.par_chunks(NEIGHBOURS);
     let judged = neighbours.map(|files| {
         let mut folders = Folders::of(work_tree);
