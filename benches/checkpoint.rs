@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench checkpoint` takes some minutes; `-- 1000 10000` chooses sizes, `-- row 2000` makes so many
 //! checkpoints in a row instead and says whether each costs as much as the first, `-- against PATH` compares this piton
-//! with another one, e.g. that of the version before, in the same rounds. Every tool has a
+//! with another one, e.g. that of the version before, in the same rounds, `-- bulk 200000` looks at so many
+//! untracked files for the first time, and puts half as many changed files back. Every tool has a
 //! copy of the repository of its own and makes the same edits; their order changes from round to round.
 //! The phases of `piton exec` are the times in its own journal. See `docs/BENCHMARKS.md`.
 
@@ -63,6 +64,10 @@ fn main() {
     let chosen: Vec<usize> = env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
     if env::args().any(|word| word == "row") {
         row(chosen.first().copied().unwrap_or(2000));
+        return;
+    }
+    if env::args().any(|word| word == "bulk") {
+        bulk(chosen.first().copied().unwrap_or(200_000));
         return;
     }
     let sizes = if chosen.is_empty() { SIZES.to_vec() } else { chosen };
@@ -195,6 +200,59 @@ fn row(steps: usize) {
     }
 }
 
+/// Many untracked files seen for the first time, and many changed files put back.
+fn bulk(size: usize) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let piton = env!("CARGO_BIN_EXE_piton");
+    let (tracked, copy) = (folder.path().join("tracked"), folder.path().join("copy"));
+    plant(&tracked, size / 2);
+    sh(folder.path(), "cp -a tracked copy && cd copy && git status");
+    let (untracked, other) = (folder.path().join("untracked"), folder.path().join("other"));
+    plant(&untracked, 1);
+    write_files(&untracked.join("data"), size);
+    sh(folder.path(), "cp -a untracked other");
+    println!(
+        "\n### {size} untracked files, {} changed files\n\n| | git s | piton s | ratio |\n|---|---|---|---|",
+        size / 2
+    );
+    let seconds = |folder: &Path, script: &str| {
+        sh(folder, "sync");
+        let start = Instant::now();
+        let _ = shell(script).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null()).status().expect("sh");
+        start.elapsed().as_secs_f64()
+    };
+    let row = |what: &str, git: f64, piton: f64| println!("| {what} | {git:.1} | {piton:.1} | {:.2} |", piton / git);
+    row(
+        "first look, `git add -A`",
+        seconds(&other, "git add -A"),
+        seconds(&untracked, &format!("{piton} exec -- true")),
+    );
+    row(
+        "second look, `git status`",
+        seconds(&other, "git status"),
+        seconds(&untracked, &format!("{piton} exec -- true")),
+    );
+    let (files, kib, _) = space(&untracked);
+    println!("\nThe git directory has {files} files, {kib} KiB.");
+    let edit = "find src lib docs -type f -print0 | xargs -0 -n 500 sed -i '1s/^/x/'";
+    sh(&copy, edit);
+    println!("\n| | git s | piton s | ratio |\n|---|---|---|---|");
+    let git = seconds(&copy, "git checkout --quiet -- .");
+    let _ = seconds(&tracked, &format!("{piton} exec -- sh -c \"{edit}; exit 3\""));
+    let phases = read_phases(&tracked);
+    let back =
+        phases.iter().find_map(|phase| phase.strip_prefix("rolled_back ")?.parse::<f64>().ok()).unwrap_or(f64::NAN);
+    row("put back, `git checkout`", git, back / 1000.0);
+    println!("\nPhases of the step, ms: {}", phases.join(", "));
+    sh(&copy, edit);
+    let git = seconds(&copy, "git add -A && git commit --quiet --message x");
+    let exec = seconds(&tracked, &format!("{piton} exec -- sh -c \"{edit}\""));
+    println!(
+        "\nCommitted: `git add -A && git commit` {git:.1} s, `piton exec` with the edit {exec:.1} s: {}",
+        read_phases(&tracked).join(", ")
+    );
+}
+
 /// Files and KiB below the git directory, and refs.
 fn space(folder: &Path) -> (usize, u64, usize) {
     let files = walkdir::WalkDir::new(folder.join(".git")).into_iter().flatten().filter(|it| it.file_type().is_file());
@@ -279,13 +337,17 @@ fn path_of(number: usize) -> String {
     }
 }
 
-fn plant(folder: &Path, size: usize) {
+fn write_files(folder: &Path, size: usize) {
     for number in 0..size {
         let path = folder.join(path_of(number));
         fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
         let lines: Vec<String> = (0..20).map(|line| format!("file {number} line {line}\n")).collect();
         fs::write(path, lines.concat()).expect("a file");
     }
+}
+
+fn plant(folder: &Path, size: usize) {
+    write_files(folder, size);
     sh(
         folder,
         "git init --quiet --initial-branch=main && git config user.name bench && git config user.email bench@example.org \

@@ -7,6 +7,7 @@ use git2::{Signature, Time};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use jiff::fmt::temporal::Pieces;
+use jiff::tz::TimeZone;
 
 use super::error::CheckpointError;
 use super::repository::Repository;
@@ -63,14 +64,22 @@ fn signature(
     let (Some(name), Some(email)) = (name, email) else { return Err(CheckpointError::NoIdentity) };
     let time = match variable(format!("GIT_{upper}_DATE")) {
         Some(text) => parse_date(&text).ok_or(CheckpointError::InvalidDate { text })?,
-        None => local_time(now),
+        None => local_time(now, environment),
     };
     Signature::new(&name, &email, &time).map_err(|_| CheckpointError::NoIdentity)
 }
 
-fn local_time(now: Timestamp) -> Time {
-    let offset = now.to_zoned(jiff::tz::TimeZone::system()).offset();
+fn local_time(now: Timestamp, environment: &BTreeMap<OsString, OsString>) -> Time {
+    let offset = now.to_zoned(local_zone(environment)).offset();
     Time::new(now.as_second(), offset.seconds() / 60)
+}
+
+/// The time zone of the user. To learn its name, jiff would list every zone that there is, which takes longer than
+/// everything else in this module; only the offset is needed.
+fn local_zone(environment: &BTreeMap<OsString, OsString>) -> TimeZone {
+    let is_chosen = environment.get(OsStr::new("TZ")).is_some_and(|zone| !zone.is_empty());
+    let file = if is_chosen { None } else { std::fs::read("/etc/localtime").ok() };
+    file.and_then(|bytes| TimeZone::tzif("local", &bytes).ok()).unwrap_or_else(TimeZone::system)
 }
 
 /// The forms that git documents: `@seconds zone`, RFC 2822 and ISO 8601.
@@ -90,7 +99,7 @@ fn parse_date(text: &str) -> Option<Time> {
         return Some(Time::new(stamp.as_second(), offset.map_or(0, |offset| offset.seconds() / 60)));
     }
     let civil = text.parse::<jiff::civil::DateTime>().ok()?;
-    let zoned = civil.to_zoned(jiff::tz::TimeZone::system()).ok()?;
+    let zoned = civil.to_zoned(TimeZone::system()).ok()?;
     Some(Time::new(zoned.timestamp().as_second(), zoned.offset().seconds() / 60))
 }
 

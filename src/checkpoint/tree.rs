@@ -3,7 +3,7 @@
 //! Works on the raw objects, one folder at a time, and reads only the folders on the way to a
 //! change. libgit2's `TreeUpdateBuilder` cannot swap a file for a folder; here that is no special case.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -48,10 +48,14 @@ type Folder = BTreeMap<Vec<u8>, Node>;
 
 /// Trees that were read last. Looking up one path after the other reads the same folders again and again.
 #[derive(Default)]
-pub(crate) struct ReadTrees(RefCell<HashMap<ObjectId, Rc<Folder>>>);
+pub(crate) struct ReadTrees {
+    folders: RefCell<HashMap<ObjectId, Rc<Folder>>>,
+    /// How many names they hold.
+    names: Cell<usize>,
+}
 
-/// So many trees are remembered.
-const REMEMBERED: usize = 1024;
+/// So many names are remembered.
+const REMEMBERED: usize = 50_000;
 
 /// What is to happen to a name itself.
 #[derive(Clone, Copy, Default)]
@@ -365,17 +369,19 @@ fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Rc<Folder>, CheckpointErr
     if id == ObjectId::EMPTY_TREE {
         return Ok(Rc::default());
     }
-    if let Some(folder) = objects.trees.0.borrow().get(&id) {
+    if let Some(folder) = objects.trees.folders.borrow().get(&id) {
         return Ok(Rc::clone(folder));
     }
     let data = objects.read(id)?;
     let folder = parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}") })?;
     let folder = Rc::new(folder);
-    let mut trees = objects.trees.0.borrow_mut();
-    if trees.len() >= REMEMBERED {
-        trees.clear();
+    let mut folders = objects.trees.folders.borrow_mut();
+    if objects.trees.names.get() + folder.len() > REMEMBERED {
+        folders.clear();
+        objects.trees.names.set(0);
     }
-    trees.insert(id, Rc::clone(&folder));
+    objects.trees.names.set(objects.trees.names.get() + folder.len());
+    folders.insert(id, Rc::clone(&folder));
     Ok(folder)
 }
 

@@ -109,8 +109,10 @@ fn hundreds_of_files_of_every_kind_are_rolled_back() {
     let project = TestProject::new().file("a.txt", "one\n");
     made(&project, "src", 600);
     made(&project, "gone", 300);
-    project.bash("for n in $(seq 0 7 299); do chmod +x src/d$((n / 30))/f$n.txt; chmod 600 gone/d$((n / 30))/f$n.txt; done; \
-         ln -s a.txt src/link; mkdir src/hollow");
+    project.bash(
+        "for n in $(seq 0 7 299); do chmod +x src/d$((n / 30))/f$n.txt; chmod 600 gone/d$((n / 30))/f$n.txt; done; \
+         ln -s a.txt src/link; mkdir src/hollow",
+    );
     let project = project.committed();
     made(&project, "mine", 200);
     let before = picture(&project);

@@ -147,7 +147,8 @@ impl Pack {
     /// The place of an object in the order of names.
     fn find(&self, id: ObjectId) -> Option<usize> {
         let first = usize::from(*id.as_bytes().first()?);
-        let fanout = |at: usize| number(&self.index, INDEX_MAGIC.len() + at * 4).and_then(|at| usize::try_from(at).ok());
+        let fanout =
+            |at: usize| number(&self.index, INDEX_MAGIC.len() + at * 4).and_then(|at| usize::try_from(at).ok());
         let (mut low, mut high) = (if first == 0 { 0 } else { fanout(first - 1)? }, fanout(first)?);
         while low < high {
             let middle = usize::midpoint(low, high);

@@ -168,7 +168,8 @@ impl PackWriter {
         let name: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
         let pack = self.folder.join(format!("{PREFIX}{name}.pack"));
         let index = pack.with_extension("idx");
-        let unfinished_index = self.folder.join(UNFINISHED.to_owned() + &temporary_name());
+        // It names the pack, so that a pack can be removed whose process was killed before this.
+        let unfinished_index = self.folder.join(format!("{UNFINISHED}{}_{name}", temporary_name()));
         let mut index_file = create(&unfinished_index)?;
         let indexing = || CheckpointError::io("write", &unfinished_index);
         index_file.write_all(&self.index(&sum)).map_err(indexing())?;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::super::error::CheckpointError;
-use super::super::pack::UNFINISHED;
+use super::super::pack::{PREFIX, UNFINISHED};
 use super::{Store, TEMPORARY_PREFIX};
 use crate::failpoint::failpoint;
 
@@ -56,8 +56,16 @@ impl Drop for Store {
 fn clear_unfinished(path: &Path) {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let unfinished = name.strip_prefix(UNFINISHED).and_then(|rest| rest.strip_prefix(TEMPORARY_PREFIX));
-    if let Some(process) = unfinished.and_then(|rest| rest.split('_').next()) {
-        if is_gone(process) {
+    if let Some(unfinished) = unfinished {
+        let mut parts = unfinished.split('_');
+        if parts.next().is_some_and(is_gone) {
+            // The index of a pack names the pack, after the number of the file.
+            if let Some(sum) = parts.nth(1) {
+                let pack = path.with_file_name(format!("{PREFIX}{sum}.pack"));
+                if !pack.with_extension("idx").exists() {
+                    let _ = fs::remove_file(pack);
+                }
+            }
             let _ = fs::remove_file(path);
         }
     } else if path.extension().is_some_and(|end| end == "keep") {

@@ -35,7 +35,8 @@ impl<'t> Folders<'t> {
     /// What is there now; as [`WorkTree::state`].
     pub(crate) fn state(&mut self, path: &RepoPath) -> Result<Option<Found>, CheckpointError> {
         let work_tree = self.work_tree;
-        work_tree.attempt("look at", path, || absent_as_none(self.parent(path).and_then(|fd| found(fd, path.file_name()))))
+        work_tree
+            .attempt("look at", path, || absent_as_none(self.parent(path).and_then(|fd| found(fd, path.file_name()))))
     }
 
     /// The bytes of a regular file with its state; as [`WorkTree::read`].

@@ -376,13 +376,12 @@ fn read_in(path: &RepoPath, folder: io::Result<impl AsFd>) -> Result<Option<(Vec
 
 /// The target of a link in an open folder; none if there is no link.
 fn read_link_in(path: &RepoPath, folder: io::Result<impl AsFd>) -> Result<Option<Vec<u8>>, CheckpointError> {
-    let read = folder.and_then(|folder| {
-        match system::readlinkat(folder, OsStr::from_bytes(path.file_name()), Vec::new()) {
+    let read =
+        folder.and_then(|folder| match system::readlinkat(folder, OsStr::from_bytes(path.file_name()), Vec::new()) {
             Ok(target) => Ok(Some(target.into_bytes())),
             Err(Errno::INVAL) => Ok(None),
             Err(err) => Err(err.into()),
-        }
-    });
+        });
     absent_as_none(read).map_err(|source| CheckpointError::Unreadable { path: path.clone(), source })
 }
 
