@@ -154,8 +154,8 @@ fn create(file: &Path, text: &str) -> io::Result<()> {
     let mode = if text.starts_with("#!") { 0o777 } else { 0o666 };
     #[cfg(target_os = "linux")]
     match create_unnamed(folder, file, text, mode) {
-        // Some file systems know no file without a name.
-        Err(err) if matches!(err.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) => {}
+        // Some file systems know no file without a name, and some machines no `/proc`.
+        Err(err) if is_unknown(&err) => {}
         made => return made,
     }
     let mut builder = tempfile::Builder::new();
@@ -179,4 +179,11 @@ fn create_unnamed(folder: &Path, file: &Path, text: &str, mode: u32) -> io::Resu
     whole.write_all(text.as_bytes())?;
     let name = format!("/proc/self/fd/{}", whole.as_raw_fd());
     Ok(linkat(CWD, name, CWD, file, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(target_os = "linux")]
+fn is_unknown(err: &io::Error) -> bool {
+    use rustix::io::Errno;
+
+    matches!(Errno::from_io_error(err), Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT))
 }

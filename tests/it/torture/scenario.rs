@@ -83,6 +83,23 @@ impl Scenario {
         self.command.iter().map(word).collect()
     }
 
+    /// The same command without a checkpoint, if it runs a step.
+    pub(super) fn unchecked(&self, scene: &TortureScene) -> Option<Vec<String>> {
+        let mut command = self.command(scene);
+        match self.command.first() {
+            Some(&"exec") => {
+                command.retain(|word| word != "--checkpoint" && word != "explicit");
+                command.splice(1..1, ["--checkpoint", "disabled"].map(str::to_owned));
+            }
+            Some(&("tool" | "run")) => {
+                let mode = command.iter_mut().find(|word| *word == "auto")?;
+                "disabled".clone_into(mode);
+            }
+            _ => return None,
+        }
+        Some(command)
+    }
+
     /// The next command works, and so does the user's git.
     pub(super) fn assert_goes_on(&self, scene: &TortureScene) {
         if self.again == Again::Yes {
