@@ -224,6 +224,8 @@ impl History {
             let mut folding = Folding::default();
             match journal::read_each(&journal::path_of(folder, run), &mut |record| folding.take(&record)) {
                 Ok(_) => history.runs.extend(folding.run),
+                // It was killed before its first line: there is nothing to tell of it, and nothing that it needs.
+                Err(_) if journal::has_not_begun(folder, run) => {}
                 Err(err) => unreadable.push(err),
             }
         }

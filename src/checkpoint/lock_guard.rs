@@ -23,7 +23,7 @@ use rustix::stdio::stdin;
 /// What a pipe takes at once.
 const LONGEST: usize = 4096;
 /// The names of more locks than are ever held at the same time.
-const NAMES: usize = 8 * LONGEST;
+const NAMES: usize = 3 * LONGEST;
 
 /// The guard of all locks that are held at present.
 static CURRENT: Mutex<Weak<LockGuard>> = Mutex::new(Weak::new());

@@ -151,13 +151,39 @@ fn holds(file: &Path, text: &str) -> bool {
 fn create(file: &Path, text: &str) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
+    let mode = if text.starts_with("#!") { 0o777 } else { 0o666 };
+    #[cfg(target_os = "linux")]
+    match create_unnamed(folder, file, text, mode) {
+        // Some file systems know no file without a name, and some machines no `/proc`.
+        Err(err) if is_unknown(&err) => {}
+        made => return made,
+    }
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(if text.starts_with("#!") { 0o777 } else { 0o666 });
-    #[cfg(unix)]
-    builder.permissions(mode);
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
     let mut whole = builder.tempfile_in(folder)?;
     whole.write_all(text.as_bytes())?;
     whole.persist_noclobber(file)?;
     Ok(())
+}
+
+/// Writes a file that gets its name when it is whole: a kill leaves no half of it and no temporary file.
+#[cfg(target_os = "linux")]
+fn create_unnamed(folder: &Path, file: &Path, text: &str, mode: u32) -> io::Result<()> {
+    use std::os::fd::AsRawFd as _;
+
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mut whole = fs::File::from(open(folder, flags, Mode::from_raw_mode(mode))?);
+    whole.write_all(text.as_bytes())?;
+    let name = format!("/proc/self/fd/{}", whole.as_raw_fd());
+    Ok(linkat(CWD, name, CWD, file, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(target_os = "linux")]
+fn is_unknown(err: &io::Error) -> bool {
+    use rustix::io::Errno;
+
+    matches!(Errno::from_io_error(err), Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT))
 }

@@ -222,6 +222,11 @@ pub fn path_of(folder: &Path, run: RunId) -> PathBuf {
     folder.join(run.to_string()).join(FILE)
 }
 
+/// Whether a run has only its folder: it was killed before it could make its journal.
+pub fn has_not_begun(folder: &Path, run: RunId) -> bool {
+    fs::read_dir(folder.join(run.to_string())).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 /// The runs below `…/piton/runs`, newest first; none when there is no such folder.
 pub fn list(folder: &Path) -> Result<Vec<RunId>, JournalError> {
     let entries = match fs::read_dir(folder) {

@@ -77,13 +77,13 @@ const HOMES: [(&[&str], &[&str], &str); 26] = [
     (&["signal_hook"], &["exec/interrupt.rs"], "only `exec/interrupt.rs` listens for signals"),
     (
         &["nix"],
-        &["exec/terminal.rs", "exec/supervisor/child.rs"],
-        "only `exec/terminal.rs` and the supervisor mask signals",
+        &["exec/terminal.rs", "exec/supervisor/child.rs", "checkpoint/lock_guard.rs"],
+        "only `exec/terminal.rs`, the supervisor and the guard of locks mask signals",
     ),
     (
         &["libc"],
-        &["exec/supervisor", "disk.rs"],
-        "only the supervisor and `disk.rs` make system calls that no crate wraps",
+        &["exec/supervisor", "disk.rs", "checkpoint/lock_guard.rs"],
+        "only the supervisor, `disk.rs` and the guard of locks make system calls that no crate wraps",
     ),
     (
         &["fs::read", "fs::read_to_string", "read_to_string", "File::open"],

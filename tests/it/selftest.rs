@@ -86,5 +86,12 @@ fn a_machine_without_git_fails_with_a_hint() {
 #[test]
 fn a_folder_that_is_not_there_is_wrong_usage() {
     let project = TestProject::new();
-    cmd_snapshot!(project.piton(["selftest", "--in", "nowhere"]), @"");
+    cmd_snapshot!(project.piton(["selftest", "--in", "nowhere"]), @"
+    success: false
+    exit_code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: cannot enter the folder `[PROJECT]/nowhere`
+      caused by: No such file or directory (os error 2)
+    ");
 }

@@ -24,8 +24,8 @@ const SAMPLED: usize = 37;
 /// Disturbs a command at its points; panics with every point at which something was wrong.
 fn disturb(scenario: &Scenario, set: &str, faults: &[Fault]) {
     let scene = scenario.scene();
-    let expected = Expected::of(&scene, &scenario.command(&scene));
     let command = scenario.command(&scene);
+    let expected = Expected::of(&scene, &command, scenario.unchecked(&scene).as_deref());
     scene.reset_all();
     let points = point::points(&scene, &command);
     assert!(points.len() >= scenario.at_least, "{}: only {} points", scenario.name, points.len());

@@ -50,13 +50,15 @@ impl Lab {
         for name in ["home", "tmp", "work"] {
             fs::create_dir(top.join(name)).map_err(failed(&top))?;
         }
+        // The name by which a process starts itself again means another program in a shell.
+        let program = fs::read_link(&ctx.program).unwrap_or_else(|_| ctx.program.clone());
         // Settings of the user, such as signed commits that ask for a pass phrase, are another matter.
         let mut environment = plain(&ctx.environment).variables().clone();
-        environment.retain(|name, _| !name.as_encoded_bytes().starts_with(b"XDG_"));
+        environment.retain(|name, _| !name.as_encoded_bytes().starts_with(b"XDG_") && name != "GIT_CONFIG_GLOBAL");
         let entries: [(&str, OsString); 9] = [
             ("HOME", top.join("home").into()),
             ("TMPDIR", top.join("tmp").into()),
-            ("PITON", ctx.program.clone().into()),
+            ("PITON", program.into()),
             ("GIT_CONFIG_NOSYSTEM", "1".into()),
             ("GIT_AUTHOR_NAME", "Piton Selftest".into()),
             ("GIT_AUTHOR_EMAIL", "selftest@example.com".into()),

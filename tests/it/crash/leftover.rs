@@ -94,6 +94,17 @@ fn files_that_somebody_changes_after_the_death_are_kept_even_if_the_recovery_die
     assert_eq!(verified.code(), Some(0), "{verified}");
 }
 
+#[test]
+fn gc_and_log_work_after_a_run_that_died_before_its_first_line() {
+    let scene = Scene::new();
+    assert!(was_killed(&scene.armed(&["exec", "--", "true"], "journal-folder-made")));
+    for command in [["recover"].as_slice(), &["gc"], &["log"], &["verify", "--all"]] {
+        let ran = scene.project.piton(command);
+        assert_eq!(ran.code(), Some(0), "{command:?}: {ran}");
+        assert!(!ran.stderr().contains("cannot read"), "{command:?}: {ran}");
+    }
+}
+
 /// The user types the next command of git a moment after the death, and has not heard of `piton recover`.
 #[test]
 fn git_is_not_blocked_by_the_locks_of_a_piton_that_was_killed() {

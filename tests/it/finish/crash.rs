@@ -49,7 +49,7 @@ fn survives(moved_on: &str, how: &str, here: bool) {
     let before = picture(&project);
     assert_eq!(finish(&project, &run, how).code(), Some(0));
     let after = picture(&project);
-    let mut kills = 0;
+    let mut kills = 0_u64;
     for place in PLACES {
         for pass in 1.. {
             reset();
@@ -73,7 +73,7 @@ fn survives(moved_on: &str, how: &str, here: bool) {
             assert_eq!(branches.lines().count(), 1, "{armed}: {branches}");
         }
     }
-    crate::crash::chance::tally("kills at places", kills as u64);
+    crate::crash::chance::tally("kills at places", kills);
     assert!(kills >= 15, "only {kills} places were passed");
 }
 

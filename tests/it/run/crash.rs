@@ -244,7 +244,7 @@ fn killed_at_any_other_place_a_run_ends_as_it_would_have() {
     let trial = Trial::new("auto");
     let others = PLACES.iter().chain(&["tool-answered", "trail-written", "trail-moved"]);
     let others: Vec<&str> = others.copied().filter(|place| !place.starts_with("journal-append")).collect();
-    let mut kills = 0;
+    let mut kills = 0_u64;
     for (turn, place) in others.into_iter().enumerate().step_by(stride(2)) {
         let (first, last) = if stride(2) == 1 { (1, usize::MAX) } else { (1 + turn % 3, 1 + turn % 3) };
         for pass in first..=last {
@@ -257,14 +257,14 @@ fn killed_at_any_other_place_a_run_ends_as_it_would_have() {
             trial.assert_resumes(&armed);
         }
     }
-    crate::crash::chance::tally("kills at places", kills as u64);
+    crate::crash::chance::tally("kills at places", kills);
     assert!(kills >= 8, "only {kills} places were passed");
 }
 
 #[test]
 fn a_recovery_and_a_resumption_that_are_killed_as_well_change_nothing() {
     let trial = Trial::new("auto");
-    let mut kills = 0;
+    let mut kills = 0_u64;
     let firsts =
         ["result-read:3", "journal-appended:30", "commit-decided:4", "roll-back-decided:2", "tool-announced:8"];
     for (turn, first) in firsts.iter().enumerate() {
@@ -285,6 +285,6 @@ fn a_recovery_and_a_resumption_that_are_killed_as_well_change_nothing() {
             }
         }
     }
-    crate::crash::chance::tally("kills at places", kills as u64);
+    crate::crash::chance::tally("kills at places", kills);
     assert!(kills >= 8, "only {kills} deaths");
 }

@@ -18,6 +18,16 @@ pub(super) struct Scenario {
     /// How many points there are at least, so that a scenario cannot lose its points unnoticed.
     pub(super) at_least: usize,
     again: Again,
+    remedy: Remedy,
+}
+
+/// What follows a disturbance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remedy {
+    /// A recovery: afterwards the command has happened or not.
+    Recovery,
+    /// The same command again: afterwards it has happened.
+    Repetition,
 }
 
 /// Whether the command can be given once more after a recovery, whatever the disturbed one came to.
@@ -36,11 +46,29 @@ pub(super) struct TortureScene {
 
 impl Scenario {
     fn new(name: &'static str, scene: fn() -> TortureScene, command: &'static [&'static str], at_least: usize) -> Self {
-        Self { name, scene, command, at_least, again: Again::No }
+        Self { name, scene, command, at_least, again: Again::No, remedy: Remedy::Recovery }
     }
 
     fn repeatable(self) -> Self {
         Self { again: Again::Yes, ..self }
+    }
+
+    /// The command itself brings to an end what was cut off.
+    fn repeated(self) -> Self {
+        Self { remedy: Remedy::Repetition, ..self }
+    }
+
+    /// What is given after a disturbance.
+    pub(super) fn remedy(&self, scene: &TortureScene) -> Vec<String> {
+        match self.remedy {
+            Remedy::Recovery => vec!["recover".to_owned()],
+            Remedy::Repetition => self.command(scene),
+        }
+    }
+
+    /// Whether the state before the command is right after the remedy.
+    pub(super) fn may_be_undone(&self) -> bool {
+        self.remedy == Remedy::Recovery
     }
 
     pub(super) fn scene(&self) -> TortureScene {
@@ -53,6 +81,23 @@ impl Scenario {
             (word, _) => word.to_owned(),
         };
         self.command.iter().map(word).collect()
+    }
+
+    /// The same command without a checkpoint, if it runs a step.
+    pub(super) fn unchecked(&self, scene: &TortureScene) -> Option<Vec<String>> {
+        let mut command = self.command(scene);
+        match self.command.first() {
+            Some(&"exec") => {
+                command.retain(|word| word != "--checkpoint" && word != "explicit");
+                command.splice(1..1, ["--checkpoint", "disabled"].map(str::to_owned));
+            }
+            Some(&("tool" | "run")) => {
+                let mode = command.iter_mut().find(|word| *word == "auto")?;
+                "disabled".clone_into(mode);
+            }
+            _ => return None,
+        }
+        Some(command)
     }
 
     /// The next command works, and so does the user's git.
@@ -267,7 +312,7 @@ pub(super) fn gc() -> Scenario {
 }
 
 pub(super) fn init() -> Scenario {
-    Scenario::new("init", || TortureScene::of(Scene::of(TestProject::new())).timeless(), &["init"], 10)
+    Scenario::new("init", || TortureScene::of(Scene::of(TestProject::new())).timeless(), &["init"], 10).repeated()
 }
 
 pub(super) fn hooks_install() -> Scenario {

@@ -12,7 +12,7 @@ const PROSE: &str = "<step name=\"write\"><action>Write words.txt.</action></ste
 /// Kills an answer at each event of it and gives it again; the end is always the same.
 fn survives(project: &TestProject, answer: &[&str], again: &[&str], usual: usize, check: impl Fn(&Ran, &str)) {
     project.bash("cd ..; rm -rf saved; cp -a project saved");
-    let mut kills = 0;
+    let mut kills = 0_u64;
     for place in ["journal-append", "journal-appended"] {
         for pass in (1..).step_by(stride(usual)) {
             project.bash("cd ..; rm -rf project; cp -a saved project");
@@ -36,7 +36,7 @@ fn survives(project: &TestProject, answer: &[&str], again: &[&str], usual: usize
             assert_unharmed(project);
         }
     }
-    crate::crash::chance::tally("kills at places", kills as u64);
+    crate::crash::chance::tally("kills at places", kills);
     assert!(kills >= 4, "only {kills} deaths");
 }
 
@@ -169,7 +169,7 @@ fn the_states_of_a_step_are_kept_when_piton_dies_while_they_are_moved() {
         let ran = project.piton(["exec", "--", "sh", "-c", "echo exec > exec.txt"]);
         assert_eq!(ran.code(), Some(0), "{ran}");
         project.bash("cd ..; rm -rf saved; cp -a project saved");
-        let mut kills = 0;
+        let mut kills = 0_u64;
         for pass in 1.. {
             project.bash("cd ..; rm -rf project; cp -a saved project");
             let armed = format!("journal-append:{pass}");
@@ -182,7 +182,7 @@ fn the_states_of_a_step_are_kept_when_piton_dies_while_they_are_moved() {
             assert!(ran.code() == Some(0) || ran.stderr().contains("no run waits here"), "{armed}: {ran}");
             assert_unharmed(&project);
         }
-        crate::crash::chance::tally("kills at places", kills as u64);
+        crate::crash::chance::tally("kills at places", kills);
         assert!(kills >= 2, "only {kills} deaths");
     }
 }
