@@ -158,15 +158,20 @@ impl Checkpointer {
         let objects = Objects::of(&self.repository)?;
         let ignored = self.newly_ignored(delta)?;
         let excluded = |path: &RepoPath| ignored.contains(path) || self.is_overlooked(path);
-        let delta = &*self.with_converted(&objects, delta, self.repository.tree_of(before.commit)?)?;
-        if self.conversion == Conversion::Filtered {
+        let base_tree = self.repository.tree_of(before.commit)?;
+        let delta = &*self.with_converted(&objects, delta, base_tree)?;
+        if self.conversion >= Conversion::Filtered {
             self.require_known_filters(Some(delta))?;
         }
+        self.filters.expect_removed(self.removed_attributes(delta.changes.iter().map(|change| &change.path))?);
         let committed = delta.changes.iter().filter(|change| !excluded(&change.path));
         self.clean_together(&objects, committed.map(|change| (&change.path, change.after)))?;
         let stored = |path: &RepoPath, side: Side, raw, known: &[Option<Entry>]| match side {
             // As `git add`: a changed file is stored as its filter makes it, whatever was stored before.
             Side::After if self.filtering(path)?.is_some() => self.stored_form(&objects, path, raw, &[]),
+            Side::Before if delta.changes_attributes() && !is_known(&objects, raw, known) => {
+                self.clean_as_of(&objects, base_tree, path, raw)
+            }
             Side::Before | Side::After => self.stored_form(&objects, path, raw, known),
         };
         let mut plan = commit::plan(&self.repository, &objects, before, delta, &excluded, &stored)?;
@@ -356,4 +361,10 @@ impl Checkpointer {
         }
         Ok(())
     }
+}
+
+/// Whether git has stored a content as it is on disk.
+fn is_known(objects: &Objects<'_>, raw: Option<Entry>, known: &[Option<Entry>]) -> bool {
+    let Some(raw) = raw.filter(|raw| raw.mode.is_file()) else { return true };
+    known.iter().flatten().any(|known| known.mode.is_file() && objects.shown(known.id) == raw.id)
 }

@@ -86,6 +86,7 @@ impl Checkpointer {
                 files.entry(&change.path).or_default().push((at, change));
             }
         }
+        self.filters.expect_removed(self.removed_attributes(files.keys().copied())?);
         let mut on_disk = Vec::new();
         for path in files.keys() {
             on_disk.push((*path, tree::find(&objects, now.tree, path)?));
@@ -150,7 +151,7 @@ impl Checkpointer {
                 Judgement::Left(Content::Merged { mode, bytes }) => {
                     let id = objects.write_blob(&bytes)?;
                     // These are merged as git stores them: a filter must not convert them again.
-                    self.filters.note(path, id, id);
+                    self.filters.note_merged(path, id);
                     Some(Entry { mode, id })
                 }
             };

@@ -101,7 +101,7 @@ fn a_tool_cannot_bring_the_program_of_a_filter_along() {
             .tool("sly", "mutates_state: true", script)
             .committed();
         project.bash("git config filter.up.clean 'sh ./clean.sh'");
-        let ran = project.piton(["tool", "run", "sly"]);
+        let ran = project.piton(["tool", "run", "sly", "--checkpoint", "auto"]);
         assert!(ran.stderr().contains("FILTER_CHANGED") || ran.stdout().contains("FILTER_CHANGED"), "{script}: {ran}");
         assert!(!project.root().with_file_name("sprung").exists(), "{script}");
         assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "1\n");
