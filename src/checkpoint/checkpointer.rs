@@ -54,6 +54,9 @@ pub struct Options {
     pub environment: BTreeMap<OsString, OsString>,
 }
 
+/// Begins to listen for the wish to stop; what it returns tells whether it came.
+pub type Listener = Box<dyn Fn() -> Box<dyn Fn() -> bool> + Send>;
+
 /// Makes and undoes checkpoints in one work tree.
 pub struct Checkpointer {
     pub(crate) repository: Repository,
@@ -76,6 +79,8 @@ pub struct Checkpointer {
     pub(super) hooks_distrusted: bool,
     /// What our own hooks know the commit of a step by.
     pub(super) hook_token: Option<(u32, String)>,
+    /// How filters learn that they are to end.
+    pub(super) listener: Option<Listener>,
 }
 
 impl Checkpointer {
@@ -104,7 +109,15 @@ impl Checkpointer {
             returning: BTreeMap::new(),
             hooks_distrusted: false,
             hook_token: None,
+            listener: None,
         })
+    }
+
+    /// Lets the user stop filters that take long.
+    #[must_use]
+    pub fn listening(mut self, listener: Listener) -> Self {
+        self.listener = Some(listener);
+        self
     }
 
     /// The repository.
@@ -160,9 +173,7 @@ impl Checkpointer {
         let excluded = |path: &RepoPath| ignored.contains(path) || self.is_overlooked(path);
         let base_tree = self.repository.tree_of(before.commit)?;
         let delta = &*self.with_converted(&objects, delta, base_tree)?;
-        if self.conversion >= Conversion::Filtered {
-            self.require_known_filters(Some(delta))?;
-        }
+        self.filters.note_changed(delta);
         self.filters.expect_removed(self.removed_attributes(delta.changes.iter().map(|change| &change.path))?);
         let committed = delta.changes.iter().filter(|change| !excluded(&change.path));
         self.clean_together(&objects, committed.map(|change| (&change.path, change.after)))?;

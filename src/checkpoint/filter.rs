@@ -37,6 +37,8 @@ pub(super) struct StoredForms {
     merged: BTreeSet<(RepoPath, ObjectId)>,
     /// Attributes files that are in the index still and whose removal is to be committed: they do not count.
     removed: BTreeSet<RepoPath>,
+    /// What a step changed whose commit is planned.
+    changed: BTreeSet<RepoPath>,
     /// What git and filters said that did not fail.
     warnings: Vec<String>,
 }
@@ -86,6 +88,13 @@ impl FilterMemory {
     /// Notes a content that was merged as git stores it: no filter must convert it again.
     pub(super) fn note_merged(&self, path: &RepoPath, merged: ObjectId) {
         self.stored.borrow_mut().merged.insert((path.clone(), merged));
+    }
+
+    /// Notes what a step changed: it may have changed the program of a filter.
+    pub(super) fn note_changed(&self, delta: &Delta) {
+        if self.expected.is_some() {
+            self.stored.borrow_mut().changed = delta.changes.iter().map(|change| change.path.clone()).collect();
+        }
     }
 
     /// Leaves attributes files out of account whose removal is to be committed.
@@ -192,6 +201,23 @@ impl Checkpointer {
         self.clean_by_git(objects, &wanted)
     }
 
+    /// As [`Self::clean_together`], for files of a tree.
+    pub(super) fn clean_together_in<'f>(
+        &self,
+        objects: &Objects<'_>,
+        tree: ObjectId,
+        paths: impl Iterator<Item = &'f RepoPath>,
+    ) -> Result<(), CheckpointError> {
+        if self.conversion < Conversion::Filtered {
+            return Ok(());
+        }
+        let mut files = Vec::new();
+        for path in paths {
+            files.push((path, tree::find(objects, tree, path)?));
+        }
+        self.clean_together(objects, files)
+    }
+
     /// What git stored for a file before a step that changes attributes: by the attributes of a commit.
     pub(super) fn clean_as_of(
         &self,
@@ -201,7 +227,7 @@ impl Checkpointer {
         raw: Option<Entry>,
     ) -> Result<Option<Entry>, CheckpointError> {
         let Some(entry) = raw.filter(|entry| entry.mode.is_file()) else { return Ok(raw) };
-        self.require_known_filters(None)?;
+        self.require_known_filters()?;
         let folder = self.private_folder()?;
         let attributes = tree.to_string();
         let place = self.place_in(&folder, Some(&attributes));
@@ -251,15 +277,15 @@ impl Checkpointer {
     }
 
     /// Refuses programs of filters that a tool has put into git's settings, or changed in the work tree.
-    pub(super) fn require_known_filters(&self, delta: Option<&Delta>) -> Result<(), CheckpointError> {
+    fn require_known_filters(&self) -> Result<(), CheckpointError> {
         let Some(expected) = &self.filters.expected else { return Ok(()) };
         let now = filter_settings(&self.repository);
         let names: BTreeSet<&String> = now.keys().chain(expected.keys()).collect();
         let mut changed: Vec<String> =
             names.into_iter().filter(|name| now.get(*name) != expected.get(*name)).cloned().collect();
-        for change in delta.iter().flat_map(|delta| &delta.changes) {
-            let is_named = |commands: &Vec<String>| commands.iter().any(|command| names_file(command, &change.path));
-            changed.extend(now.values().any(is_named).then(|| change.path.to_string()));
+        for path in &self.filters.stored.borrow().changed {
+            let is_named = |commands: &Vec<String>| commands.iter().any(|command| names_file(command, path));
+            changed.extend(now.values().any(is_named).then(|| path.to_string()));
         }
         if changed.is_empty() { Ok(()) } else { Err(CheckpointError::FilterChanged(changed)) }
     }
@@ -268,7 +294,7 @@ impl Checkpointer {
         if files.is_empty() {
             return Ok(());
         }
-        self.require_known_filters(None)?;
+        self.require_known_filters()?;
         let folder = self.private_folder()?;
         let place = self.place_in(&folder, None);
         let is_on_disk = |file: &&ToClean<'_>| self.cache.recorded(file.path).is_some_and(|(id, _)| id == file.raw);
@@ -336,7 +362,7 @@ impl Checkpointer {
         if files.is_empty() {
             return Ok(contents);
         }
-        self.require_known_filters(None)?;
+        self.require_known_filters()?;
         let folder = self.private_folder()?;
         let attributes = of.to_string();
         let place = self.place_in(&folder, Some(&attributes));
@@ -424,6 +450,7 @@ impl Checkpointer {
             objects: folder.path().join("objects"),
             other_objects: vec![self.repository.git.commondir().join("objects"), self.repository.store.objects()],
             attributes,
+            is_stopped: self.listener.as_ref().map_or_else(|| Box::new(|| false) as Box<_>, |listen| listen()),
         }
     }
 }

@@ -87,11 +87,7 @@ impl Checkpointer {
             }
         }
         self.filters.expect_removed(self.removed_attributes(files.keys().copied())?);
-        let mut on_disk = Vec::new();
-        for path in files.keys() {
-            on_disk.push((*path, tree::find(&objects, now.tree, path)?));
-        }
-        self.clean_together(&objects, on_disk)?;
+        self.clean_together_in(&objects, now.tree, files.keys().copied())?;
         let mut known_trees = BTreeMap::new();
         let mut remainder = Remainder::default();
         for (path, changes) in files {
