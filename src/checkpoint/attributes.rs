@@ -26,6 +26,8 @@ pub(crate) enum Conversion {
     Possible,
     /// The same, and some paths may have a filter or another encoding, which libgit2 does not know.
     Filtered,
+    /// Libgit2 misreads a pattern (quoted, or with a backslash): the `git` program converts every changed file.
+    ByGit,
 }
 
 /// What converts a path that libgit2 cannot convert.
@@ -35,6 +37,8 @@ pub(crate) enum Filtering {
     Filter(String),
     /// An encoding of the file on disk.
     Encoding(String),
+    /// Only git can tell: libgit2 would read other attributes.
+    Unclear,
 }
 
 impl std::fmt::Display for Filtering {
@@ -42,6 +46,7 @@ impl std::fmt::Display for Filtering {
         match self {
             Self::Filter(name) => write!(formatter, "filter={name}"),
             Self::Encoding(name) => write!(formatter, "working-tree-encoding={name}"),
+            Self::Unclear => formatter.write_str("git"),
         }
     }
 }
@@ -185,6 +190,10 @@ pub(crate) fn is_attributes_file(path: &[u8]) -> bool {
     path.strip_suffix(FILE).is_some_and(|folder| folder.is_empty() || folder.ends_with(b"/"))
 }
 
+/// Attributes that convert nothing.
+const LEAVE_ALONE: [&str; 8] =
+    ["binary", "diff", "merge", "delta", "export-ignore", "export-subst", "linguist-generated", "linguist-vendored"];
+
 /// What one attributes file asks for.
 pub(crate) fn judge(text: &[u8]) -> Conversion {
     let mut conversion = Conversion::None;
@@ -195,8 +204,17 @@ pub(crate) fn judge(text: &[u8]) -> Conversion {
         }
         // The first word is the pattern, which may be quoted and hold spaces, or the name of a macro. A word of a
         // pattern that looks like an attribute only costs time: each path is judged by its real attributes later.
-        for word in line.split_whitespace().skip(1) {
+        let mut words = line.split_whitespace();
+        let is_misread = words.next().is_some_and(|pattern| pattern.starts_with('"') || pattern.contains('\\'));
+        for word in words {
             let found = match word.split_once('=') {
+                Some(("filter" | "working-tree-encoding" | "text" | "crlf" | "eol", _)) if is_misread => {
+                    Conversion::ByGit
+                }
+                // It may be a macro, which another file defines.
+                None if is_misread && !word.starts_with(['-', '!']) && !LEAVE_ALONE.contains(&word) => {
+                    Conversion::ByGit
+                }
                 Some(("filter" | "working-tree-encoding", _)) => Conversion::Filtered,
                 Some(("text" | "crlf" | "eol", _)) => Conversion::Possible,
                 None if matches!(word, "text" | "crlf" | "ident") => Conversion::Possible,
@@ -228,15 +246,18 @@ mod tests {
     }
 
     #[test]
-    fn filters_and_encodings_are_found_also_in_macros_and_after_quoted_patterns() {
+    fn filters_and_encodings_are_found_also_in_macros_and_quoted_patterns() {
         for line in [
             "*.big filter=lfs diff=lfs merge=lfs -text",
             "*.txt text working-tree-encoding=UTF-16LE",
             "[attr]large filter=lfs",
-            "\"a b.bin\" filter=lfs",
             "  *.x\tfilter=lfs\r",
         ] {
             assert_eq!(judge(line.as_bytes()), Conversion::Filtered, "{line}");
         }
+        for line in ["\"a b.bin\" filter=lfs", "\"a b\" large", "a\\ b text", "\"x y\" eol=crlf"] {
+            assert_eq!(judge(line.as_bytes()), Conversion::ByGit, "{line}");
+        }
+        assert_eq!(judge(b"\"a b.png\" binary -text\n"), Conversion::None);
     }
 }

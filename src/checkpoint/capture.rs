@@ -180,7 +180,7 @@ impl Checkpointer {
         let unreadable = scan.left_out.iter().filter(|left| left.reason == LeftOutReason::Unreadable);
         self.unreadable = unreadable.map(|left| left.path.clone()).collect();
         self.filters.renew(tree, scan.vouched, scan.touched);
-        if self.conversion == Conversion::Filtered {
+        if self.conversion >= Conversion::Filtered {
             // Libgit2 reads attributes from the index where they are not on disk. One that it cannot read has none.
             let _ = self.repository.git.index().and_then(|mut index| index.read(false));
         }
@@ -254,7 +254,7 @@ impl Checkpointer {
             symlinks,
             trust_index: match self.conversion {
                 Conversion::None => TrustIndex::Trust,
-                Conversion::Possible | Conversion::Filtered => TrustIndex::RawOnly,
+                Conversion::Possible | Conversion::Filtered | Conversion::ByGit => TrustIndex::RawOnly,
             },
         };
         let mut budget = Budget { files: 0, size: 0, most: self.options.max_total_size };

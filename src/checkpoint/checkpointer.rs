@@ -54,6 +54,9 @@ pub struct Options {
     pub environment: BTreeMap<OsString, OsString>,
 }
 
+/// Begins to listen for the wish to stop; what it returns tells whether it came.
+pub type Listener = Box<dyn Fn() -> Box<dyn Fn() -> bool> + Send>;
+
 /// Makes and undoes checkpoints in one work tree.
 pub struct Checkpointer {
     pub(crate) repository: Repository,
@@ -76,6 +79,8 @@ pub struct Checkpointer {
     pub(super) hooks_distrusted: bool,
     /// What our own hooks know the commit of a step by.
     pub(super) hook_token: Option<(u32, String)>,
+    /// How filters learn that they are to end.
+    pub(super) listener: Option<Listener>,
 }
 
 impl Checkpointer {
@@ -104,7 +109,15 @@ impl Checkpointer {
             returning: BTreeMap::new(),
             hooks_distrusted: false,
             hook_token: None,
+            listener: None,
         })
+    }
+
+    /// Lets the user stop filters that take long.
+    #[must_use]
+    pub fn listening(mut self, listener: Listener) -> Self {
+        self.listener = Some(listener);
+        self
     }
 
     /// The repository.
@@ -157,15 +170,18 @@ impl Checkpointer {
         objects.gather();
         let ignored = self.newly_ignored(delta)?;
         let excluded = |path: &RepoPath| ignored.contains(path) || self.is_overlooked(path);
-        let delta = &*self.with_converted(&objects, delta, self.repository.tree_of(before.commit)?)?;
-        if self.conversion == Conversion::Filtered {
-            self.require_known_filters(Some(delta))?;
-        }
+        let base_tree = self.repository.tree_of(before.commit)?;
+        let delta = &*self.with_converted(&objects, delta, base_tree)?;
+        self.filters.note_changed(delta);
+        self.filters.expect_removed(self.removed_attributes(delta.changes.iter().map(|change| &change.path))?);
         let committed = delta.changes.iter().filter(|change| !excluded(&change.path));
         self.clean_together(&objects, committed.map(|change| (&change.path, change.after)))?;
         let stored = |path: &RepoPath, side: Side, raw, known: &[Option<Entry>]| match side {
             // As `git add`: a changed file is stored as its filter makes it, whatever was stored before.
             Side::After if self.filtering(path)?.is_some() => self.stored_form(&objects, path, raw, &[]),
+            Side::Before if delta.changes_attributes() && !is_known(&objects, raw, known) => {
+                self.clean_as_of(&objects, base_tree, path, raw)
+            }
             Side::Before | Side::After => self.stored_form(&objects, path, raw, known),
         };
         let mut plan = commit::plan(&self.repository, &objects, before, delta, &excluded, &stored)?;
@@ -355,4 +371,10 @@ impl Checkpointer {
         }
         Ok(())
     }
+}
+
+/// Whether git has stored a content as it is on disk.
+fn is_known(objects: &Objects<'_>, raw: Option<Entry>, known: &[Option<Entry>]) -> bool {
+    let Some(raw) = raw.filter(|raw| raw.mode.is_file()) else { return true };
+    known.iter().flatten().any(|known| known.mode.is_file() && objects.shown(known.id) == raw.id)
 }

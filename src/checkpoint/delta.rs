@@ -123,6 +123,11 @@ impl Delta {
             && !self.changes_index()
     }
 
+    /// Whether attributes files are among the changes.
+    pub(crate) fn changes_attributes(&self) -> bool {
+        self.changes.iter().any(|change| super::attributes::is_attributes_file(change.path.as_bytes()))
+    }
+
     /// What git stored for a file before the change, where that was written down.
     pub(crate) fn stored_before(&self, change: &Change) -> Option<Entry> {
         let id = *self.stored_before.get(&change.path)?;

@@ -33,6 +33,12 @@ const SNAPSHOTS: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct StoredForms {
     forms: BTreeMap<(RepoPath, ObjectId), ObjectId>,
+    /// Contents that were merged as git stores them.
+    merged: BTreeSet<(RepoPath, ObjectId)>,
+    /// Attributes files that are in the index still and whose removal is to be committed: they do not count.
+    removed: BTreeSet<RepoPath>,
+    /// What a step changed whose commit is planned.
+    changed: BTreeSet<RepoPath>,
     /// What git and filters said that did not fail.
     warnings: Vec<String>,
 }
@@ -65,8 +71,7 @@ struct ToClean<'f> {
 impl FilterMemory {
     /// Forgets what was converted by the attributes of the last snapshot.
     pub(super) fn renew(&mut self, tree: ObjectId, vouched: Vouched, touched: BTreeSet<RepoPath>) {
-        let forms = vouched.iter().map(|(path, (raw, stored))| ((path.clone(), *raw), *stored)).collect();
-        *self.stored.borrow_mut() = StoredForms { forms, warnings: Vec::new() };
+        *self.stored.borrow_mut() = StoredForms { forms: forms_of(&vouched), ..StoredForms::default() };
         self.vouched.push_back((tree, vouched));
         while self.vouched.len() > SNAPSHOTS {
             self.vouched.pop_front();
@@ -76,7 +81,29 @@ impl FilterMemory {
 
     /// What git stores for bytes, if that is known.
     pub(super) fn find(&self, path: &RepoPath, raw: ObjectId) -> Option<ObjectId> {
-        self.stored.borrow().forms.get(&(path.clone(), raw)).copied()
+        let (stored, key) = (self.stored.borrow(), (path.clone(), raw));
+        if stored.merged.contains(&key) { Some(raw) } else { stored.forms.get(&key).copied() }
+    }
+
+    /// Notes a content that was merged as git stores it: no filter must convert it again.
+    pub(super) fn note_merged(&self, path: &RepoPath, merged: ObjectId) {
+        self.stored.borrow_mut().merged.insert((path.clone(), merged));
+    }
+
+    /// Notes what a step changed: it may have changed the program of a filter.
+    pub(super) fn note_changed(&self, delta: &Delta) {
+        if self.expected.is_some() {
+            self.stored.borrow_mut().changed = delta.changes.iter().map(|change| change.path.clone()).collect();
+        }
+    }
+
+    /// Leaves attributes files out of account whose removal is to be committed.
+    pub(super) fn expect_removed(&self, removed: BTreeSet<RepoPath>) {
+        let mut stored = self.stored.borrow_mut();
+        if stored.removed != removed {
+            stored.removed = removed;
+            stored.forms = self.vouched.back().map(|(_, vouched)| forms_of(vouched)).unwrap_or_default();
+        }
     }
 
     /// Notes what git stores for bytes.
@@ -118,9 +145,14 @@ impl Checkpointer {
 
     /// What converts a path besides libgit2.
     pub(super) fn filtering(&self, path: &RepoPath) -> Result<Option<Filtering>, CheckpointError> {
+        let stored = self.filters.stored.borrow();
+        let reaches = |file: &RepoPath| file.parent().is_top() || path.is_inside(&file.parent());
         match self.conversion {
+            Conversion::None => Ok(None),
+            Conversion::ByGit => Ok(Some(Filtering::Unclear)),
+            _ if stored.removed.iter().any(reaches) => Ok(Some(Filtering::Unclear)),
             Conversion::Filtered => attributes::find_filtering(&self.repository, path),
-            Conversion::None | Conversion::Possible => Ok(None),
+            Conversion::Possible => Ok(None),
         }
     }
 
@@ -153,7 +185,7 @@ impl Checkpointer {
         objects: &Objects<'_>,
         files: impl IntoIterator<Item = (&'f RepoPath, Option<Entry>)>,
     ) -> Result<(), CheckpointError> {
-        if self.conversion != Conversion::Filtered {
+        if self.conversion < Conversion::Filtered && self.filters.stored.borrow().removed.is_empty() {
             return Ok(());
         }
         let mut wanted = Vec::new();
@@ -169,6 +201,56 @@ impl Checkpointer {
         self.clean_by_git(objects, &wanted)
     }
 
+    /// As [`Self::clean_together`], for files of a tree.
+    pub(super) fn clean_together_in<'f>(
+        &self,
+        objects: &Objects<'_>,
+        tree: ObjectId,
+        paths: impl Iterator<Item = &'f RepoPath>,
+    ) -> Result<(), CheckpointError> {
+        if self.conversion < Conversion::Filtered {
+            return Ok(());
+        }
+        let mut files = Vec::new();
+        for path in paths {
+            files.push((path, tree::find(objects, tree, path)?));
+        }
+        self.clean_together(objects, files)
+    }
+
+    /// What git stored for a file before a step that changes attributes: by the attributes of a commit.
+    pub(super) fn clean_as_of(
+        &self,
+        objects: &Objects<'_>,
+        tree: ObjectId,
+        path: &RepoPath,
+        raw: Option<Entry>,
+    ) -> Result<Option<Entry>, CheckpointError> {
+        let Some(entry) = raw.filter(|entry| entry.mode.is_file()) else { return Ok(raw) };
+        self.require_known_filters()?;
+        let folder = self.private_folder()?;
+        let attributes = tree.to_string();
+        let place = self.place_in(&folder, Some(&attributes));
+        let filtering = Filtering::Unclear;
+        let id = self.clean_content(objects, &place, &ToClean { path, raw: entry.id, filtering })?;
+        import(objects, &made_in(&place)?, id)?;
+        Ok(Some(Entry { mode: entry.mode, id }))
+    }
+
+    /// Attributes files that are gone from disk, among these changes, and that the index still has.
+    pub(super) fn removed_attributes<'c>(
+        &self,
+        changes: impl IntoIterator<Item = &'c RepoPath>,
+    ) -> Result<BTreeSet<RepoPath>, CheckpointError> {
+        let mut removed = BTreeSet::new();
+        for path in changes.into_iter().filter(|path| attributes::is_attributes_file(path.as_bytes())) {
+            if self.index.entry_at(path).is_some() && self.work_tree.state(path)?.is_none() {
+                removed.insert(path.clone());
+            }
+        }
+        Ok(removed)
+    }
+
     /// A delta with the tracked files that its attributes convert and that something touched: `git add` would store
     /// them anew although their bytes are the same. `git lfs track` touches such files.
     pub(super) fn with_converted<'d>(
@@ -177,8 +259,7 @@ impl Checkpointer {
         delta: &'d Delta,
         head_tree: ObjectId,
     ) -> Result<std::borrow::Cow<'d, Delta>, CheckpointError> {
-        let is_attributes = |change: &Change| attributes::is_attributes_file(change.path.as_bytes());
-        if self.conversion != Conversion::Filtered || !delta.changes.iter().any(is_attributes) {
+        if self.conversion < Conversion::Filtered || !delta.changes_attributes() {
             return Ok(std::borrow::Cow::Borrowed(delta));
         }
         let mut all = delta.clone();
@@ -196,15 +277,15 @@ impl Checkpointer {
     }
 
     /// Refuses programs of filters that a tool has put into git's settings, or changed in the work tree.
-    pub(super) fn require_known_filters(&self, delta: Option<&Delta>) -> Result<(), CheckpointError> {
+    fn require_known_filters(&self) -> Result<(), CheckpointError> {
         let Some(expected) = &self.filters.expected else { return Ok(()) };
         let now = filter_settings(&self.repository);
         let names: BTreeSet<&String> = now.keys().chain(expected.keys()).collect();
         let mut changed: Vec<String> =
             names.into_iter().filter(|name| now.get(*name) != expected.get(*name)).cloned().collect();
-        for change in delta.iter().flat_map(|delta| &delta.changes) {
-            let is_named = |commands: &Vec<String>| commands.iter().any(|command| names_file(command, &change.path));
-            changed.extend(now.values().any(is_named).then(|| change.path.to_string()));
+        for path in &self.filters.stored.borrow().changed {
+            let is_named = |commands: &Vec<String>| commands.iter().any(|command| names_file(command, path));
+            changed.extend(now.values().any(is_named).then(|| path.to_string()));
         }
         if changed.is_empty() { Ok(()) } else { Err(CheckpointError::FilterChanged(changed)) }
     }
@@ -213,7 +294,7 @@ impl Checkpointer {
         if files.is_empty() {
             return Ok(());
         }
-        self.require_known_filters(None)?;
+        self.require_known_filters()?;
         let folder = self.private_folder()?;
         let place = self.place_in(&folder, None);
         let is_on_disk = |file: &&ToClean<'_>| self.cache.recorded(file.path).is_some_and(|(id, _)| id == file.raw);
@@ -225,7 +306,8 @@ impl Checkpointer {
                 let entry = self.index.entry_at(file.path)?;
                 Some((file.path.clone(), Some(IndexEntry { stat: Stat::default(), ..*entry })))
             };
-            let edits: IndexEdits = on_disk.iter().filter_map(unproved).collect();
+            let mut edits: IndexEdits = on_disk.iter().filter_map(unproved).collect();
+            edits.extend(self.filters.stored.borrow().removed.iter().map(|path| (path.clone(), None)));
             write(&place.index, &self.index.edited(&edits).to_bytes())?;
             let paths: Vec<&RepoPath> = on_disk.iter().map(|file| file.path).collect();
             let convert = |paths: &[&RepoPath]| self.git_program().stage_files(&place, paths);
@@ -280,7 +362,7 @@ impl Checkpointer {
         if files.is_empty() {
             return Ok(contents);
         }
-        self.require_known_filters(None)?;
+        self.require_known_filters()?;
         let folder = self.private_folder()?;
         let attributes = of.to_string();
         let place = self.place_in(&folder, Some(&attributes));
@@ -340,7 +422,7 @@ impl Checkpointer {
     fn filter_failed(&self, path: &RepoPath, filtering: &Filtering, reason: String) -> CheckpointError {
         let missing = match filtering {
             Filtering::Filter(name) => self.missing_program(name),
-            Filtering::Encoding(_) => None,
+            Filtering::Encoding(_) | Filtering::Unclear => None,
         };
         CheckpointError::FilterFailed { path: path.clone(), filter: filtering.to_string(), reason, missing }
     }
@@ -368,8 +450,13 @@ impl Checkpointer {
             objects: folder.path().join("objects"),
             other_objects: vec![self.repository.git.commondir().join("objects"), self.repository.store.objects()],
             attributes,
+            is_stopped: self.listener.as_ref().map_or_else(|| Box::new(|| false) as Box<_>, |listen| listen()),
         }
     }
+}
+
+fn forms_of(vouched: &Vouched) -> BTreeMap<(RepoPath, ObjectId), ObjectId> {
+    vouched.iter().map(|(path, (raw, stored))| ((path.clone(), *raw), *stored)).collect()
 }
 
 /// The settings that name programs of filters, or say how they are used.

@@ -118,11 +118,7 @@ impl Checkpointer {
         let objects = Objects::of(&self.repository)?;
         let head_tree = self.repository.tree_of(now.head.commit)?;
         let commit = self.plan_tree(&objects, now.head.clone(), tree, parents)?;
-        let mut currents = Vec::new();
-        for change in &commit.changes {
-            currents.push((&change.path, tree::find(&objects, now.tree, &change.path)?));
-        }
-        self.clean_together(&objects, currents)?;
+        self.clean_together_in(&objects, now.tree, commit.changes.iter().map(|change| &change.path))?;
         let (old_contents, new_contents) =
             (self.on_disk(&objects, head_tree, &commit)?, self.on_disk(&objects, tree, &commit)?);
         let mut overlaps = Vec::new();

@@ -86,11 +86,8 @@ impl Checkpointer {
                 files.entry(&change.path).or_default().push((at, change));
             }
         }
-        let mut on_disk = Vec::new();
-        for path in files.keys() {
-            on_disk.push((*path, tree::find(&objects, now.tree, path)?));
-        }
-        self.clean_together(&objects, on_disk)?;
+        self.filters.expect_removed(self.removed_attributes(files.keys().copied())?);
+        self.clean_together_in(&objects, now.tree, files.keys().copied())?;
         let mut known_trees = BTreeMap::new();
         let mut remainder = Remainder::default();
         for (path, changes) in files {
@@ -150,7 +147,7 @@ impl Checkpointer {
                 Judgement::Left(Content::Merged { mode, bytes }) => {
                     let id = objects.write_blob(&bytes)?;
                     // These are merged as git stores them: a filter must not convert them again.
-                    self.filters.note(path, id, id);
+                    self.filters.note_merged(path, id);
                     Some(Entry { mode, id })
                 }
             };

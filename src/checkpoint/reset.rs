@@ -205,12 +205,14 @@ impl Checkpointer {
         files: &[RepoPath],
     ) -> Result<BTreeMap<RepoPath, Entry>, CheckpointError> {
         let mut filtered = BTreeMap::new();
-        if self.conversion_for(objects, tree, files.iter())? != Conversion::Filtered {
+        let conversion = self.conversion_for(objects, tree, files.iter())?;
+        if conversion < Conversion::Filtered {
             return Ok(filtered);
         }
         let attributes_change = files.iter().any(|path| is_attributes_file(path.as_bytes()));
+        let all = attributes_change || conversion == Conversion::ByGit;
         for path in files {
-            if (attributes_change || find_filtering(&self.repository, path)?.is_some())
+            if (all || find_filtering(&self.repository, path)?.is_some())
                 && let Some(entry) = tree::find(objects, tree, path)?
             {
                 filtered.insert(path.clone(), entry);

@@ -22,6 +22,7 @@ use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::disk::Disk;
+use crate::exec::interrupt::Interrupts;
 use crate::exec::mcp::Servers;
 use crate::exec::supervisor::MARK;
 use crate::item::directive::CheckpointMode;
@@ -109,7 +110,13 @@ pub struct Session<'a, 'o> {
 
 /// Opens the repository of a project, ready for checkpoints.
 pub fn open_checkpointer(ctx: &Context) -> Result<Checkpointer, CheckpointError> {
-    Checkpointer::open(open_repository(ctx)?, options(ctx))
+    let stop = ctx.stop.clone();
+    // Where signals cannot be heard, a filter ends by itself or when its time is over.
+    let listen = move || {
+        let interrupts = Interrupts::listen_for(&stop).ok();
+        Box::new(move || interrupts.as_ref().is_some_and(|heard| heard.received().is_some())) as Box<dyn Fn() -> bool>
+    };
+    Ok(Checkpointer::open(open_repository(ctx)?, options(ctx))?.listening(Box::new(listen)))
 }
 
 /// Opens the repository of a project.

@@ -13,7 +13,7 @@ fn upper(attributes: &str) -> TestProject {
     project.bash(
         "git config filter.up.clean 'echo clean >> ../trace; tr a-z A-Z'
          git config filter.up.smudge 'echo smudge >> ../trace; tr A-Z a-z'
-         echo one > a.up; git add -A; git commit -qm start; rm ../trace; sleep 0.02; git status -s; touch .git/index",
+         echo one > a.up; git add -A; git commit -qm start; sleep 0.02; git status -s; touch .git/index; rm -f ../trace",
     );
     project
 }
@@ -34,11 +34,16 @@ fn exec(project: &TestProject, script: &str) -> Ran {
 /// Does the same in the project, as one step, and in a twin with git alone.
 #[track_caller]
 fn assert_as_git(project: &TestProject, script: &str) -> Ran {
-    project.bash("rm -rf ../twin; cp -a . ../twin");
+    twin(project);
     let ran = exec(project, script);
     project.bash(&format!("cd ../twin; {script}\ngit add -A; git commit -qm twin"));
     assert_same_as_twin(project);
     ran
+}
+
+/// Copies the repository. The copy has other inodes, which must not make its files look changed.
+fn twin(project: &TestProject) {
+    project.bash("rm -rf ../twin; cp -a . ../twin; git -C ../twin config core.checkStat minimal");
 }
 
 #[track_caller]
@@ -106,8 +111,6 @@ fn undo_redo_restore_and_show_give_the_bytes_that_were_on_disk() {
     assert_eq!((project.read("a.up").as_str(), project.git(["rev-parse", "HEAD^{tree}"])), ("Two\n", second));
     project.assert_clean();
     exec(&project, "rm a.up b.up");
-    let steps = piton(&project, &["log", "--format", "json"]).stdout();
-    assert!(!steps.is_empty());
     piton(&project, &["undo"]);
     assert_eq!((project.read("a.up").as_str(), project.read("b.up").as_str()), ("Two\n", "New\n"));
     project.assert_clean();
@@ -198,9 +201,9 @@ fn a_filter_that_is_a_process_converts_many_files_with_one_start() {
     project.bash("echo a > a.p; git add -A; git commit -qm start; rm ../home/starts");
     assert_as_git(&project, "for i in 1 2 3 4 5; do echo $i > $i.p; done; echo b >> a.p");
     assert_eq!(project.git(["show", "HEAD:3.p"]), "3\n".chars().rev().collect::<String>());
+    project.bash("rm ../home/starts");
     exec(&project, "for i in 1 2 3; do echo more $i > $i.p; done");
-    // One start is the twin's.
-    assert_eq!(project.bash("cat ../home/starts").lines().count(), 3);
+    assert_eq!(project.bash("cat ../home/starts").lines().count(), 1);
     piton(&project, &["undo"]);
     assert_eq!(project.read("3.p"), "3\n");
 }
@@ -208,7 +211,7 @@ fn a_filter_that_is_a_process_converts_many_files_with_one_start() {
 #[test]
 fn kept_changes_are_committed_by_a_later_checkpoint() {
     let project = upper("*.up filter=up\n");
-    project.bash("rm -rf ../twin; cp -a . ../twin");
+    twin(&project);
     for script in ["echo two >> a.up; echo b > b.up", "echo three >> a.up", "rm .gitattributes; echo raw > c.up"] {
         let ran = project.piton(["exec", "--checkpoint", "explicit", "--", "sh", "-c", script]);
         assert_eq!(ran.code(), Some(0), "{ran}");
@@ -223,7 +226,8 @@ fn kept_changes_are_committed_by_a_later_checkpoint() {
 #[test]
 fn a_checkpoint_of_paths_and_of_everything_is_as_with_git() {
     let project = upper("*.up filter=up\n");
-    project.bash("echo two >> a.up; echo b > b.up; rm -rf ../twin; cp -a . ../twin");
+    project.bash("echo two >> a.up; echo b > b.up");
+    twin(&project);
     piton(&project, &["checkpoint", "a.up"]);
     project.bash("cd ../twin; git add a.up; git commit -qm twin");
     assert_same_as_twin(&project);

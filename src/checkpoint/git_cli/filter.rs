@@ -41,6 +41,8 @@ pub(crate) struct FilterPlace<'p> {
     pub(crate) other_objects: Vec<PathBuf>,
     /// The tree whose attributes count, instead of those in the work tree.
     pub(crate) attributes: Option<&'p str>,
+    /// Whether the user asked piton to stop.
+    pub(crate) is_stopped: Box<dyn Fn() -> bool>,
 }
 
 /// What came of a conversion.
@@ -112,7 +114,8 @@ impl GitProgram {
         if let Some(tree) = place.attributes {
             command.env("GIT_ATTR_SOURCE", tree);
         }
-        let finished = process::run_until_stopped(command, input, LIMIT).map_err(|error| failed(error.to_string()))?;
+        let finished = process::run_until_stopped(command, input, LIMIT, &place.is_stopped)
+            .map_err(|error| failed(error.to_string()))?;
         match &finished.ended {
             Ended::Interrupted => Err(CheckpointError::FilterInterrupted),
             Ended::Exited(status) if status.success() => {

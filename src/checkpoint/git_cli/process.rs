@@ -3,15 +3,12 @@
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use signal_hook::SigId;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// How much is kept of what a process writes.
 const KEPT: usize = 64 * 1024;
@@ -49,14 +46,18 @@ pub(super) fn run(mut command: Command, input: Option<&[u8]>, limit: Duration) -
     }
     let stdout = child.stdout.take().map(|pipe| Kept::of(pipe, KEPT));
     let stderr = child.stderr.take().map(|pipe| Kept::of(pipe, KEPT));
-    let ended = wait(&mut child, limit, &AtomicBool::new(false))?;
+    let ended = wait(&mut child, limit, &|| false)?;
     let taken = |kept: Option<Kept>| kept.map(Kept::take).unwrap_or_default();
     Ok(Finished { ended, stdout: taken(stdout), stderr: taken(stderr) })
 }
 
-/// As [`run`], for a program that may take long: Ctrl-C, `kill` and a closed terminal end it.
-pub(super) fn run_until_stopped(mut command: Command, input: &[u8], limit: Duration) -> io::Result<Finished> {
-    let stop = StopSignals::listen()?;
+/// As [`run`], for a program that may take long and that ends when the user asks piton to stop.
+pub(super) fn run_until_stopped(
+    mut command: Command,
+    input: &[u8],
+    limit: Duration,
+    is_stopped: &dyn Fn() -> bool,
+) -> io::Result<Finished> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = start(&mut command)?;
     if let Some(mut pipe) = child.stdin.take() {
@@ -65,7 +66,7 @@ pub(super) fn run_until_stopped(mut command: Command, input: &[u8], limit: Durat
     }
     let stdout = child.stdout.take().map(|pipe| Kept::of(pipe, KEPT));
     let stderr = child.stderr.take().map(|pipe| Kept::of(pipe, KEPT));
-    let ended = wait(&mut child, limit, &stop.received)?;
+    let ended = wait(&mut child, limit, is_stopped)?;
     let taken = |kept: Option<Kept>| kept.map(Kept::take).unwrap_or_default();
     Ok(Finished { ended, stdout: taken(stdout), stderr: taken(stderr) })
 }
@@ -89,7 +90,7 @@ pub(super) fn run_merged(mut command: Command, limit: Duration) -> io::Result<Fi
     // Its copies of the pipe would keep it open for ever.
     drop(command);
     let output = Kept::of(reader, KEPT);
-    let ended = wait(&mut child, limit, &AtomicBool::new(false))?;
+    let ended = wait(&mut child, limit, &|| false)?;
     Ok(Finished { ended, stdout: Vec::new(), stderr: output.take() })
 }
 
@@ -99,7 +100,7 @@ fn start(command: &mut Command) -> io::Result<Child> {
     command.process_group(0).spawn()
 }
 
-fn wait(child: &mut Child, limit: Duration, stop: &AtomicBool) -> io::Result<Ended> {
+fn wait(child: &mut Child, limit: Duration, is_stopped: &dyn Fn() -> bool) -> io::Result<Ended> {
     const LONGEST_PAUSE: Duration = Duration::from_millis(20);
     let started = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -107,7 +108,7 @@ fn wait(child: &mut Child, limit: Duration, stop: &AtomicBool) -> io::Result<End
         if let Some(status) = child.try_wait()? {
             return Ok(Ended::Exited(status));
         }
-        let is_stopped = stop.load(Ordering::SeqCst);
+        let is_stopped = is_stopped();
         if is_stopped || started.elapsed() >= limit {
             // The child is not reaped yet, so the number is still its own.
             if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
@@ -119,37 +120,6 @@ fn wait(child: &mut Child, limit: Duration, stop: &AtomicBool) -> io::Result<End
         thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
-}
-
-/// Notes the signals that ask piton to stop, while it lives.
-struct StopSignals {
-    received: Arc<AtomicBool>,
-    registered: Vec<SigId>,
-}
-
-impl StopSignals {
-    fn listen() -> io::Result<Self> {
-        let mut signals = Self { received: Arc::default(), registered: Vec::new() };
-        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
-            signals.registered.push(signal_hook::flag::register(signal, Arc::clone(&signals.received))?);
-        }
-        Ok(signals)
-    }
-}
-
-impl Drop for StopSignals {
-    fn drop(&mut self) {
-        for id in self.registered.drain(..) {
-            signal_hook::low_level::unregister(id);
-        }
-    }
-}
-
-/// Whether piton was started to ignore a signal, e.g. by `nohup`.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }
 
 /// The last bytes of a pipe that is read to its end on a thread of its own.

@@ -89,6 +89,23 @@ fn a_slow_filter_ends_with_piton() {
 }
 
 #[test]
+fn a_commit_that_was_cut_off_is_finished_or_taken_back() {
+    for failpoint in ["after-taken", "commit-published", "commit-prepared", "commit-decided", "commit-ref-moved"] {
+        let project = upper("*.up filter=up\n");
+        let mut command = project.command(["exec", "--", "sh", "-c", "echo two > a.up; echo b > b.up"]);
+        let ran = project.ran(command.env("PITON_FAILPOINT", failpoint).output().expect("piton starts"));
+        assert_ne!(ran.code(), Some(0), "{failpoint}: {ran}");
+        let ran = project.piton(["recover"]);
+        assert_eq!(ran.code(), Some(0), "{failpoint}: {ran}");
+        let has_it = project.git(["rev-list", "--count", "HEAD"]) == "2\n";
+        let (disk, stored) = if has_it { ("two\n", "TWO\n") } else { ("one\n", "ONE\n") };
+        assert_eq!((project.read("a.up").as_str(), project.git(["show", "HEAD:a.up"]).as_str()), (disk, stored));
+        project.assert_clean();
+        assert_eq!(project.bash("ls .git/piton/tmp"), "", "{failpoint}");
+    }
+}
+
+#[test]
 fn a_tool_cannot_bring_the_program_of_a_filter_along() {
     for script in [
         "git config filter.up.clean 'touch ../sprung; cat'; echo two > a.up",
@@ -101,7 +118,7 @@ fn a_tool_cannot_bring_the_program_of_a_filter_along() {
             .tool("sly", "mutates_state: true", script)
             .committed();
         project.bash("git config filter.up.clean 'sh ./clean.sh'");
-        let ran = project.piton(["tool", "run", "sly"]);
+        let ran = project.piton(["tool", "run", "sly", "--checkpoint", "auto"]);
         assert!(ran.stderr().contains("FILTER_CHANGED") || ran.stdout().contains("FILTER_CHANGED"), "{script}: {ran}");
         assert!(!project.root().with_file_name("sprung").exists(), "{script}");
         assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "1\n");
