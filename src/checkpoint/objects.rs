@@ -32,6 +32,7 @@ enum Destination {
 
 /// Reads and writes objects of a repository.
 pub(crate) struct Objects<'repo> {
+    repository: &'repo Repository,
     /// The user's objects, and the private ones as its alternate.
     odb: Odb<'repo>,
     /// The user's objects alone.
@@ -68,7 +69,18 @@ impl<'repo> Objects<'repo> {
         let (store, disk) = (&repository.store, &repository.disk);
         let (written, linked) = (RefCell::default(), RefCell::default());
         let replacements = repository.substitutes()?;
-        Ok(Self { odb, users_alone: OnceCell::new(), store, disk, destination, users, replacements, written, linked })
+        Ok(Self {
+            repository,
+            odb,
+            users_alone: OnceCell::new(),
+            store,
+            disk,
+            destination,
+            users,
+            replacements,
+            written,
+            linked,
+        })
     }
 
     /// Stores an object unless its place has it already.
@@ -122,7 +134,7 @@ impl<'repo> Objects<'repo> {
             Destination::User if self.give(id)? => Ok(()),
             // Git may have packed it since the packs were last looked for.
             Destination::User if self.odb.exists(id.into()) => Ok(()),
-            Destination::User => Err(missing(id)),
+            Destination::User => Err(missing(self.repository, id)),
         }
     }
 
@@ -168,7 +180,9 @@ impl<'repo> Objects<'repo> {
     pub(crate) fn read_any(&self, id: ObjectId) -> Result<(ObjectType, Vec<u8>), CheckpointError> {
         match self.odb.read(id.into()) {
             Ok(object) => Ok((object.kind(), object.data().to_vec())),
-            Err(err) if err.code() == ErrorCode::NotFound => self.store.read(id)?.ok_or_else(|| missing(id)),
+            Err(err) if err.code() == ErrorCode::NotFound => {
+                self.store.read(id)?.ok_or_else(|| missing(self.repository, id))
+            }
             Err(err) => Err(CheckpointError::git("read an object")(err)),
         }
     }
@@ -209,6 +223,6 @@ impl<'repo> Objects<'repo> {
     }
 }
 
-fn missing(id: ObjectId) -> CheckpointError {
-    CheckpointError::Missing { what: format!("object {id}") }
+fn missing(repository: &Repository, id: ObjectId) -> CheckpointError {
+    CheckpointError::Missing { what: format!("object {id}"), promisor: repository.promisor() }
 }

@@ -357,7 +357,7 @@ fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Folder, CheckpointError> 
         return Ok(Folder::new());
     }
     let data = objects.read(id)?;
-    parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}") })
+    parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}"), promisor: None })
 }
 
 fn parse(mut data: &[u8]) -> Option<Folder> {
