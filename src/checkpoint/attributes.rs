@@ -81,7 +81,11 @@ pub(crate) fn find_conversion(
         let text = match work_tree.read_if_file(&path)? {
             Some(text) => text,
             None => match index.entry_at(&path).filter(|entry| entry.mode.is_file() && !entry.intent_to_add) {
-                Some(entry) => Objects::of(repository)?.read(entry.id)?,
+                Some(entry) => match Objects::of(repository)?.read(entry.id) {
+                    // Not fetched in a partial clone: it is about files outside of the sparse checkout only.
+                    Err(CheckpointError::Missing { promisor: Some(_), .. }) if entry.skip_worktree => continue,
+                    text => text?,
+                },
                 None => continue,
             },
         };

@@ -1,5 +1,7 @@
 //! Taking a snapshot: the scan's findings as a tree, with everything needed to go back to it.
 
+use std::collections::BTreeSet;
+
 use super::attributes::{self, Conversion};
 use super::checkpointer::Checkpointer;
 use super::content;
@@ -13,6 +15,7 @@ use super::objects::Objects;
 use super::path::RepoPath;
 use super::scan::{self, Blob, DiskKinds, Executable, Scan, Sink, Symlinks, TrustIndex};
 use super::snapshot::{LeftOutReason, Snapshot};
+use super::sparse::SparseCheckout;
 use super::tree::{self, Edits};
 use super::worktree::Found;
 
@@ -76,9 +79,10 @@ impl Checkpointer {
         Ok(delta)
     }
 
-    /// Whether the user told git not to look at a file (skip-worktree, assume-unchanged): no commit takes it from disk.
+    /// Whether git does not look at a file (skip-worktree, assume-unchanged, outside of the sparse checkout): no commit takes
+    /// it from disk.
     pub(super) fn is_overlooked(&self, path: &RepoPath) -> bool {
-        self.index.entry_at(path).is_some_and(IndexEntry::is_overlooked)
+        self.index.entry_at(path).is_some_and(IndexEntry::is_overlooked) || self.is_outside_sparse(path)
     }
 
     /// Files that a step made and that git ignores by now: `git add` would leave them out as well.
@@ -142,6 +146,7 @@ impl Checkpointer {
 
     fn take(&mut self, rules: &IgnoreRules) -> Result<Snapshot, CheckpointError> {
         self.refresh_index()?;
+        self.sparse = SparseCheckout::load(&self.repository)?;
         self.repository.forget_replacements();
         self.conversion = attributes::find_conversion(&self.repository, &self.index, &self.work_tree, &[])?;
         let objects = Objects::of(&self.repository)?;
@@ -174,6 +179,8 @@ impl Checkpointer {
         // What is only staged would be gone once it is staged no more.
         content::keep_new(&objects, self.repository.tree_of(head.commit)?, index_tree)?;
         objects.stage()?;
+        let off_disk = self.find_off_disk(&scan);
+        self.off_disk_before = std::mem::replace(&mut self.off_disk, off_disk);
         self.cache = scan.cache;
         let changed = scan.files.into_keys().filter(|path| !scan.vouched.contains_key(path));
         self.unproved = changed.chain(scan.left_out.iter().map(|left| left.path.clone())).collect();
@@ -197,6 +204,15 @@ impl Checkpointer {
             announced: self.index.announced(),
             left_out: scan.left_out,
         })
+    }
+
+    /// The files that a sparse checkout keeps off the disk.
+    fn find_off_disk(&self, scan: &Scan) -> BTreeSet<RepoPath> {
+        if self.sparse.is_none() {
+            return BTreeSet::new();
+        }
+        let gone = scan.files.iter().filter(|(_, seen)| seen.is_none()).map(|(path, _)| path);
+        gone.filter(|path| self.index.entry_at(path).is_some_and(|entry| entry.skip_worktree)).cloned().collect()
     }
 
     /// Adds files that come back and that the scan has left out, because git ignores and does not track them now.
@@ -301,8 +317,7 @@ impl Checkpointer {
 
     /// Where the HEAD of a submodule is; none when it is not checked out.
     fn commit_of_submodule(&self, path: &RepoPath) -> Option<ObjectId> {
-        let repository = git2::Repository::open(self.repository.top().join(path.as_path())).ok()?;
-        repository.refname_to_id("HEAD").ok().map(ObjectId::from)
+        self.repository.head_of_submodule(&self.repository.top().join(path.as_path()))
     }
 }
 

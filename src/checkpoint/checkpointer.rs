@@ -12,7 +12,7 @@ use git2::ObjectType;
 use jiff::Timestamp;
 
 use super::attributes::Conversion;
-use super::commit::{self, CommitPlan, PreparedCommit, Side};
+use super::commit::{self, CommitPlan, LeftAlone, PreparedCommit, Side};
 use super::content;
 use super::delta::{self, Delta, Oversized};
 use super::error::CheckpointError;
@@ -29,6 +29,7 @@ use super::repository::Repository;
 use super::restore::{Plan, Report};
 use super::scan::StatCache;
 use super::snapshot::{Head, LeftOut, LeftOutReason, PermissionKind, Snapshot};
+use super::sparse::SparseCheckout;
 use super::staging::{self, OnOverlap};
 use super::stat::Stat;
 use super::worktree::WorkTree;
@@ -63,6 +64,11 @@ pub struct Checkpointer {
     pub(crate) work_tree: WorkTree,
     pub(crate) options: Options,
     pub(super) index: Index,
+    /// What git wants on disk, where that is not everything.
+    pub(super) sparse: Option<SparseCheckout>,
+    /// The files that git kept off the disk at the last snapshot, and at the one before it.
+    pub(super) off_disk: BTreeSet<RepoPath>,
+    pub(super) off_disk_before: BTreeSet<RepoPath>,
     pub(super) cache: StatCache,
     pub(super) rules: Option<IgnoreRules>,
     pub(super) conversion: Conversion,
@@ -93,13 +99,18 @@ impl Checkpointer {
         let temporary = own.join("tmp");
         std::fs::create_dir_all(&temporary).map_err(CheckpointError::io("make the folder", &temporary))?;
         let work_tree = WorkTree::open(repository.top(), &temporary, repository.fsync)?;
-        let index = Index::load(&repository.index_file())?;
+        let index = repository.load_index()?;
+        repository.show_index_to_libgit2(&index)?;
+        let sparse = SparseCheckout::load(&repository)?;
         let cache = StatCache::load(&own.join("index"));
         Ok(Self {
             repository,
             work_tree,
             options,
             index,
+            sparse,
+            off_disk: BTreeSet::new(),
+            off_disk_before: BTreeSet::new(),
             cache,
             rules: None,
             conversion: Conversion::None,
@@ -176,7 +187,9 @@ impl Checkpointer {
         self.filters.expect_removed(self.removed_attributes(delta.changes.iter().map(|change| &change.path))?);
         let committed = delta.changes.iter().filter(|change| !excluded(&change.path));
         self.clean_together(&objects, committed.map(|change| (&change.path, change.after)))?;
-        let stored = |path: &RepoPath, side: Side, raw, known: &[Option<Entry>]| match side {
+        let stored = |path: &RepoPath, side: Side, raw: Option<Entry>, known: &[Option<Entry>]| match side {
+            // The step itself got the file on disk, by widening the sparse checkout: nothing of it was the user's.
+            _ if raw.is_none() && self.off_disk_before.contains(path) => Ok(known.first().copied().flatten()),
             // As `git add`: a changed file is stored as its filter makes it, whatever was stored before.
             Side::After if self.filtering(path)?.is_some() => self.stored_form(&objects, path, raw, &[]),
             Side::Before if delta.changes_attributes() && !is_known(&objects, raw, known) => {
@@ -189,12 +202,30 @@ impl Checkpointer {
         if !self.unreadable.is_empty() {
             plan.warnings.push(format!("left out, because it cannot be read: {}", listed(&self.unreadable)));
         }
-        let changed = delta.changes.iter().map(|change| &change.path);
-        plan.overlooked = changed.filter(|path| self.is_overlooked(path)).cloned().collect();
+        plan.left_alone = self.left_alone(delta);
         let head_tree = self.repository.tree_of(plan.head.commit)?;
         content::keep_changes(&objects, delta, head_tree, plan.tree)?;
         objects.stage()?;
         Ok(plan)
+    }
+
+    /// The files of a step that git does not look at. One that only went off the disk, because the step narrowed the
+    /// sparse checkout, has not changed for git.
+    fn left_alone(&self, delta: &Delta) -> LeftAlone {
+        let mut left = LeftAlone::default();
+        for change in &delta.changes {
+            let entry = self.index.entry_at(&change.path);
+            let is_skipped = entry.is_some_and(|entry| entry.skip_worktree);
+            if change.after.is_none() && is_skipped && change.before.map(|old| old.id) == entry.map(|entry| entry.id) {
+                continue;
+            }
+            if self.is_outside_sparse(&change.path) {
+                left.outside.push(change.path.clone());
+            } else if self.is_overlooked(&change.path) {
+                left.overlooked.push(change.path.clone());
+            }
+        }
+        left
     }
 
     /// The user's index with the files of a commit brought up to date. Their contents are the user's then.
@@ -207,7 +238,8 @@ impl Checkpointer {
     ) -> Result<Index, CheckpointError> {
         let head_tree = self.repository.tree_of(plan.head.commit)?;
         let stat_of = |path: &RepoPath, entry: Entry| self.trusted_stat(plan, path, entry);
-        let edits = staging::of_commit(objects, index, plan, head_tree, &stat_of, on_overlap)?;
+        let mut edits = staging::of_commit(objects, index, plan, head_tree, &stat_of, on_overlap)?;
+        self.skip_outside(index, &mut edits)?;
         staging::publish(objects, &edits)?;
         // What the scan found unchanged in a later second than it was written in is unchanged.
         let scanned = index.is_same_file(&self.index);
@@ -235,7 +267,8 @@ impl Checkpointer {
         published.stage()?;
         let objects = Objects::of(&self.repository)?;
         let stat_of = |path: &RepoPath, entry: Entry| self.trusted_stat(plan, path, entry);
-        let edits = staging::of_tree(&objects, &self.index, plan.tree, &stat_of)?;
+        let mut edits = staging::of_tree(&objects, &self.index, plan.tree, &stat_of)?;
+        self.skip_outside(&self.index, &mut edits)?;
         let bytes = self.index.edited(&edits).to_bytes();
         let path = self.repository.own_folder().join("tmp").join("hook-index");
         std::fs::write(&path, bytes).map_err(CheckpointError::io("write", &path))?;
@@ -291,7 +324,7 @@ impl Checkpointer {
             return Err(err);
         }
         // Under the lock nobody changes it any more.
-        let index = Index::load(&self.repository.index_file())?;
+        let index = self.repository.load_index()?;
         let staged = self.staged_for(objects, &index, plan, on_overlap)?;
         let summary = format!("piton: {}", message.lines().next().unwrap_or_default());
         commit::prepare(&self.repository, objects, plan, commit, &summary, lock, &staged)
@@ -301,7 +334,7 @@ impl Checkpointer {
     pub fn finish_index(&self, plan: &CommitPlan) -> Result<(), CheckpointError> {
         let objects = Objects::of_user(&self.repository)?;
         let lock = self.lock_index()?;
-        let index = Index::load(&self.repository.index_file())?;
+        let index = self.repository.load_index()?;
         let staged = self.staged_for(&objects, &index, plan, OnOverlap::KeepStaged)?;
         objects.stage()?;
         lock.write(&staged.to_bytes())?.commit()
@@ -319,14 +352,16 @@ impl Checkpointer {
         let objects = Objects::of(&self.repository)?;
         let bits = |folder: &RepoPath| before.permissions.of(folder, PermissionKind::Folder);
         let mut report = plan.apply(&objects, &self.work_tree, self.disk_kinds(), bits)?;
-        if delta.changes_index() {
+        if delta.changes_index() || self.clears_outside(plan) {
             let lock = self.lock_index()?;
-            let index = Index::load(&self.repository.index_file())?;
+            let index = self.repository.load_index()?;
             let objects = Objects::of_user(&self.repository)?;
-            let (edits, kept) = staging::of_roll_back(&objects, &index, before, delta)?;
+            let (mut edits, kept) = staging::of_roll_back(&objects, &index, before, delta)?;
+            self.skip_outside(&index, &mut edits)?;
             // What was staged may have been pruned since.
             staging::publish(&objects, &edits)?;
             objects.stage()?;
+            self.skip_cleared(&index, plan, &mut edits)?;
             lock.write(&index.edited(&edits).to_bytes())?.commit()?;
             report.kept.extend(kept);
         }
@@ -367,7 +402,8 @@ impl Checkpointer {
     pub(super) fn refresh_index(&mut self) -> Result<(), CheckpointError> {
         let path = self.repository.index_file();
         if !self.index.is_current(&path)? {
-            self.index = Index::load(&path)?;
+            self.index = self.repository.load_index()?;
+            self.repository.show_index_to_libgit2(&self.index)?;
         }
         Ok(())
     }

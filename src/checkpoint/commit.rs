@@ -35,12 +35,21 @@ pub struct CommitPlan {
     pub changes: Vec<Change>,
     /// The tree of the commit.
     pub tree: ObjectId,
-    /// Files of the step that are no part of it, because the user told git to overlook them.
-    pub overlooked: Vec<RepoPath>,
+    /// Files of the step that are no part of it.
+    pub left_alone: LeftAlone,
     /// What else the user should know: what filters said, and what cannot be read.
     pub warnings: Vec<String>,
     /// What the step's change of each file was, as git stores it: for the index.
     pub(crate) cleaned: BTreeMap<RepoPath, (Option<Entry>, Option<Entry>)>,
+}
+
+/// Files of a step that its commit does not hold, because git does not look at them.
+#[derive(Clone, Debug, Default)]
+pub struct LeftAlone {
+    /// The user told git to overlook them: skip-worktree, assume-unchanged.
+    pub overlooked: Vec<RepoPath>,
+    /// They lie outside of the sparse checkout.
+    pub outside: Vec<RepoPath>,
 }
 
 /// A commit whose objects exist and whose index waits in the lock; nothing of the user's has moved.
@@ -115,8 +124,8 @@ pub(crate) fn plan(
     }
     let tree = tree::edit(objects, head_tree, &edits)?;
     let parents = head.commit.into_iter().collect();
-    let (overlooked, warnings) = (Vec::new(), Vec::new());
-    let mut plan = CommitPlan { head, parents, adopted, changes: Vec::new(), tree, overlooked, warnings, cleaned };
+    let (left_alone, warnings) = (LeftAlone::default(), Vec::new());
+    let mut plan = CommitPlan { head, parents, adopted, changes: Vec::new(), tree, left_alone, warnings, cleaned };
     for (path, before, after) in tree::differences(objects, head_tree, tree)? {
         // A file in the place of a folder removes what HEAD has below it, and the other way round. Only what the step
         // removed itself may go: the rest was the user's own removal, which is in no commit.
@@ -157,20 +166,34 @@ impl CommitPlan {
         self.changes.is_empty()
     }
 
-    /// What the user should know: files that the commit does not hold, and what filters said.
+    /// What the user should know: files of the step that the commit does not hold, and what filters said.
     pub fn notes(&self) -> Vec<String> {
-        let paths = listed(&self.overlooked);
-        let overlooked = (!self.overlooked.is_empty())
-            .then(|| format!("not in the commit, because git was told to overlook it: {paths}"));
-        overlooked.into_iter().chain(self.warnings.iter().cloned()).collect()
+        let LeftAlone { overlooked, outside } = &self.left_alone;
+        let note = |why: &str, paths: &[RepoPath]| {
+            (!paths.is_empty()).then(|| format!("not in the commit, because {why}: {}", listed(paths)))
+        };
+        let notes = [
+            note("git was told to overlook it", overlooked),
+            note("it is outside of the sparse checkout", outside)
+                .map(|note| format!("{note}; `git add --sparse` adds it")),
+        ];
+        notes.into_iter().flatten().chain(self.warnings.iter().cloned()).collect()
     }
 
     /// Why there is nothing to commit although the step changed something.
     pub fn why_empty(&self) -> String {
-        if self.overlooked.is_empty() {
+        let LeftAlone { overlooked, outside } = &self.left_alone;
+        let mut reasons = Vec::new();
+        if !overlooked.is_empty() {
+            reasons.push(format!("git was told to overlook {}", listed(overlooked)));
+        }
+        if !outside.is_empty() {
+            reasons.push(format!("outside of the sparse checkout: {}", listed(outside)));
+        }
+        if reasons.is_empty() {
             return "only what no commit records has changed".to_owned();
         }
-        format!("git was told to overlook {}; `piton undo` puts back what was there", listed(&self.overlooked))
+        format!("{}; `piton undo` puts back what was there", reasons.join("; "))
     }
 
     /// The ref that the commit moves: the branch, or HEAD itself when detached.

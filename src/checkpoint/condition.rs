@@ -10,7 +10,6 @@ use jiff::Timestamp;
 
 use super::error::CheckpointError;
 use super::identity::Identity;
-use super::index::Index;
 use super::repository::Repository;
 
 impl Repository {
@@ -27,7 +26,7 @@ impl Repository {
 
     /// Refuses while the index holds conflicts.
     pub fn refuse_conflicts(&self) -> Result<(), CheckpointError> {
-        let unmerged = Index::load(&self.index_file())?.unmerged();
+        let unmerged = self.load_index()?.unmerged();
         if unmerged.is_empty() { Ok(()) } else { Err(CheckpointError::Unmerged(unmerged)) }
     }
 

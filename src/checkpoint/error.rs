@@ -223,10 +223,12 @@ pub enum CheckpointError {
         refused: Vec<(String, Option<String>)>,
     },
     /// Something recorded is not there any more.
-    #[error("{what} is gone")]
+    #[error("{what} {}", if promisor.is_some() { "is not here: this is a partial clone" } else { "is gone" })]
     Missing {
         /// The thing, with its name.
         what: String,
+        /// The remote of a partial clone, which has what was not fetched.
+        promisor: Option<String>,
     },
     /// Libgit2 failed.
     #[error("cannot {doing}")]
@@ -438,6 +440,9 @@ impl CheckpointError {
                     .to_owned()
             }
             Self::Git { .. } => "see what git says with `git fsck`".to_owned(),
+            Self::Missing { promisor: Some(remote), .. } => {
+                format!("piton fetches nothing by itself: `git cat-file -t OBJECT` fetches one object, `git fetch --refetch --no-filter {remote}` everything")
+            }
             Self::Missing { .. } => {
                 "`piton gc` drops the contents of old runs, and git prunes commits that no branch has; `piton verify` tells more".to_owned()
             }

@@ -312,7 +312,7 @@ impl Checkpointer {
             let paths: Vec<&RepoPath> = on_disk.iter().map(|file| file.path).collect();
             let convert = |paths: &[&RepoPath]| self.git_program().stage_files(&place, paths);
             self.one_by_one_if_failed(&place, &paths, &convert)?;
-            let index = Index::load(&place.index)?;
+            let index = self.repository.load_index_at(&place.index)?;
             for file in &on_disk {
                 let scanned = self.cache.recorded(file.path).map(|(_, stat)| stat);
                 let entry = index.entry_at(file.path).filter(|entry| {

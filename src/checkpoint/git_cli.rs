@@ -47,6 +47,14 @@ pub(crate) struct GitProgram {
     environment: BTreeMap<OsString, OsString>,
     work_tree: PathBuf,
     git_dir: PathBuf,
+    network: Network,
+}
+
+/// Whether git may fetch what it misses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    Off,
+    On,
 }
 
 /// What the program wrote and how it ended.
@@ -72,6 +80,7 @@ impl GitProgram {
             program.environment.insert(name.into(), value.into());
         }
         program.environment.remove(OsStr::new("GPG_TTY"));
+        program.network = Network::Off;
         program
     }
 
@@ -84,7 +93,8 @@ impl GitProgram {
         let environment: BTreeMap<OsString, OsString> =
             environment.into_iter().filter(|(name, _)| !leads_astray(name)).collect();
         let search_path = environment.get(OsStr::new("PATH")).cloned().unwrap_or_default();
-        Self { search_path, environment, work_tree: work_tree.to_owned(), git_dir: git_dir.to_owned() }
+        let (work_tree, git_dir) = (work_tree.to_owned(), git_dir.to_owned());
+        Self { search_path, environment, work_tree, git_dir, network: Network::On }
     }
 
     /// Runs `git` as the user would: it may use the terminal, takes its time, and ends with piton on Ctrl-C.
@@ -117,10 +127,32 @@ impl GitProgram {
         }
     }
 
+    /// Runs a command of `git` that prints a list.
+    pub(crate) fn read(
+        &self,
+        doing: &'static str,
+        arguments: &[&OsStr],
+        limit: Duration,
+    ) -> Result<GitOutput, CheckpointError> {
+        let failed = |reason: String| CheckpointError::GitProgram { doing, reason };
+        let command = self.git_command(arguments).ok_or_else(|| failed(NO_GIT.to_owned()))?;
+        let finished = process::run_listing(command, limit).map_err(|error| failed(error.to_string()))?;
+        let reason = finished.reason();
+        match finished.ended {
+            Ended::TimedOut | Ended::Interrupted => Err(failed(reason)),
+            Ended::Exited(status) => Ok(GitOutput { succeeded: status.success(), stdout: finished.stdout, reason }),
+        }
+    }
+
     /// `git` in the repository; none where there is no such program.
     fn git_command(&self, arguments: &[&OsStr]) -> Option<Command> {
         let mut command = self.command(&self.find_program("git")?);
         command.env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", &self.work_tree).env("LC_ALL", "C");
+        // In a partial clone git would fetch a missing object from the network in the middle of a local command. Pushing
+        // and fetching, which the user asks for, do what they like.
+        if self.network == Network::Off {
+            command.env("GIT_NO_LAZY_FETCH", "1");
+        }
         // A monitor of files is a program of the repository's choice, and not needed here.
         command.args(["-c", "core.fsmonitor=false"]).args(arguments);
         Some(command)

@@ -49,6 +49,15 @@ pub(crate) enum Letters {
     Folded,
 }
 
+impl Letters {
+    fn case(self) -> Case {
+        match self {
+            Self::Distinct => Case::Sensitive,
+            Self::Folded => Case::Fold,
+        }
+    }
+}
+
 /// The patterns of one file, in its order.
 #[derive(Debug)]
 pub(crate) struct Patterns(Vec<gix_ignore::glob::Pattern>);
@@ -69,11 +78,7 @@ impl IgnoreRules {
     /// Rules whose `.gitignore` files are still to be read; the arguments are the bytes of the shared files.
     pub(crate) fn to_collect(excludes_file: Option<&[u8]>, info_exclude: Option<&[u8]>, letters: Letters) -> Self {
         let shared = excludes_file.into_iter().chain(info_exclude).map(|bytes| Arc::new(Patterns::parse(bytes)));
-        let case = match letters {
-            Letters::Distinct => Case::Sensitive,
-            Letters::Folded => Case::Fold,
-        };
-        Self { shared: shared.collect(), folders: BTreeMap::new(), unknown: UnknownFolder::Read, case }
+        Self { shared: shared.collect(), folders: BTreeMap::new(), unknown: UnknownFolder::Read, case: letters.case() }
     }
 
     /// The same shared files with the `.gitignore` files of a tree: each with the path of its folder.
@@ -152,6 +157,10 @@ impl Patterns {
     }
 
     /// What the last pattern that matches says; none if no pattern does.
+    pub(crate) fn decide(&self, path: &[u8], kind: Kind, letters: Letters) -> Option<bool> {
+        self.judge(path, kind, letters.case())
+    }
+
     fn judge(&self, path: &[u8], kind: Kind, case: Case) -> Option<bool> {
         let name_start = path.iter().rposition(|byte| *byte == b'/').map(|at| at + 1);
         let is_folder = Some(kind == Kind::Folder);

@@ -9,7 +9,7 @@ use git2::{ErrorCode, MergeOptions};
 
 use super::attributes::Conversion;
 use super::checkpointer::Checkpointer;
-use super::commit::CommitPlan;
+use super::commit::{CommitPlan, LeftAlone};
 use super::delta::{Change, count_lines};
 use super::error::CheckpointError;
 use super::merge::{Merged, three_way};
@@ -92,17 +92,9 @@ impl Repository {
 
     /// A branch of a remote that has a commit.
     pub fn published_by(&self, commit: ObjectId) -> Result<Option<String>, CheckpointError> {
-        let reading = || CheckpointError::git("read the branches");
-        for found in self.git.references_glob("refs/remotes/*").map_err(reading())? {
-            let found = found.map_err(reading())?;
-            if let Ok(tip) = found.peel_to_commit()
-                && self.leads_to(tip.id().into(), commit)
-            {
-                let name = String::from_utf8_lossy(found.name_bytes()).into_owned();
-                return Ok(Some(name.strip_prefix("refs/remotes/").unwrap_or(&name).to_owned()));
-            }
-        }
-        Ok(None)
+        let remote = self.commits_of_refs(|name| name.starts_with("refs/remotes/"))?;
+        let found = remote.into_iter().find(|(_, tip)| self.leads_to(*tip, commit));
+        Ok(found.map(|(name, _)| name.strip_prefix("refs/remotes/").unwrap_or(&name).to_owned()))
     }
 }
 
@@ -125,6 +117,10 @@ impl Checkpointer {
         let mut plan = Plan::default();
         for Change { path, before, after, .. } in &commit.changes {
             let is_link = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
+            // As a merge of git does it: what is not checked out changes in HEAD and in the index only.
+            if tree::find(&objects, now.tree, path)?.is_none() && self.belongs_off_disk(path) {
+                continue;
+            }
             let is_own = self.is_overlooked(path) && tree::find(&objects, now.tree, path)? != *before;
             let is_outside = is_own || now.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path));
             match (is_link(before), is_link(after)) {
@@ -199,8 +195,8 @@ impl Checkpointer {
             cleaned.insert(path.clone(), (before, after));
             changes.push(Change { path, before, after, insertions, deletions });
         }
-        let (adopted, overlooked, warnings) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(CommitPlan { head, parents, adopted, changes, tree, overlooked, warnings, cleaned })
+        let (adopted, left_alone, warnings) = (Vec::new(), LeftAlone::default(), Vec::new());
+        Ok(CommitPlan { head, parents, adopted, changes, tree, left_alone, warnings, cleaned })
     }
 
     /// The files of a commit as they belong on disk, where that is not how git stores them.

@@ -9,12 +9,11 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use git2::{ErrorCode, WorktreeLockStatus};
+use git2::WorktreeLockStatus;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::error::CheckpointError;
-use super::files::read_if_there;
 use super::git_cli::{GitOutput, GitProgram};
 use super::object::{FileMode, ObjectId};
 use super::objects::Objects;
@@ -71,7 +70,7 @@ impl Repository {
             let path = worktree.path();
             found.push(LinkedWorktree {
                 path: std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()),
-                branch: checked_out(&git_dir)?,
+                branch: self.head_of(&git_dir)?,
                 git_dir,
                 exists: path.is_dir(),
                 is_locked: !matches!(worktree.is_locked(), Ok(WorktreeLockStatus::Unlocked)),
@@ -187,11 +186,7 @@ impl Repository {
 
     /// Where a branch is.
     pub fn find_branch(&self, name: &str) -> Result<Option<ObjectId>, CheckpointError> {
-        match self.git.refname_to_id(name) {
-            Ok(id) => Ok(Some(id.into())),
-            Err(err) if err.code() == ErrorCode::NotFound => Ok(None),
-            Err(err) => Err(CheckpointError::git("read the branch")(err)),
-        }
+        self.find_ref(name, "read the branch")
     }
 
     /// Makes a branch; it does not matter when it is there already, at the same commit.
@@ -215,7 +210,7 @@ impl Repository {
     /// Removes a branch that is still at a commit and that no worktree has checked out.
     pub fn remove_branch(&self, name: &str, commit: ObjectId) -> Result<(), CheckpointError> {
         let is_used = self.linked_worktrees()?.iter().any(|worktree| worktree.branch.as_deref() == Some(name))
-            || checked_out(self.git.commondir())?.as_deref() == Some(name);
+            || self.head_of(self.git.commondir())?.as_deref() == Some(name);
         if is_used { Ok(()) } else { remove_refs(self, &[(name, commit)]) }
     }
 }
@@ -230,13 +225,6 @@ pub fn root_of(common_dir: &Path, name: &str) -> Option<PathBuf> {
         Path::new(link.trim_end()).parent().map(Path::to_path_buf)
     };
     root.and_then(|root| root.canonicalize().ok())
-}
-
-/// The branch that HEAD names. Read by hand: libgit2 does not open a worktree whose files are gone.
-fn checked_out(git_dir: &Path) -> Result<Option<String>, CheckpointError> {
-    let head = read_if_there(&git_dir.join("HEAD"))?.unwrap_or_default();
-    let name = head.strip_prefix(b"ref: ").map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned());
-    Ok(name)
 }
 
 /// Runs git in one of the worktrees.

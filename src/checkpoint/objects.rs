@@ -43,6 +43,7 @@ enum Destination {
 
 /// Reads and writes objects of a repository.
 pub(crate) struct Objects<'repo> {
+    repository: &'repo Repository,
     /// The user's objects, and the private ones as its alternate.
     odb: Odb<'repo>,
     /// The user's objects alone.
@@ -86,6 +87,7 @@ impl<'repo> Objects<'repo> {
         let (written, linked) = (RefCell::default(), RefCell::default());
         let replacements = repository.substitutes()?;
         Ok(Self {
+            repository,
             odb,
             users_alone: OnceCell::new(),
             store,
@@ -259,7 +261,7 @@ impl<'repo> Objects<'repo> {
             }
             // Git may have packed it since the packs were last looked for.
             Destination::User if self.odb.exists(id.into()) => Ok(()),
-            Destination::User => Err(missing(id)),
+            Destination::User => Err(missing(self.repository, id)),
         }
     }
 
@@ -312,7 +314,9 @@ impl<'repo> Objects<'repo> {
         }
         match self.odb.read(id.into()) {
             Ok(object) => Ok((object.kind(), object.data().to_vec())),
-            Err(err) if err.code() == ErrorCode::NotFound => self.store.read(id)?.ok_or_else(|| missing(id)),
+            Err(err) if err.code() == ErrorCode::NotFound => {
+                self.store.read(id)?.ok_or_else(|| missing(self.repository, id))
+            }
             Err(err) => Err(CheckpointError::git("read an object")(err)),
         }
     }
@@ -362,6 +366,6 @@ fn add_batch(pack: &mut PackWriter, batch: &[(ObjectId, ObjectType, Vec<u8>)]) -
     pack_all(&objects).iter().try_for_each(|object| pack.add(object))
 }
 
-fn missing(id: ObjectId) -> CheckpointError {
-    CheckpointError::Missing { what: format!("object {id}") }
+fn missing(repository: &Repository, id: ObjectId) -> CheckpointError {
+    CheckpointError::Missing { what: format!("object {id}"), promisor: repository.promisor() }
 }

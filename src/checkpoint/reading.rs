@@ -89,12 +89,6 @@ impl Repository {
         }))
     }
 
-    /// The commit that git calls by a name: a branch, a tag, `HEAD~2`, the beginning of its id.
-    pub fn find_named(&self, name: &str) -> Option<ObjectId> {
-        let found = self.git.revparse_single(name).ok()?;
-        Some(found.peel_to_commit().ok()?.id().into())
-    }
-
     /// Whether an object is there.
     pub fn has_object(&self, id: ObjectId) -> Result<bool, CheckpointError> {
         Ok(id == ObjectId::EMPTY_TREE || Objects::of(self)?.is_readable(id))
@@ -205,24 +199,11 @@ impl Repository {
 
     /// Where local branches, tags and the HEADs of all worktrees point.
     pub(super) fn tips(&self) -> Result<BTreeSet<Oid>, CheckpointError> {
-        let reading = || CheckpointError::git("read the branches");
-        let mut tips = BTreeSet::new();
-        for found in self.git.references().map_err(reading())? {
-            let found = found.map_err(reading())?;
-            let counts = found.is_branch() || found.is_tag();
-            if let Some(commit) = Some(found).filter(|_| counts).and_then(|found| found.peel_to_commit().ok()) {
-                tips.insert(commit.id());
-            }
-        }
+        let is_local = |name: &str| name.starts_with("refs/heads/") || name.starts_with("refs/tags/");
+        let found = self.commits_of_refs(is_local)?.into_iter().map(|(_, commit)| commit);
+        let mut tips: BTreeSet<Oid> = found.map(Oid::from).collect();
         tips.extend(self.head()?.commit.map(Oid::from));
-        for name in self.git.worktrees().map_err(reading())?.iter().flatten().flatten() {
-            let head = self.git.find_worktree(name).and_then(|found| git2::Repository::open_from_worktree(&found));
-            tips.extend(head.and_then(|found| found.refname_to_id("HEAD")));
-        }
-        // From a linked worktree the main one has to be asked as well.
-        if let Ok(main) = git2::Repository::open(self.git.commondir()) {
-            tips.extend(main.refname_to_id("HEAD"));
-        }
+        tips.extend(self.other_heads()?.into_iter().map(Oid::from));
         Ok(tips)
     }
 }

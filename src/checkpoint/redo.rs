@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 
-use git2::ErrorCode;
-
 use super::attributes::{self, Conversion, find_filtering};
 use super::checkpointer::Checkpointer;
-use super::commit::CommitPlan;
+use super::commit::{CommitPlan, LeftAlone};
 use super::delta::{Change, Delta};
 use super::error::CheckpointError;
 use super::files::read_if_there;
@@ -64,8 +62,8 @@ impl Checkpointer {
         let branch = (target != "HEAD").then(|| target.to_owned());
         let head = Head { branch, commit: old };
         let parents = old.into_iter().collect();
-        let (adopted, overlooked, warnings) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(CommitPlan { head, parents, adopted, changes: changes.to_vec(), tree, overlooked, warnings, cleaned })
+        let (adopted, left_alone, warnings) = (Vec::new(), LeftAlone::default(), Vec::new());
+        Ok(CommitPlan { head, parents, adopted, changes: changes.to_vec(), tree, left_alone, warnings, cleaned })
     }
 
     /// Moves the branch if that is still to be done, and brings the index up to date.
@@ -73,11 +71,7 @@ impl Checkpointer {
         self.clear_ref_lock(plan.target(), commit);
         let now = self.repository.head()?;
         let reading = || CheckpointError::git("read the branch");
-        let tip = match self.repository.git.refname_to_id(plan.target()) {
-            Ok(id) => Some(ObjectId::from(id)),
-            Err(err) if err.code() == ErrorCode::NotFound => None,
-            Err(err) => return Err(reading()(err)),
-        };
+        let tip = self.repository.find_ref(plan.target(), "read the branch")?;
         let is_checked_out = now.branch == plan.head.branch;
         if tip == Some(commit) {
             if is_checked_out {

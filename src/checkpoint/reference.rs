@@ -1,20 +1,28 @@
-//! Moving and removing refs: compare-and-swap, with the user's `reference-transaction` hook where there is one.
+//! Refs: all reading and moving of them goes through here.
 //!
-//! Git runs that hook for every ref that it updates, and lets it refuse. libgit2 knows no such hook, so where the user has
-//! one, the `git` program updates the ref and runs it.
+//! There are two ways. libgit2 reads loose and packed refs, and [`loose`] writes them under a lock of our own. The `git`
+//! program does both for a reftable ([`table`]), and moves refs where the user has a `reference-transaction` hook: git runs
+//! that hook for every ref that it updates, and lets it refuse. A move is a compare-and-swap either way.
 
 mod loose;
+pub(super) mod table;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use git2::ErrorCode;
+
 use super::error::CheckpointError;
+use super::files::read_if_there;
 use super::git_cli::hook::find_hook_named;
 use super::git_cli::{GitOutput, GitProgram};
 use super::object::ObjectId;
+use super::reading::Pin;
 use super::repository::Repository;
+use super::snapshot::Head;
+use crate::disk::Fsync;
 
 /// The name of the hook.
 const HOOK: &str = "reference-transaction";
@@ -30,6 +38,15 @@ pub(crate) enum RefHook {
     Skip,
 }
 
+/// Where a repository keeps its refs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefStorage {
+    /// In files, one for each and `packed-refs`.
+    Files,
+    /// In a reftable.
+    Table,
+}
+
 /// Compare-and-swap of a ref.
 pub(crate) fn move_ref(
     repository: &Repository,
@@ -38,7 +55,7 @@ pub(crate) fn move_ref(
     new: ObjectId,
     message: &str,
 ) -> Result<(), CheckpointError> {
-    if repository.has_ref_hook() {
+    if repository.storage == RefStorage::Table || repository.has_ref_hook() {
         return repository.update_ref_with_git(name, old, new, message);
     }
     loose::write(repository, name, old, new, message)
@@ -81,6 +98,20 @@ pub(crate) fn stage_ref(repository: &Repository, name: &str) -> Result<(), Check
     repository.disk.stage_path(&path).map_err(CheckpointError::io("write to disk", &path))
 }
 
+/// Where refs are kept by the settings of a repository; none when that is unknown.
+pub(super) fn storage_of(config: &git2::Config) -> Option<RefStorage> {
+    match config.get_string("extensions.refstorage").as_deref() {
+        Ok("reftable") => Some(RefStorage::Table),
+        Ok("files") | Err(_) => Some(RefStorage::Files),
+        Ok(_) => None,
+    }
+}
+
+fn head_commit(git: &GitProgram) -> Option<ObjectId> {
+    let words = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
+    table::answer(git, "read HEAD", &words).ok()?.trim_end().parse().ok()
+}
+
 /// The file of a ref that is not packed.
 fn loose_path(repository: &Repository, name: &str) -> PathBuf {
     let folder = if name == "HEAD" { repository.git.path() } else { repository.git.commondir() };
@@ -102,8 +133,168 @@ impl Repository {
         self.ref_hook.get() == RefHook::Run && find_hook_named(&self.git, HOOK).is_some()
     }
 
+    /// Where HEAD points now.
+    pub fn head(&self) -> Result<Head, CheckpointError> {
+        let reading = CheckpointError::git;
+        if self.storage == RefStorage::Table {
+            let listing = table::listing(self)?;
+            return Ok(Head { branch: listing.branch(), commit: listing.find("HEAD") });
+        }
+        let head = self.git.find_reference("HEAD").map_err(reading("read HEAD"))?;
+        let branch = self.branch_of(&head);
+        Ok(Head { branch, commit: self.find_ref("HEAD", "read HEAD")? })
+    }
+
+    /// The branch that a symbolic ref leads to. One may lead to another; git follows a few of them.
+    fn branch_of(&self, head: &git2::Reference<'_>) -> Option<String> {
+        const FOLLOWED: usize = 5;
+        let target = |found: &git2::Reference<'_>| {
+            found.symbolic_target_bytes().map(|name| String::from_utf8_lossy(name).into_owned())
+        };
+        let mut branch = target(head)?;
+        for _ in 0..FOLLOWED {
+            match self.git.find_reference(&branch).ok().as_ref().and_then(target) {
+                Some(next) => branch = next,
+                None => break,
+            }
+        }
+        Some(branch)
+    }
+
+    /// The object that a ref leads to; none when there is no such ref.
+    pub(super) fn find_ref(&self, name: &str, doing: &'static str) -> Result<Option<ObjectId>, CheckpointError> {
+        if self.storage == RefStorage::Table {
+            return Ok(table::listing(self)?.find(name));
+        }
+        match self.git.refname_to_id(name) {
+            Ok(id) => Ok(Some(id.into())),
+            Err(err) if err.code() == ErrorCode::NotFound => Ok(None),
+            Err(err) => Err(CheckpointError::git(doing)(err)),
+        }
+    }
+
+    /// Whether there is a ref beside HEAD that git keeps while it is in the middle of something.
+    pub(super) fn has_root_ref(&self, name: &str) -> Result<bool, CheckpointError> {
+        Ok(self.storage == RefStorage::Table && table::listing(self)?.find(name).is_some())
+    }
+
+    /// The refs whose names fit a pattern, in the order of their names; no symbolic ones.
+    pub(crate) fn refs_like(&self, pattern: &str) -> Result<Vec<Pin>, CheckpointError> {
+        if self.storage == RefStorage::Table {
+            let pattern = globset::GlobBuilder::new(pattern).build().map(|glob| glob.compile_matcher());
+            let Ok(pattern) = pattern else { return Ok(Vec::new()) };
+            let listing = table::listing(self)?;
+            let found = listing.direct().filter(|(name, _)| pattern.is_match(name));
+            return Ok(found.map(|(name, commit)| Pin { name: name.to_owned(), commit }).collect());
+        }
+        let reading = || CheckpointError::git("read the refs");
+        let mut pins = Vec::new();
+        for found in self.git.references_glob(pattern).map_err(reading())? {
+            let found = found.map_err(reading())?;
+            let name = String::from_utf8_lossy(found.name_bytes()).into_owned();
+            pins.extend(found.target().map(|target| Pin { name, commit: target.into() }));
+        }
+        pins.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(pins)
+    }
+
+    /// The commits of all refs whose names are wanted, symbolic ones included; a tag counts for the commit that it names.
+    pub(super) fn commits_of_refs(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<(String, ObjectId)>, CheckpointError> {
+        let mut commits = Vec::new();
+        if self.storage == RefStorage::Table {
+            for (name, id) in table::listing(self)?.all().filter(|(name, _)| wanted(name)) {
+                let commit = self.git.find_object(id.into(), None).and_then(|found| found.peel_to_commit());
+                commits.extend(commit.map(|commit| (name.to_owned(), commit.id().into())));
+            }
+            return Ok(commits);
+        }
+        let reading = || CheckpointError::git("read the branches");
+        for found in self.git.references().map_err(reading())? {
+            let found = found.map_err(reading())?;
+            let name = String::from_utf8_lossy(found.name_bytes()).into_owned();
+            if wanted(&name) {
+                commits.extend(found.peel_to_commit().map(|commit| (name, commit.id().into())));
+            }
+        }
+        Ok(commits)
+    }
+
+    /// The commit that git calls by a name: a branch, a tag, `HEAD~2`, the beginning of its id.
+    pub fn find_named(&self, name: &str) -> Option<ObjectId> {
+        if self.storage == RefStorage::Table {
+            return table::find_named(self, name);
+        }
+        let found = self.git.revparse_single(name).ok()?;
+        Some(found.peel_to_commit().ok()?.id().into())
+    }
+
+    /// Where HEAD was before its last move, and where it is since, with why it moved.
+    pub(super) fn last_move_of_head(&self) -> Option<(ObjectId, ObjectId, String)> {
+        if self.storage == RefStorage::Table {
+            let moves = table::last_moves(self)?;
+            let ((new, why), (old, _)) = (moves.first()?, moves.get(1)?);
+            return Some((*old, *new, why.clone()));
+        }
+        let log = self.git.reflog("HEAD").ok()?;
+        let last = log.get(0)?;
+        let why = String::from_utf8_lossy(last.message_bytes().unwrap_or_default()).into_owned();
+        Some((last.id_old().into(), last.id_new().into(), why))
+    }
+
+    /// The branch that HEAD of some worktree names, and the commit that it is at. Its files may be gone, so that libgit2 would not
+    /// open it.
+    pub(super) fn head_of(&self, git_dir: &Path) -> Result<Option<String>, CheckpointError> {
+        if self.storage == RefStorage::Table {
+            let git = GitProgram::new(self.environment.clone(), git_dir, self.top());
+            let found = table::answer(&git, "read HEAD", &["symbolic-ref", "HEAD"]);
+            return Ok(found.ok().map(|name| name.trim_end().to_owned()));
+        }
+        let head = read_if_there(&git_dir.join("HEAD"))?.unwrap_or_default();
+        Ok(head.strip_prefix(b"ref: ").map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()))
+    }
+
+    /// The commits that HEAD of the other worktrees is at.
+    pub(super) fn other_heads(&self) -> Result<Vec<ObjectId>, CheckpointError> {
+        let reading = || CheckpointError::git("read the branches");
+        let mut heads = Vec::new();
+        let names = self.git.worktrees().map_err(reading())?;
+        for name in names.iter().flatten().flatten() {
+            if self.storage == RefStorage::Table {
+                let git_dir = self.git.commondir().join("worktrees").join(name);
+                heads.extend(head_commit(&GitProgram::new(self.environment.clone(), &git_dir, self.top())));
+                continue;
+            }
+            let head = self.git.find_worktree(name).and_then(|found| git2::Repository::open_from_worktree(&found));
+            heads.extend(head.and_then(|found| found.refname_to_id("HEAD")).map(ObjectId::from));
+        }
+        // From a linked worktree the main one has to be asked as well.
+        if self.storage == RefStorage::Table {
+            heads.extend(head_commit(&GitProgram::new(self.environment.clone(), self.git.commondir(), self.top())));
+        } else if let Ok(main) = git2::Repository::open(self.git.commondir()) {
+            heads.extend(main.refname_to_id("HEAD").map(ObjectId::from));
+        }
+        Ok(heads)
+    }
+
+    /// Where the HEAD of a repository inside the work tree is; none when it is not checked out.
+    pub(super) fn head_of_submodule(&self, folder: &Path) -> Option<ObjectId> {
+        let repository = git2::Repository::open(folder).ok()?;
+        if storage_of(&repository.config().ok()?) == Some(RefStorage::Table) {
+            return head_commit(&GitProgram::new(self.environment.clone(), repository.path(), folder));
+        }
+        repository.refname_to_id("HEAD").ok().map(ObjectId::from)
+    }
+
+    /// The `git` program in this repository.
+    pub(super) fn program(&self) -> GitProgram {
+        GitProgram::new(self.environment.clone(), self.git_dir(), self.top())
+    }
+
     fn ref_now(&self, name: &str) -> Option<ObjectId> {
-        self.git.refname_to_id(name).ok().map(ObjectId::from)
+        self.find_ref(name, "read a ref").ok().flatten()
     }
 
     /// Moves a ref by the `git` program, which runs the hook.
@@ -136,8 +327,12 @@ impl Repository {
     fn git_update_ref(&self, words: &[OsString], input: Option<&[u8]>) -> Result<GitOutput, CheckpointError> {
         let without_hooks = ["-c", "core.hooksPath=/dev/null"].map(OsStr::new);
         let settings = if self.ref_hook.get() == RefHook::Skip { without_hooks.as_slice() } else { &[] };
-        let words: Vec<&OsStr> = settings.iter().copied().chain(words.iter().map(OsString::as_os_str)).collect();
-        let git = GitProgram::new(self.environment.clone(), self.git_dir(), self.top());
-        git.run("update-ref", &words, &[], input, LIMIT)
+        // A line of the journal relies on the ref, and there is no file of its own to sync.
+        let synced = ["-c", "core.fsync=reference"].map(OsStr::new);
+        let is_synced = self.storage == RefStorage::Table && self.fsync != Fsync::Never;
+        let synced = if is_synced { synced.as_slice() } else { &[] };
+        let words = words.iter().map(OsString::as_os_str);
+        let words: Vec<&OsStr> = settings.iter().chain(synced).copied().chain(words).collect();
+        self.program().run("update-ref", &words, &[], input, LIMIT)
     }
 }

@@ -12,12 +12,16 @@ use std::sync::Arc;
 use git2::{Config, ErrorCode, RepositoryOpenFlags, RepositoryState};
 
 use super::error::{CheckpointError, Operation};
+use super::extension;
+use super::index::Index;
 use super::object::ObjectId;
+use super::objects::Objects;
 use super::place::HookPlace;
-use super::reference::RefHook;
-use super::snapshot::Head;
+use super::reference::table::Listing;
+use super::reference::{RefHook, RefStorage, storage_of};
 use super::store::Store;
 use super::substitution::{Replacements, shown};
+use super::tree;
 use crate::disk::{Disk, Fsync};
 
 /// A repository with a work tree that can be served.
@@ -45,6 +49,12 @@ pub struct Repository {
     pub(super) environment: BTreeMap<OsString, OsString>,
     /// Whether the user's `reference-transaction` hook has a say.
     pub(super) ref_hook: Cell<RefHook>,
+    /// Where the refs are kept.
+    pub(super) storage: RefStorage,
+    /// The index that libgit2 reads, where it is not the user's.
+    index_shown: RefCell<Option<PathBuf>>,
+    /// The refs of a reftable, as they were last read.
+    pub(super) listing: RefCell<Option<Arc<Listing>>>,
 }
 
 impl Repository {
@@ -65,9 +75,7 @@ impl Repository {
         if top.parent().is_none() || home == Some(top.as_path()) {
             return Err(CheckpointError::TooBroad(top));
         }
-        let repository = Self::of(git, top, home, environment, fsync)?;
-        repository.refuse_unsupported()?;
-        Ok(repository)
+        Self::of(git, top, home, environment, fsync)
     }
 
     /// Opens the repository that git runs a hook for. It may be one in which nothing can be run: hooks only read, and
@@ -78,6 +86,7 @@ impl Repository {
         environment: &BTreeMap<OsString, OsString>,
         fsync: Fsync,
     ) -> Result<Self, CheckpointError> {
+        extension::accept();
         let git = git2::Repository::open(&place.git_dir).map_err(|err| why_not(&place.git_dir, err))?;
         let repository = Self::of(git, place.top.clone(), home, environment, fsync)?;
         if let Some(incoming) = place.incoming.as_ref().and_then(|path| path.to_str()) {
@@ -105,6 +114,10 @@ impl Repository {
             .map(|folder| folder.join("git"));
         let disk = Disk::of(git.commondir(), fsync);
         let store = Store::of(git.commondir(), disk.clone());
+        let Some(storage) = storage_of(&config) else {
+            let found = "`extensions.refStorage`".to_owned();
+            return Err(CheckpointError::Unsupported { feature: "this kind of ref storage", found });
+        };
         let repository = Self {
             git,
             top,
@@ -118,6 +131,9 @@ impl Repository {
             substitutes: RefCell::new(None),
             environment: environment.clone(),
             ref_hook: Cell::new(RefHook::Run),
+            storage,
+            index_shown: RefCell::new(None),
+            listing: RefCell::new(None),
         };
         repository.attach_store()?;
         Ok(repository)
@@ -144,10 +160,32 @@ impl Repository {
             let opening = || CheckpointError::git("open the repository");
             let git = git2::Repository::open(self.git.path()).map_err(opening())?;
             git.set_config(&self.config).map_err(opening())?;
+            if let Some(index) = self.index_shown.borrow().as_deref() {
+                show_index(&git, index)?;
+            }
             let _ = self.scratch.set(git);
         }
-        let missing = || CheckpointError::Missing { what: "the repository".to_owned() };
+        let missing = || CheckpointError::Missing { what: "the repository".to_owned(), promisor: None };
         self.scratch.get().ok_or_else(missing)
+    }
+
+    /// Lets libgit2 read a full copy of the index where it cannot read the user's: it asks the index about attributes and
+    /// line ends.
+    pub(super) fn show_index_to_libgit2(&self, index: &Index) -> Result<(), CheckpointError> {
+        let path = if index.is_folded() {
+            let path = self.own_folder().join("tmp").join(format!("full-index-{}", std::process::id()));
+            std::fs::write(&path, index.to_bytes()).map_err(CheckpointError::io("write", &path))?;
+            path
+        } else if self.index_shown.borrow().is_some() {
+            self.index_file()
+        } else {
+            return Ok(());
+        };
+        for git in std::iter::once(&self.git).chain(self.scratch.get()) {
+            show_index(git, &path)?;
+        }
+        *self.index_shown.borrow_mut() = Some(path);
+        Ok(())
     }
 
     /// The file system of the git directory, for what has to survive a power loss.
@@ -179,33 +217,17 @@ impl Repository {
         self.git.path().join("index")
     }
 
-    /// Where HEAD points now.
-    pub fn head(&self) -> Result<Head, CheckpointError> {
-        let reading = CheckpointError::git;
-        let head = self.git.find_reference("HEAD").map_err(reading("read HEAD"))?;
-        let branch = self.branch_of(&head);
-        let commit = match self.git.refname_to_id("HEAD") {
-            Ok(id) => Some(ObjectId::from(id)),
-            Err(err) if err.code() == ErrorCode::NotFound => None,
-            Err(err) => return Err(reading("read HEAD")(err)),
-        };
-        Ok(Head { branch, commit })
+    /// Reads the user's index.
+    pub(crate) fn load_index(&self) -> Result<Index, CheckpointError> {
+        self.load_index_at(&self.index_file())
     }
 
-    /// The branch that a symbolic ref leads to. One may lead to another; git follows a few of them.
-    fn branch_of(&self, head: &git2::Reference<'_>) -> Option<String> {
-        const FOLLOWED: usize = 5;
-        let target = |found: &git2::Reference<'_>| {
-            found.symbolic_target_bytes().map(|name| String::from_utf8_lossy(name).into_owned())
-        };
-        let mut branch = target(head)?;
-        for _ in 0..FOLLOWED {
-            match self.git.find_reference(&branch).ok().as_ref().and_then(target) {
-                Some(next) => branch = next,
-                None => break,
-            }
-        }
-        Some(branch)
+    /// Reads an index of this repository.
+    pub(crate) fn load_index_at(&self, path: &Path) -> Result<Index, CheckpointError> {
+        Index::load(path, &|folder| {
+            let files = tree::differences(&Objects::of(self)?, ObjectId::EMPTY_TREE, folder)?;
+            Ok(files.into_iter().filter_map(|(path, _, entry)| Some((path, entry?))).collect())
+        })
     }
 
     /// The files of a commit, as git shows them (`git replace`); none on an unborn branch.
@@ -243,6 +265,9 @@ impl Repository {
     /// Refuses while git is in the middle of something: a commit would end it, or be swept into it.
     pub fn refuse_operation_in_progress(&self) -> Result<(), CheckpointError> {
         let operation = match self.git.state() {
+            // In a reftable these are refs, where libgit2 looks for files.
+            RepositoryState::Clean if self.has_root_ref("CHERRY_PICK_HEAD")? => Operation::CherryPick,
+            RepositoryState::Clean if self.has_root_ref("REVERT_HEAD")? => Operation::Revert,
             RepositoryState::Clean => return Ok(()),
             RepositoryState::Merge => Operation::Merge,
             RepositoryState::Revert | RepositoryState::RevertSequence => Operation::Revert,
@@ -260,6 +285,13 @@ impl Repository {
     /// A setting that is true or false.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.config.get_bool(name).ok()
+    }
+
+    /// A setting that is true, also when it was made in a file that was not there when the repository was opened.
+    pub(crate) fn flag_now(&self, name: &str) -> bool {
+        let worktree = Config::open(&self.git.path().join("config.worktree"));
+        let set = worktree.ok().and_then(|config| config.get_bool(name).ok());
+        set.or_else(|| self.flag(name)).unwrap_or(false)
     }
 
     /// A setting that is a text.
@@ -282,23 +314,31 @@ impl Repository {
         self.user_folder.as_deref()
     }
 
-    fn refuse_unsupported(&self) -> Result<(), CheckpointError> {
-        let refuse = |feature, found: &str| Err(CheckpointError::Unsupported { feature, found: found.to_owned() });
-        if self.flag("core.sparseCheckout") == Some(true) {
-            return refuse("a sparse checkout", "`core.sparseCheckout`");
+    /// The remote that objects are missing because of, in a partial clone.
+    pub(crate) fn promisor(&self) -> Option<String> {
+        let mut entries = self.config.entries(Some("^remote\\..*\\.promisor$")).ok()?;
+        while let Some(entry) = entries.next() {
+            let entry = entry.ok()?;
+            let remote = entry.name().ok().and_then(|name| name.strip_prefix("remote.")?.strip_suffix(".promisor"));
+            if let Some(remote) = remote
+                && entry.value().is_ok_and(|value| value == "true")
+            {
+                return Some(remote.to_owned());
+            }
         }
-        if self.flag("core.splitIndex") == Some(true) {
-            return refuse("a split index", "`core.splitIndex`");
-        }
-        if is_promisor(&self.config) {
-            return refuse("a partial clone", "`remote.*.promisor`");
-        }
-        Ok(())
+        self.text("extensions.partialClone")
     }
+}
+
+/// Lets a handle of libgit2 read another index than the user's.
+fn show_index(git: &git2::Repository, path: &Path) -> Result<(), CheckpointError> {
+    let opened = git2::Index::open(path).and_then(|mut index| git.set_index(&mut index));
+    opened.map_err(CheckpointError::git("read the index"))
 }
 
 /// Opens the repository that a folder lies in, whether it can be served or not.
 pub(super) fn open_git(folder: &Path) -> Result<git2::Repository, CheckpointError> {
+    extension::accept();
     git2::Repository::open_ext(folder, RepositoryOpenFlags::empty(), None::<&Path>).map_err(|err| why_not(folder, err))
 }
 
@@ -356,28 +396,5 @@ fn why_not(folder: &Path, err: git2::Error) -> CheckpointError {
         ErrorCode::Owner => return CheckpointError::ForeignOwner(folder.to_path_buf()),
         _ => {}
     }
-    let message = err.message().to_lowercase();
-    let found = |name: &str| format!("`{name}`");
-    let unsupported = |feature, name| CheckpointError::Unsupported { feature, found: found(name) };
-    if message.contains("partialclone") {
-        unsupported("a partial clone", "extensions.partialClone")
-    } else if message.contains("refstorage") || message.contains("reftable") {
-        unsupported("reftable", "extensions.refStorage")
-    } else if message.contains("objectformat") || message.contains("object format") || message.contains("sha256") {
-        unsupported("SHA-256 object names", "extensions.objectFormat")
-    } else if message.contains("extension") {
-        CheckpointError::Unsupported { feature: "an extension of git's format", found: err.message().to_owned() }
-    } else {
-        CheckpointError::Git { doing: "open the repository", source: err }
-    }
-}
-
-fn is_promisor(config: &Config) -> bool {
-    let Ok(mut entries) = config.entries(Some("remote\\..*\\.promisor")) else { return false };
-    while let Some(entry) = entries.next() {
-        if entry.is_ok_and(|entry| entry.value().is_ok_and(|value| value == "true")) {
-            return true;
-        }
-    }
-    false
+    extension::refused(folder).unwrap_or(CheckpointError::Git { doing: "open the repository", source: err })
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::attributes::{Conversion, find_filtering, is_attributes_file, judge};
 use super::checkpointer::Checkpointer;
 use super::error::CheckpointError;
-use super::index::{Index, IndexEntry};
+use super::index::IndexEntry;
 use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
@@ -97,7 +97,7 @@ impl Checkpointer {
         let objects = Objects::of(&self.repository)?;
         let wanted = self.repository.tree_of(Some(to))?;
         let lock = self.lock_index()?;
-        let index = Index::load(&self.repository.index_file())?;
+        let index = self.repository.load_index()?;
         let staged = tree::of_index(&objects, &index)?;
         let mut edits: IndexEdits = tree::differences(&objects, staged, wanted)?
             .into_iter()
@@ -113,6 +113,7 @@ impl Checkpointer {
                 edits.insert(path, None);
             }
         }
+        self.skip_outside(&index, &mut edits)?;
         lock.write(&index.edited(&edits).to_bytes())?.commit()
     }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::checkpointer::Checkpointer;
-use super::commit::CommitPlan;
+use super::commit::{CommitPlan, LeftAlone};
 use super::delta::{Change, Delta, IndexChange, PermissionChange, count_lines, kind_at};
 use super::error::CheckpointError;
 use super::index::Index;
@@ -123,6 +123,15 @@ impl LeftRepository {
 }
 
 impl Operation {
+    /// Whether a change of a file is in a commit.
+    fn has_committed(&self, path: &RepoPath) -> bool {
+        match &self.committed {
+            Committed::No => false,
+            Committed::Own(changes) => changes.iter().any(|change| change.path == *path),
+            Committed::Later => true,
+        }
+    }
+
     /// The operation that leads the other way: taking it back applies this one again.
     #[must_use]
     pub fn inverse(self) -> Self {
@@ -235,14 +244,16 @@ impl Checkpointer {
             return Ok(report);
         }
         let reversed = self.reversed_index(&objects, &self.index, operations)?;
-        if !reversed.edits.is_empty() {
+        if !reversed.edits.is_empty() || self.clears_outside(&inverse.plan) {
             let lock = self.lock_index()?;
-            let index = Index::load(&self.repository.index_file())?;
+            let index = self.repository.load_index()?;
             let objects = Objects::of_user(&self.repository)?;
-            let reversed = self.reversed_index(&objects, &index, operations)?;
+            let mut reversed = self.reversed_index(&objects, &index, operations)?;
+            self.skip_outside(&index, &mut reversed.edits)?;
             // Git reads what is staged from the user's object database, which may have pruned it.
             staging::publish(&objects, &reversed.edits)?;
             objects.stage()?;
+            self.skip_cleared(&index, &inverse.plan, &mut reversed.edits)?;
             lock.write(&index.edited(&reversed.edits).to_bytes())?.commit()?;
             report.kept.extend(reversed.overlaps);
         }
@@ -268,6 +279,11 @@ impl Checkpointer {
                     Some((current, _)) => *current,
                     None => tree::find(objects, now.tree, &file.path)?,
                 };
+                // What was committed since left the disk with the sparse checkout: only HEAD and the index follow.
+                let was_there = file.expected.is_some() || operation.has_committed(&file.path);
+                if current.is_none() && was_there && self.belongs_off_disk(&file.path) {
+                    continue;
+                }
                 match three_way(objects, file.expected, current, file.target)? {
                     Merged::Overlap => inverse.conflicts.push(file.path),
                     Merged::Clean(target) => {
@@ -379,8 +395,8 @@ impl Checkpointer {
             return Ok(None);
         }
         let parents = now.head.commit.into_iter().collect();
-        let (head, adopted, overlooked, warnings) = (now.head.clone(), Vec::new(), Vec::new(), Vec::new());
-        Ok(Some(CommitPlan { head, parents, adopted, changes, tree, overlooked, warnings, cleaned }))
+        let (head, adopted, left_alone, warnings) = (now.head.clone(), Vec::new(), LeftAlone::default(), Vec::new());
+        Ok(Some(CommitPlan { head, parents, adopted, changes, tree, left_alone, warnings, cleaned }))
     }
 
     fn reversed_index(

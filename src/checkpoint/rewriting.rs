@@ -153,10 +153,8 @@ impl Repository {
 
     /// The commit that HEAD left when its last commit was amended.
     fn amended(&self, head: ObjectId) -> Option<ObjectId> {
-        let log = self.git.reflog("HEAD").ok()?;
-        let last = log.get(0)?;
-        let is_amended = last.message_bytes().is_some_and(|text| text.starts_with(b"commit (amend)"));
-        (is_amended && ObjectId::from(last.id_new()) == head).then(|| last.id_old().into())
+        let (old, new, why) = self.last_move_of_head()?;
+        (why.starts_with("commit (amend)") && new == head).then_some(old)
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Staged {
 impl Staged {
     /// Finds what is staged below folders of a name, wherever they are.
     pub fn find(repository: &Repository, place: &HookPlace, name: &str) -> Result<Self, CheckpointError> {
-        let index = Index::load(&place.index)?;
+        let index = repository.load_index_at(&place.index)?;
         let mut staged = Self { index, file: place.index.clone(), changed: BTreeMap::new() };
         let folders = staged.folders(name);
         if folders.is_empty() {

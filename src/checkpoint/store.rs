@@ -150,7 +150,7 @@ impl Store {
         };
         let mut bytes = Vec::new();
         ZlibDecoder::new(file).read_to_end(&mut bytes).map_err(reading())?;
-        let damaged = || CheckpointError::Missing { what: format!("the content of object {id}") };
+        let damaged = || CheckpointError::Missing { what: format!("the content of object {id}"), promisor: None };
         let end = bytes.iter().position(|byte| *byte == 0).ok_or_else(damaged)?;
         let header = std::str::from_utf8(bytes.get(..end).unwrap_or_default()).unwrap_or_default();
         let kind = header.split(' ').next().and_then(ObjectType::from_str).ok_or_else(damaged)?;

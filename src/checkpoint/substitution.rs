@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::error::CheckpointError;
 use super::files::read_if_there;
 use super::object::ObjectId;
+use super::reference::RefStorage;
 use super::repository::Repository;
 
 /// Where git looks for objects that replace others.
@@ -68,12 +69,9 @@ impl Repository {
         }
         let mut found = Replacements::new();
         if self.has_replacements()? {
-            let reading = || CheckpointError::git("read the refs");
-            for reference in self.git.references_glob(&format!("{REPLACE}*")).map_err(reading())? {
-                let reference = reference.map_err(reading())?;
-                let name = String::from_utf8_lossy(reference.name_bytes()).into_owned();
-                let object = name.strip_prefix(REPLACE).and_then(|name| name.parse().ok());
-                found.extend(object.zip(reference.target().map(ObjectId::from)));
+            for pin in self.refs_like(&format!("{REPLACE}*"))? {
+                let object = pin.name.strip_prefix(REPLACE).and_then(|name| name.parse().ok());
+                found.extend(object.map(|object| (object, pin.commit)));
             }
         }
         let found = Arc::new(found);
@@ -99,6 +97,9 @@ impl Repository {
     fn has_replacements(&self) -> Result<bool, CheckpointError> {
         if self.flag("core.useReplaceRefs") == Some(false) {
             return Ok(false);
+        }
+        if self.storage == RefStorage::Table {
+            return Ok(true);
         }
         let common = self.git.commondir();
         if common.join(REPLACE).read_dir().is_ok_and(|mut entries| entries.next().is_some()) {

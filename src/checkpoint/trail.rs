@@ -5,7 +5,7 @@
 //! written twice is the same log. Whatever comes from elsewhere may be anything:
 //! [`Repository::read_trail`] says what is wrong with it and never guesses.
 
-use git2::{ErrorCode, ObjectType, Oid, Signature, Time};
+use git2::{ObjectType, Oid, Signature, Time};
 
 use super::error::CheckpointError;
 use super::object::ObjectId;
@@ -56,26 +56,9 @@ impl Repository {
         self.refs_like(TRAILS)
     }
 
-    /// The refs whose names fit a pattern, in the order of their names.
-    pub(crate) fn refs_like(&self, pattern: &str) -> Result<Vec<Pin>, CheckpointError> {
-        let reading = || CheckpointError::git("read the refs of piton");
-        let mut pins = Vec::new();
-        for found in self.git.references_glob(pattern).map_err(reading())? {
-            let found = found.map_err(reading())?;
-            let name = String::from_utf8_lossy(found.name_bytes()).into_owned();
-            pins.extend(found.target().map(|target| Pin { name, commit: target.into() }));
-        }
-        pins.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(pins)
-    }
-
     /// Where the log of a run ends; none when it has none.
     pub fn find_trail(&self, run: &str) -> Result<Option<ObjectId>, CheckpointError> {
-        match self.git.refname_to_id(&trail_name(run)) {
-            Ok(id) => Ok(Some(id.into())),
-            Err(err) if err.code() == ErrorCode::NotFound => Ok(None),
-            Err(err) => Err(CheckpointError::git("read the log of a run")(err)),
-        }
+        self.find_ref(&trail_name(run), "read the log of a run")
     }
 
     /// The lines of a log that ends at an object.

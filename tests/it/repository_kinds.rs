@@ -1,5 +1,11 @@
 //! Every kind of repository that people have is served, or refused with its name.
 
+mod life;
+mod partial;
+mod reftable;
+mod sparse;
+mod split;
+
 use crate::harness::{Ran, TestProject};
 
 fn exec(project: &TestProject, script: &str) -> Ran {

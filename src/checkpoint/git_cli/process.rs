@@ -35,7 +35,16 @@ pub(super) enum Ended {
 }
 
 /// Runs a command, gives it the input and waits for its end, at most for the limit.
-pub(super) fn run(mut command: Command, input: Option<&[u8]>, limit: Duration) -> io::Result<Finished> {
+pub(super) fn run(command: Command, input: Option<&[u8]>, limit: Duration) -> io::Result<Finished> {
+    run_keeping(command, input, limit, KEPT)
+}
+
+/// Runs a command that prints a list.
+pub(super) fn run_listing(command: Command, limit: Duration) -> io::Result<Finished> {
+    run_keeping(command, None, limit, KEPT_OF_LISTS)
+}
+
+fn run_keeping(mut command: Command, input: Option<&[u8]>, limit: Duration, most: usize) -> io::Result<Finished> {
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = start(&mut command)?;
@@ -44,7 +53,7 @@ pub(super) fn run(mut command: Command, input: Option<&[u8]>, limit: Duration) -
         // A process that does not read ends with its pipe; what it wanted to say is in its status.
         thread::spawn(move || pipe.write_all(&input));
     }
-    let stdout = child.stdout.take().map(|pipe| Kept::of(pipe, KEPT));
+    let stdout = child.stdout.take().map(|pipe| Kept::of(pipe, most));
     let stderr = child.stderr.take().map(|pipe| Kept::of(pipe, KEPT));
     let ended = wait(&mut child, limit, &|| false)?;
     let taken = |kept: Option<Kept>| kept.map(Kept::take).unwrap_or_default();

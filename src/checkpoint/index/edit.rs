@@ -58,6 +58,7 @@ impl Index {
             resolved: self.resolved.clone(),
             // Still the old file's: what is older than that cannot have changed unseen, all else may have.
             stamp: self.stamp,
+            is_folded: false,
         };
         let mut copied = 0;
         for step in steps {

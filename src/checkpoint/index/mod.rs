@@ -2,11 +2,14 @@
 //!
 //! Our own codec for versions 2 to 4, because libgit2's takes ten times as long and drops what it
 //! does not know. [`Index`] is one file in memory: it is never changed, [`Index::edited`] makes a
-//! new one. Writing goes through [`lock::IndexLock`], git's own lock, and nothing else.
+//! new one. Split and sparse files are joined and expanded while they are read ([`split`], [`sparse`]), and written back
+//! as full ones. Writing goes through [`lock::IndexLock`], git's own lock, and nothing else.
 
 mod edit;
 pub(crate) mod lock;
 mod parse;
+mod sparse;
+mod split;
 #[cfg(test)]
 mod tests;
 mod tree_cache;
@@ -40,6 +43,8 @@ pub(crate) struct Index {
     /// The conflicts that were resolved, as git wrote them.
     resolved: Option<Vec<u8>>,
     stamp: Option<Stamp>,
+    /// Whether the file is split or sparse, and not full as this is.
+    is_folded: bool,
 }
 
 /// What the index knows about one file, apart from its path.
@@ -91,12 +96,18 @@ impl Index {
             trees: None,
             resolved: None,
             stamp: None,
+            is_folded: false,
         }
     }
 
     /// How many entries there are; a path in conflict has several.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Whether the file is split or sparse: only git and this codec read it.
+    pub(crate) fn is_folded(&self) -> bool {
+        self.is_folded
     }
 
     /// The files that were only announced (`git add -N`).

@@ -1,7 +1,8 @@
 //! Reading an index file: versions 2 to 4, with every length checked and the checksum verified.
 //!
-//! What git would refuse is refused; what this codec cannot keep (a split or sparse index, unknown
-//! mandatory extensions) is refused by name. The format is in `git help format-index`.
+//! What git would refuse is refused, and unknown mandatory extensions are refused by name. A split index is joined with
+//! its shared part, the folders of a sparse index become the files in them: everything else sees a full index. The
+//! format is in `git help format-index`.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -14,6 +15,8 @@ use sha1::{Digest, Sha1};
 use super::super::error::CheckpointError;
 use super::super::object::{FileMode, ObjectId};
 use super::super::stat::Stat;
+use super::sparse::FilesOf;
+use super::split::Link;
 use super::tree_cache::TreeCache;
 use super::{Index, IndexEntry, Layout, Stamp};
 
@@ -21,45 +24,81 @@ use super::{Index, IndexEntry, Layout, Stamp};
 const FIXED: usize = 62;
 /// The length in the flags that stands for "this or more".
 const LONG: usize = 0xfff;
+/// The mode of a folder in a sparse index.
+const FOLDER: u32 = 0o040_000;
 /// From this size on the checksum is worth a thread of its own.
 const LARGE: usize = 1 << 18;
 
 impl Index {
-    /// Loads an index file; one that does not exist holds nothing.
-    pub(crate) fn load(path: &Path) -> Result<Self, CheckpointError> {
-        let unreadable = || CheckpointError::io("read", path);
-        let mut options = OpenOptions::new();
-        // A pipe in its place must not make the opening wait.
-        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-        let mut file = match options.open(path) {
-            Ok(file) => file,
-            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Self::empty()),
-            Err(err) => return Err(unreadable()(err)),
-        };
-        let found = file.metadata().map_err(unreadable())?;
-        if !found.is_file() {
-            return Err(CheckpointError::InvalidIndex { path: path.into(), reason: "it is not a file".into() });
+    /// Loads an index file; one that does not exist holds nothing. `files_of` lists the files of a tree: it is asked for the
+    /// folders of a sparse index.
+    pub(crate) fn load(path: &Path, files_of: &FilesOf<'_>) -> Result<Self, CheckpointError> {
+        let Some((bytes, stamp)) = read(path)? else { return Ok(Self::empty()) };
+        let mut parsed = parse(&bytes).map_err(|broken| broken.at(path))?;
+        let is_folded = parsed.link.is_some() || !parsed.folders.is_empty();
+        if let Some(link) = parsed.link.take() {
+            parsed.index = link.join(path, &parsed.index)?;
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default().saturating_add(1));
-        file.read_to_end(&mut bytes).map_err(unreadable())?;
-        let index = Self::parse(&bytes).map_err(|broken| broken.at(path))?;
-        Ok(Self { stamp: Some(Stamp::of(&found)), ..index })
+        let index =
+            if parsed.folders.is_empty() { parsed.index } else { parsed.index.expanded(&parsed.folders, files_of)? };
+        Ok(Self { stamp: Some(stamp), is_folded, ..index })
     }
 
-    /// Reads the bytes of an index file.
+    /// Reads the bytes of an index file that is neither split nor sparse.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Broken> {
-        let Some((content, trailer)) = bytes.split_last_chunk::<20>() else {
-            return Err(Broken::Invalid(format!("it is only {} bytes long", bytes.len())));
-        };
-        let is_intact = || *trailer == [0; 20] || Sha1::digest(content)[..] == trailer[..];
-        let (is_intact, index) = if content.len() < LARGE {
-            (is_intact(), parse_content(content))
-        } else {
-            rayon::join(is_intact, || parse_content(content))
-        };
-        // A torn file is torn, whatever its parts look like.
-        if is_intact { index } else { Err(Broken::Invalid("its checksum does not match".into())) }
+        let parsed = parse(bytes)?;
+        let refuse = |feature, extension: &str| Err(Broken::Unsupported { feature, extension: extension.to_owned() });
+        match (parsed.link, parsed.folders.is_empty()) {
+            (Some(_), _) => refuse("a split index", "link"),
+            (None, false) => refuse("a sparse index", "sdir"),
+            (None, true) => Ok(parsed.index),
+        }
     }
+}
+
+/// The bytes of an index file and what tells it from another; none when there is no file.
+fn read(path: &Path) -> Result<Option<(Vec<u8>, Stamp)>, CheckpointError> {
+    let unreadable = || CheckpointError::io("read", path);
+    let mut options = OpenOptions::new();
+    // A pipe in its place must not make the opening wait.
+    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let mut file = match options.open(path) {
+        Ok(file) => file,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(err) => return Err(unreadable()(err)),
+    };
+    let found = file.metadata().map_err(unreadable())?;
+    if !found.is_file() {
+        return Err(CheckpointError::InvalidIndex { path: path.into(), reason: "it is not a file".into() });
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default().saturating_add(1));
+    file.read_to_end(&mut bytes).map_err(unreadable())?;
+    Ok(Some((bytes, Stamp::of(&found))))
+}
+
+/// What the bytes of one file say.
+pub(super) struct Parsed {
+    /// The entries. Those at `folders` are folders of a sparse index, whatever their mode says; with a `link` the first
+    /// ones have no path.
+    pub(super) index: Index,
+    /// Which entries are folders.
+    pub(super) folders: Vec<usize>,
+    /// Where the other entries of a split index are.
+    pub(super) link: Option<Link>,
+}
+
+fn parse(bytes: &[u8]) -> Result<Parsed, Broken> {
+    let Some((content, trailer)) = bytes.split_last_chunk::<20>() else {
+        return Err(Broken::Invalid(format!("it is only {} bytes long", bytes.len())));
+    };
+    let is_intact = || *trailer == [0; 20] || Sha1::digest(content)[..] == trailer[..];
+    let (is_intact, parsed) = if content.len() < LARGE {
+        (is_intact(), parse_content(content))
+    } else {
+        rayon::join(is_intact, || parse_content(content))
+    };
+    // A torn file is torn, whatever its parts look like.
+    if is_intact { parsed } else { Err(Broken::Invalid("its checksum does not match".into())) }
 }
 
 /// Why bytes are no index that can be served.
@@ -70,7 +109,7 @@ pub(super) enum Broken {
 }
 
 impl Broken {
-    fn at(self, path: &Path) -> CheckpointError {
+    pub(super) fn at(self, path: &Path) -> CheckpointError {
         match self {
             Self::Invalid(reason) => CheckpointError::InvalidIndex { path: path.into(), reason },
             Self::Unsupported { feature, extension } => CheckpointError::Unsupported {
@@ -81,7 +120,7 @@ impl Broken {
     }
 }
 
-fn parse_content(content: &[u8]) -> Result<Index, Broken> {
+fn parse_content(content: &[u8]) -> Result<Parsed, Broken> {
     let mut rest = content;
     let header = take::<12>(&mut rest)?;
     let [magic, version, count] = [header[..4].as_ref(), &header[4..8], &header[8..]];
@@ -103,7 +142,9 @@ fn parse_content(content: &[u8]) -> Result<Index, Broken> {
         // Version 4 leaves out what paths share, so its arena grows beyond this.
         paths: Vec::with_capacity(rest.len() - count * FIXED),
         ends: Vec::with_capacity(count),
+        folders: Vec::new(),
         flaw: None,
+        disorder: None,
     };
     for _ in 0..count {
         match layout {
@@ -111,12 +152,18 @@ fn parse_content(content: &[u8]) -> Result<Index, Broken> {
             Layout::Compressed => reader.compressed(&mut rest)?,
         }
     }
-    let (trees, resolved) = parse_extensions(rest)?;
-    if let Some(flaw) = reader.flaw {
+    let Extensions { trees, resolved, link, has_folders } = parse_extensions(rest)?;
+    let stray = reader.folders.first().filter(|_| !has_folders || link.is_some());
+    let stray = stray.map(|_| format!("an entry has the mode {FOLDER:o}"));
+    let Reader { entries, paths, ends, folders, flaw, disorder } = reader;
+    if let Some(flaw) = stray.or(flaw).or(disorder.filter(|_| link.is_none())) {
         return Err(Broken::Invalid(flaw));
     }
-    let Reader { entries, paths, ends, .. } = reader;
-    Ok(Index { layout, entries, paths, ends, trees, resolved, stamp: None })
+    Ok(Parsed {
+        index: Index { layout, entries, paths, ends, trees, resolved, stamp: None, is_folded: false },
+        folders,
+        link,
+    })
 }
 
 /// The entries read so far.
@@ -124,9 +171,12 @@ struct Reader {
     entries: Vec<IndexEntry>,
     paths: Vec<u8>,
     ends: Vec<u32>,
-    /// The first thing that is wrong with the entries. It is reported after the extensions were
-    /// seen: a split index has entries without names, a sparse one has folders.
+    /// Which of them are folders.
+    folders: Vec<usize>,
+    /// The first thing that is wrong with the entries. It is reported after the extensions were seen.
     flaw: Option<String>,
+    /// The first thing that is wrong with their order. In a split index, entries without a path come first.
+    disorder: Option<String>,
 }
 
 /// What precedes the path of an entry.
@@ -198,7 +248,11 @@ impl Reader {
             self.flaw("an entry has unknown flags");
         }
         let mode = FileMode::from_bits(bits).unwrap_or_else(|| {
-            self.flaw(&format!("an entry has the mode {bits:o}"));
+            if bits == FOLDER {
+                self.folders.push(self.entries.len());
+            } else {
+                self.flaw(&format!("an entry has the mode {bits:o}"));
+            }
             FileMode::Regular
         });
         let entry = IndexEntry {
@@ -234,16 +288,20 @@ impl Reader {
         let before = self.path_range(at);
         self.ends.push(end);
         self.entries.push(entry);
+        let is_folder = self.folders.last() == Some(&at);
+        if is_folder && (!self.paths.ends_with(b"/") || !entry.skip_worktree || entry.stage != 0) {
+            self.flaw("a folder is not outside of the sparse checkout");
+        }
         let paths = [before, self.path_range(at + 1)].map(|range| self.paths.get(range).unwrap_or_default());
         if paths[1].is_empty() {
-            self.flaw("an entry has no path");
+            self.disorder("an entry has no path");
         } else if paths[0] >= paths[1] {
             // Only the sides of a conflict share a path, and nothing settled stands beside them.
             let stage = at.checked_sub(1).and_then(|before| self.entries.get(before)).map_or(0, |entry| entry.stage);
             if paths[0] > paths[1] {
-                self.flaw("its entries are out of order");
+                self.disorder("its entries are out of order");
             } else if stage == 0 || stage >= entry.stage {
-                self.flaw("an entry is there twice");
+                self.disorder("an entry is there twice");
             }
         }
         Ok(())
@@ -259,36 +317,46 @@ impl Reader {
     fn flaw(&mut self, what: &str) {
         self.flaw.get_or_insert_with(|| what.to_owned());
     }
+
+    fn disorder(&mut self, what: &str) {
+        self.disorder.get_or_insert_with(|| what.to_owned());
+    }
 }
 
-fn parse_extensions(mut rest: &[u8]) -> Result<(Option<TreeCache>, Option<Vec<u8>>), Broken> {
-    let (mut trees, mut resolved) = (None, None);
+/// What follows the entries.
+#[derive(Default)]
+struct Extensions {
+    trees: Option<TreeCache>,
+    resolved: Option<Vec<u8>>,
+    link: Option<Link>,
+    /// Whether entries may be folders.
+    has_folders: bool,
+}
+
+fn parse_extensions(mut rest: &[u8]) -> Result<Extensions, Broken> {
+    let mut found = Extensions::default();
     while !rest.is_empty() {
         let name = take::<4>(&mut rest)?;
         let size = u32::from_be_bytes(*take::<4>(&mut rest)?) as usize;
         let (data, after) = rest.split_at_checked(size).ok_or_else(torn)?;
         rest = after;
-        let feature = match name {
-            b"TREE" => {
-                trees = TreeCache::parse(data);
-                continue;
-            }
-            b"REUC" => {
-                resolved = Some(data.to_vec());
-                continue;
-            }
+        match name {
+            b"TREE" => found.trees = TreeCache::parse(data),
+            b"REUC" => found.resolved = Some(data.to_vec()),
+            b"link" => found.link = Link::parse(data)?,
+            b"sdir" => found.has_folders = true,
             // The others that git knows describe the file as it was; the next git makes them anew.
-            [b'A'..=b'Z', ..] => continue,
-            b"link" => "a split index",
-            b"sdir" => "a sparse index",
-            _ => "an unknown extension of the index",
-        };
-        return Err(Broken::Unsupported { feature, extension: name.escape_ascii().to_string() });
+            [b'A'..=b'Z', ..] => {}
+            _ => {
+                let feature = "an unknown extension of the index";
+                return Err(Broken::Unsupported { feature, extension: name.escape_ascii().to_string() });
+            }
+        }
     }
-    Ok((trees, resolved))
+    Ok(found)
 }
 
-fn take<'a, const SIZE: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; SIZE], Broken> {
+pub(super) fn take<'a, const SIZE: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; SIZE], Broken> {
     let (taken, after) = rest.split_first_chunk().ok_or_else(torn)?;
     *rest = after;
     Ok(taken)
@@ -316,6 +384,6 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-fn torn() -> Broken {
+pub(super) fn torn() -> Broken {
     Broken::Invalid("it ends in the middle".into())
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use sha1::{Digest, Sha1};
 
+use super::super::error::CheckpointError;
 use super::super::object::{Entry, FileMode, ObjectId};
 use super::super::path::RepoPath;
 use super::super::stat::Stat;
@@ -36,6 +37,11 @@ fn content(index: &Index) -> impl PartialEq + std::fmt::Debug + '_ {
         bytes
     });
     (index.layout, entries, trees, &index.resolved)
+}
+
+/// For indexes that have no folders as entries.
+fn no_files(_: ObjectId) -> Result<Vec<(RepoPath, Entry)>, CheckpointError> {
+    panic!("no folder is to be expanded")
 }
 
 fn paths(index: &Index) -> Vec<String> {

@@ -94,6 +94,23 @@ impl TreeCache {
         self.nodes.get(at)?.tree
     }
 
+    /// Sets anew how many entries of the index lie in each folder.
+    pub(super) fn recount(&mut self, count: impl Fn(&[u8]) -> usize) {
+        let mut open: Vec<(usize, Vec<u8>)> = vec![(0, Vec::new())];
+        while let Some((at, path)) = open.pop() {
+            let Some(node) = self.nodes.get(at) else { continue };
+            let children = node.children.clone();
+            for child in children {
+                let Some(name) = self.nodes.get(child).map(|node| self.name(node)) else { continue };
+                let below = if path.is_empty() { name.to_vec() } else { [&path, &b"/"[..], name].concat() };
+                open.push((child, below));
+            }
+            if let Some(tree) = self.nodes.get_mut(at).and_then(|node| node.tree.as_mut()) {
+                tree.entries = u32::try_from(count(&path)).unwrap_or(u32::MAX);
+            }
+        }
+    }
+
     /// Marks the folders around a path as changed; a folder in its place is no more.
     pub(super) fn invalidate(&mut self, path: &[u8]) {
         let mut at = 0;

@@ -53,7 +53,7 @@ pub(super) fn write(
     let path = loose_path(repository, name);
     let mut lock = RefLock::acquire(repository, name, &path)?;
     // Under the lock no other process changes it any more.
-    let found = repository.git.refname_to_id(name).ok().map(ObjectId::from);
+    let found = repository.ref_now(name);
     if found != old {
         return Err(CheckpointError::HeadMoved { expected: old, found });
     }

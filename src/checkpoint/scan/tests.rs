@@ -73,7 +73,7 @@ impl Repo {
     }
 
     fn index(&self) -> Index {
-        Index::load(&self.at(".git/index")).unwrap()
+        Index::load(&self.at(".git/index"), &|_| Ok(Vec::new())).unwrap()
     }
 
     fn rules(&self) -> IgnoreRules {

@@ -106,7 +106,7 @@ impl Store {
             let mut writer = PackWriter::begin(&self.objects())?;
             for (pack, kept) in &again {
                 for id in kept {
-                    let missing = || CheckpointError::Missing { what: format!("object {id}") };
+                    let missing = || CheckpointError::Missing { what: format!("object {id}"), promisor: None };
                     writer.add(&Packed { id: *id, bytes: pack.raw(*id).ok_or_else(missing)? })?;
                 }
             }

@@ -293,7 +293,7 @@ fn commits_of(repository: &Repository, run: &RunRecord) -> Result<Vec<ObjectId>,
 }
 
 fn tree_of(repository: &Repository, commit: ObjectId) -> Result<ObjectId, CheckpointError> {
-    let missing = || CheckpointError::Missing { what: format!("the commit {}", commit.short()) };
+    let missing = || CheckpointError::Missing { what: format!("the commit {}", commit.short()), promisor: None };
     Ok(repository.find_commit(commit)?.ok_or_else(missing)?.tree)
 }
 

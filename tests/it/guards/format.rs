@@ -30,21 +30,12 @@ fn g101_sha256_is_refused_by_name() {
 }
 
 #[test]
-fn g101_reftable_is_refused_by_name() {
-    let project = TestProject::without_git();
-    project.bash("git init -q -b main --ref-format=reftable; echo a > a.txt; git add .; git commit -qm start");
-    assert_refused(&project, "reftable");
-}
-
-#[test]
-fn g101_a_partial_clone_is_refused_by_name() {
-    let project = TestProject::without_git();
-    project.bash(
-        "git init -q -b main ../origin; git -C ../origin config uploadpack.allowFilter true; \
-         echo a > ../origin/a.txt; git -C ../origin add .; git -C ../origin commit -qm start; \
-         git clone -q --filter=blob:none file://$PWD/../origin .",
-    );
-    assert_refused(&project, "partial clone");
+fn g101_an_unknown_extension_is_refused_by_name() {
+    let project = simple();
+    project.bash("git config core.repositoryFormatVersion 1; git config extensions.fromTheFuture true");
+    let refused = exec(&project, "touch ran");
+    refused.assert_end("5 - UNSUPPORTED_REPOSITORY");
+    assert!(refused.last().to_string().contains("extensions.fromthefuture"), "{}", refused.last());
 }
 
 #[test]
@@ -64,27 +55,6 @@ fn g101_a_shallow_clone_is_served() {
     assert_eq!(project.git(["rev-parse", "--is-shallow-repository"]), "true\n");
     assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "3\n");
     project.assert_clean();
-}
-
-#[test]
-fn g101_a_split_index_is_refused_by_name() {
-    let project = simple();
-    project.bash("git config core.splitIndex true; git update-index --split-index; git status > /dev/null");
-    assert_refused(&project, "split index");
-    // The index itself may be split without the setting.
-    let project = simple();
-    project.bash("git update-index --split-index");
-    assert_refused(&project, "split index");
-}
-
-#[test]
-fn g101_a_sparse_checkout_is_refused_by_name() {
-    for flag in ["--no-sparse-index", "--sparse-index"] {
-        let project = simple().file("in/a.txt", "a\n").file("out/b.txt", "b\n").committed();
-        project.bash(&format!("git sparse-checkout set --cone {flag} in"));
-        assert!(!project.root().join("out").exists());
-        assert_refused(&project, "sparse checkout");
-    }
 }
 
 #[test]

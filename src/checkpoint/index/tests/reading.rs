@@ -282,26 +282,79 @@ fn a_cached_tree_of_another_number_of_files_is_not_believed() {
 }
 
 #[test]
-fn a_split_index_is_refused_by_name() {
-    let repository = Repository::with_files();
-    repository.git(&["config", "splitIndex.maxPercentChange", "100"]);
-    repository.git(&["update-index", "--split-index"]);
-    // A replaced entry has no name in the file.
-    repository.write(b"a/one", b"changed");
-    repository.git(&["add", "a/one"]);
-    let refused = Index::load(&repository.index()).unwrap_err();
-    assert!(
-        matches!(&refused, CheckpointError::Unsupported { feature: "a split index", found } if found.contains("`link`")),
-        "{refused:?}"
-    );
+fn a_split_index_is_joined_with_its_shared_part() {
+    for version in ["2", "4"] {
+        let repository = Repository::with_files();
+        repository.git(&["update-index", "--index-version", version]);
+        // More entries than a word of a bitmap has bits, in runs and alone.
+        for number in 0..300 {
+            repository.write(format!("many/{number:03}").as_bytes(), b"many");
+        }
+        repository.git(&["add", "many"]);
+        repository.git(&["config", "splitIndex.maxPercentChange", "100"]);
+        repository.git(&["update-index", "--split-index"]);
+        assert_eq!(repository.load().len(), 306);
+        repository.write(b"a/one", b"changed");
+        repository.write(b"a/new", b"new");
+        repository.write(b"zebra", b"new");
+        for number in 100..250 {
+            repository.write(format!("many/{number:03}").as_bytes(), b"changed");
+        }
+        repository.git(&["add", "."]);
+        repository.git(&["rm", "-q", "--cached", "b/four", "many/007", "many/299"]);
+        repository.git(&["update-index", "--skip-worktree", "five"]);
+        let split = repository.load();
+        let listed = repository.git(&["ls-files", "-s"]);
+        repository.git(&["update-index", "--no-split-index"]);
+        assert_eq!(repository.git(&["ls-files", "-s"]), listed);
+        let whole = repository.load();
+        assert!(whole.find(b"a/new").is_some() && whole.find(b"b/four").is_none());
+        assert_eq!(content(&split), content(&whole), "version {version}");
+    }
 }
 
 #[test]
-fn a_sparse_index_is_refused_by_name() {
+fn a_split_index_without_its_shared_part_is_refused() {
     let repository = Repository::with_files();
+    repository.git(&["update-index", "--split-index"]);
+    let git_dir = repository.folder().join(".git");
+    for entry in fs::read_dir(&git_dir).unwrap().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("sharedindex.") {
+            let mut bytes = fs::read(entry.path()).unwrap();
+            let last = bytes.len() - 1;
+            bytes[last] ^= 1;
+            fs::write(entry.path(), bytes).unwrap();
+            let refused = Index::load(&repository.index(), &no_files).unwrap_err();
+            assert!(matches!(refused, CheckpointError::InvalidIndex { .. }), "{refused:?}");
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let refused = Index::load(&repository.index(), &no_files).unwrap_err();
+    assert!(matches!(refused, CheckpointError::Io { .. }), "{refused:?}");
+}
+
+#[test]
+fn the_folders_of_a_sparse_index_are_expanded() {
+    let repository = Repository::with_files();
+    repository.git(&["sparse-checkout", "set", "--cone", "--no-sparse-index", "a"]);
+    let whole = repository.load();
     repository.git(&["sparse-checkout", "set", "--cone", "--sparse-index", "a"]);
-    let refused = Index::load(&repository.index()).unwrap_err();
-    assert!(matches!(refused, CheckpointError::Unsupported { feature: "a sparse index", .. }), "{refused:?}");
+    assert!(Index::parse(&repository.bytes()).is_err(), "git wrote folders");
+    let expanded = repository.load();
+    let entries = |index: &Index| -> Vec<(Vec<u8>, ObjectId, bool)> {
+        index.entries(0..index.len()).map(|(path, entry)| (path.to_vec(), entry.id, entry.skip_worktree)).collect()
+    };
+    assert_eq!(entries(&expanded), entries(&whole));
+    assert_eq!(expanded.cached_tree(), whole.cached_tree());
+    assert_eq!(expanded.cached_tree_of(b"b"), whole.cached_tree_of(b"b"));
+    // Git reads what is written, and folds it again.
+    let listed = repository.git(&["ls-files", "-s", "-v"]);
+    repository.replace(&expanded);
+    assert_eq!(repository.git(&["ls-files", "-s", "-v"]), listed);
+    repository.git(&["status"]);
+    repository.git(&["fsck", "--strict"]);
+    repository.git(&["sparse-checkout", "reapply"]);
+    assert!(Index::parse(&repository.bytes()).is_err(), "git wrote folders");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::super::Index;
 use super::super::lock::IndexLock;
-use super::ObjectId;
+use super::{Entry, FileMode, ObjectId, RepoPath};
 use crate::disk::Disk;
 
 pub(super) struct Repository {
@@ -52,6 +52,20 @@ impl Repository {
         repository
     }
 
+    /// The files of a tree.
+    fn files_of(&self, tree: ObjectId) -> Vec<(RepoPath, Entry)> {
+        let listed = self.run(&["ls-tree", "-r", "-z", &tree.to_string()], b"").stdout;
+        let lines = listed.split(|byte| *byte == 0).filter(|line| !line.is_empty());
+        lines
+            .map(|line| {
+                let tab = line.iter().position(|byte| *byte == b'\t').unwrap();
+                let words: Vec<&str> = std::str::from_utf8(&line[..tab]).unwrap().split(' ').collect();
+                let mode = FileMode::from_bits(u32::from_str_radix(words[0], 8).unwrap()).unwrap();
+                (RepoPath::from_bytes(&line[tab + 1..]), Entry { mode, id: words[2].parse().unwrap() })
+            })
+            .collect()
+    }
+
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -65,7 +79,7 @@ impl Repository {
     }
 
     pub(super) fn load(&self) -> Index {
-        Index::load(&self.index()).unwrap()
+        Index::load(&self.index(), &|tree| Ok(self.files_of(tree))).unwrap()
     }
 
     /// The folder for the marks of locks.

@@ -1,0 +1,146 @@
+//! A split index: a small file with what changed, linked to a shared file with everything else.
+//!
+//! The extension `link` names the shared file by its checksum, and says by two compressed bitmaps (EWAH) which of its
+//! entries are gone and which are replaced. Replacements come first in the small file, without a path. What is written is
+//! one full file: git splits it again when it likes.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::super::error::CheckpointError;
+use super::super::object::ObjectId;
+use super::parse::{Broken, take, torn};
+use super::{Index, IndexEntry};
+
+/// More entries than any index has: four gigabytes do not hold them.
+const MOST: u64 = 1 << 27;
+
+/// What the small file says about the shared one.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// The checksum of the shared file.
+    shared: ObjectId,
+    deleted: Vec<Range<usize>>,
+    replaced: Vec<Range<usize>>,
+}
+
+impl Link {
+    /// Reads the extension; none when there is no shared file.
+    pub(super) fn parse(mut data: &[u8]) -> Result<Option<Self>, Broken> {
+        let shared = ObjectId::from_bytes(*take::<20>(&mut data)?);
+        let (mut deleted, mut replaced) = (Vec::new(), Vec::new());
+        if !data.is_empty() {
+            deleted = take_bitmap(&mut data)?;
+            replaced = take_bitmap(&mut data)?;
+        }
+        if !data.is_empty() {
+            return Err(Broken::Invalid("its link to a shared index is too long".into()));
+        }
+        Ok((shared != ObjectId::ZERO).then_some(Self { shared, deleted, replaced }))
+    }
+
+    /// The full index, from the small one and the shared one that lies beside it.
+    pub(super) fn join(&self, path: &Path, own: &Index) -> Result<Index, CheckpointError> {
+        let shared = shared_file(path, self.shared);
+        let bytes = std::fs::read(&shared).map_err(CheckpointError::io("read", &shared))?;
+        if !bytes.ends_with(self.shared.as_bytes()) {
+            return Err(Broken::Invalid("it is not the one that the index links to".into()).at(&shared));
+        }
+        let base = Index::parse(&bytes).map_err(|broken| broken.at(&shared))?;
+        self.joined(&base, own).map_err(|broken| broken.at(path))
+    }
+
+    fn joined(&self, base: &Index, own: &Index) -> Result<Index, Broken> {
+        let mut kept: Vec<Option<IndexEntry>> = base.entries.iter().copied().map(Some).collect();
+        let beyond = || Broken::Invalid("it changes entries that the shared index has not".into());
+        let mut next = 0;
+        for at in self.replaced.iter().cloned().flatten() {
+            let place = kept.get_mut(at).ok_or_else(beyond)?;
+            let entry = own.get(next).filter(|_| own.path(next).is_empty());
+            *place = Some(*entry.ok_or_else(|| Broken::Invalid("a replaced entry is missing".into()))?);
+            next += 1;
+        }
+        for at in self.deleted.iter().cloned().flatten() {
+            *kept.get_mut(at).ok_or_else(beyond)? = None;
+        }
+        let old = kept.iter().enumerate().filter_map(|(at, entry)| Some((base.path(at), (*entry)?)));
+        let new = own.entries(next..own.len()).map(|(path, entry)| (path, *entry));
+        let (trees, resolved) = (own.trees.clone(), own.resolved.clone());
+        let mut index = Index { layout: own.layout, trees, resolved, ..Index::empty() };
+        let key = |(path, entry): &(&[u8], IndexEntry)| (path.to_vec(), entry.stage);
+        let (mut old, mut new) = (old.peekable(), new.peekable());
+        let mut last = None;
+        loop {
+            let (ours, theirs) = (new.peek().map(key), old.peek().map(key));
+            let taken = match (&ours, &theirs) {
+                (Some(one), Some(other)) if one == other => {
+                    old.next();
+                    new.next()
+                }
+                (Some(one), Some(other)) if one < other => new.next(),
+                (Some(_), None) => new.next(),
+                (_, Some(_)) => old.next(),
+                (None, None) => break,
+            };
+            let Some((path, entry)) = taken else { break };
+            let this = Some(key(&(path, entry)));
+            if path.is_empty() || this <= last {
+                return Err(Broken::Invalid("its entries are out of order".into()));
+            }
+            last = this;
+            index.push(path, entry).map_err(|_| Broken::Invalid("its paths are too long".into()))?;
+        }
+        Ok(index)
+    }
+}
+
+/// The shared file lies beside the index.
+fn shared_file(index: &Path, checksum: ObjectId) -> PathBuf {
+    index.with_file_name(format!("sharedindex.{checksum}"))
+}
+
+/// Takes a compressed bitmap, as the stretches of bits that are set.
+fn take_bitmap(data: &mut &[u8]) -> Result<Vec<Range<usize>>, Broken> {
+    let size = u64::from(u32::from_be_bytes(*take::<4>(data)?));
+    let count = u32::from_be_bytes(*take::<4>(data)?);
+    let mut words = Vec::new();
+    for _ in 0..count {
+        words.push(u64::from_be_bytes(*take::<8>(data)?));
+    }
+    // Where the last marker is: only needed by a writer that appends.
+    take::<4>(data)?;
+    let mut set: Vec<Range<usize>> = Vec::new();
+    let mut bit = 0_u64;
+    let mut words = words.into_iter();
+    while let Some(marker) = words.next() {
+        // One bit that is repeated, how many words of it, and how many words as they are follow.
+        let repeated = 64 * (marker >> 1 & 0xffff_ffff);
+        if marker & 1 == 1 {
+            add(&mut set, bit..bit + repeated, size)?;
+        }
+        bit += repeated;
+        for _ in 0..marker >> 33 {
+            let word = words.next().ok_or_else(torn)?;
+            for place in (0..64).filter(|place| word >> place & 1 == 1) {
+                add(&mut set, bit + place..bit + place + 1, size)?;
+            }
+            bit += 64;
+        }
+        if bit > MOST {
+            return Err(torn());
+        }
+    }
+    Ok(set)
+}
+
+/// Adds a stretch of bits after all others. Bits beyond the size fill the last word.
+fn add(set: &mut Vec<Range<usize>>, bits: Range<u64>, size: u64) -> Result<(), Broken> {
+    let place = |bit: u64| usize::try_from(bit.min(size)).map_err(|_| torn());
+    let bits = place(bits.start)?..place(bits.end)?;
+    match set.last_mut() {
+        Some(last) if last.end == bits.start => last.end = bits.end,
+        _ if bits.is_empty() => {}
+        _ => set.push(bits),
+    }
+    Ok(())
+}
