@@ -45,7 +45,7 @@ const FANOUT: usize = 256 * 4;
 const NAMES_AT: usize = INDEX_MAGIC.len() + FANOUT;
 
 /// For how long a look at the file of a pack is believed.
-const BELIEVED: Duration = Duration::from_secs(60);
+const BELIEVED: Duration = Duration::from_mins(1);
 
 /// A pack that piton wrote, with its index in memory.
 #[derive(Debug)]

@@ -17,7 +17,9 @@ fn written(folder: &Path) -> PathBuf {
     let mut writer = PackWriter::begin(folder).unwrap();
     let contents = contents();
     let objects: Vec<_> = contents.iter().map(|data| (id(data), ObjectType::Blob, data.as_slice())).collect();
-    pack_all(&objects).iter().for_each(|object| writer.add(object).unwrap());
+    for object in &pack_all(&objects) {
+        writer.add(object).unwrap();
+    }
     assert_eq!(writer.read(id(&contents[3])).unwrap().1, contents[3]);
     writer.finish(&Disk::unsynced(), &|_| Ok(())).unwrap()
 }

@@ -4,6 +4,7 @@
 //! is named [`UNFINISHED`], or is a pack without an index; both are removed by the sweep.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -165,7 +166,7 @@ impl PackWriter {
         self.file.write_all_at(&count, PACK_MAGIC.len() as u64).map_err(writing())?;
         let sum = self.sum().map_err(writing())?;
         self.file.write_all_at(&sum, self.written).map_err(writing())?;
-        let name: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = hexadecimal(&sum);
         let pack = self.folder.join(format!("{PREFIX}{name}.pack"));
         let index = pack.with_extension("idx");
         // It names the pack, so that a pack can be removed whose process was killed before this.
@@ -214,8 +215,8 @@ impl PackWriter {
             at += self.items.iter().skip(at).take_while(|item| item.id.as_bytes().first() == Some(&first)).count();
             bytes.extend(u32::try_from(at).unwrap_or(u32::MAX).to_be_bytes());
         }
-        self.items.iter().for_each(|item| bytes.extend(item.id.as_bytes()));
-        self.items.iter().for_each(|item| bytes.extend(item.sum.to_be_bytes()));
+        bytes.extend(self.items.iter().flat_map(|item| item.id.as_bytes()));
+        bytes.extend(self.items.iter().flat_map(|item| item.sum.to_be_bytes()));
         let mut large: Vec<u64> = Vec::new();
         for item in &self.items {
             let small = u32::try_from(item.offset).ok().filter(|offset| offset & LARGE_OFFSET == 0);
@@ -227,7 +228,7 @@ impl PackWriter {
                 u32::to_be_bytes,
             ));
         }
-        large.iter().for_each(|offset| bytes.extend(offset.to_be_bytes()));
+        bytes.extend(large.iter().flat_map(|offset| offset.to_be_bytes()));
         bytes.extend(pack_sum);
         let sum = Sum::digest(&bytes);
         bytes.extend(sum);
@@ -240,6 +241,14 @@ impl Drop for PackWriter {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.temporary);
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn create(path: &Path) -> Result<File, CheckpointError> {
