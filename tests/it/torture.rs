@@ -68,7 +68,7 @@ fn fail(scenario: &Scenario) {
         disturb(scenario, "injected errors", &kinds[1..2]);
         disturb(scenario, "injected errors", &kinds[3..]);
     } else {
-        disturb(scenario, "injected errors", &kinds);
+        disturb(scenario, "injected errors", &kinds[..3]);
     }
 }
 
