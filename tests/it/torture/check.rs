@@ -108,7 +108,7 @@ impl Expected {
         }
         if code != self.code {
             // A second way may have been tried since: its error counts as well.
-            let is_told = said.contains("os error") || said.contains("No space left") || said.contains("DISK_FULL");
+            let is_told = said.contains("os error") || said.contains("storage space") || said.contains("DISK_FULL");
             if !is_told || !said.contains("error") {
                 return Err("the error does not say what happened".to_owned());
             }
