@@ -71,7 +71,7 @@ impl Expected {
         let is_before = picture == self.before && scenario.may_be_undone();
         let is_kept = matches!(fault, Fault::Error(_))
             && output.status.code() != Some(0)
-            && said.contains("the changes stay on disk")
+            && said.contains("the changes stay")
             && self.kept.as_ref() == Some(&picture);
         if !is_before && !is_kept && picture != self.after {
             return Err(format!(
