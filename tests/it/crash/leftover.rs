@@ -133,7 +133,8 @@ fn the_lock_of_another_program_stays_when_piton_is_killed() {
     let scene = Scene::new();
     let lock = scene.project.root().join(".git/refs/heads/main.lock");
     fs::write(&lock, "of another program").expect("a lock");
-    let mut command = scene.project.command(["exec", "--", "bash", "-c", WORK]);
+    // Without git in the step: a git that is killed leaves its own lock of the index.
+    let mut command = scene.project.command(["exec", "--", "bash", "-c", "echo new line >> edited.txt"]);
     let mut piton = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts");
     // It waits for the lock while it holds that of the index.
     let index = scene.project.root().join(".git/index.lock");

@@ -65,7 +65,10 @@ impl SmallDisk {
         if ran.code().is_none_or(|code| code == 101) {
             return Err(format!("the command crashed: {said}"));
         }
-        let is_told = said.contains("No space left") || said.contains("rolled back") || said.contains("put back");
+        let is_told = said.contains("No space left")
+            || said.contains("DISK_FULL")
+            || said.contains("rolled back")
+            || said.contains("put back");
         if ran.code() != Some(0) && !is_told {
             return Err(format!("the error does not say what happened: {said}"));
         }
