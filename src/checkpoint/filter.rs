@@ -6,7 +6,7 @@
 //! settings; after a tool ran, it only runs if the settings are those from before the tool.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::PathBuf;
+use std::path::Path;
 
 use git2::Odb;
 use tempfile::TempDir;
@@ -497,6 +497,6 @@ fn import(objects: &Objects<'_>, made: &Odb<'_>, id: ObjectId) -> Result<(), Che
     }
 }
 
-fn write(path: &PathBuf, bytes: &[u8]) -> Result<(), CheckpointError> {
+fn write(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
     std::fs::write(path, bytes).map_err(CheckpointError::io("write", path))
 }

@@ -20,8 +20,7 @@ fn upper(attributes: &str) -> TestProject {
 
 /// How often filters ran since the last question.
 fn traces(project: &TestProject) -> usize {
-    let lines = project.bash("cat ../trace 2>/dev/null || true; rm -f ../trace").lines().count();
-    lines
+    project.bash("cat ../trace 2>/dev/null || true; rm -f ../trace").lines().count()
 }
 
 #[track_caller]
