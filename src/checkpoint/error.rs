@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use super::coverage::Uncovered;
 use super::object::ObjectId;
 use super::path::{RepoPath, listed};
@@ -493,10 +495,11 @@ impl CheckpointError {
         }
     }
 
-    /// Whether trying again later may do: no room, or a lock that somebody holds.
+    /// Whether trying again later may help: no room, a lock that another program holds, or a system that fails for now.
     pub fn may_pass(&self) -> bool {
         let locked = |err: &git2::Error| err.code() == git2::ErrorCode::Locked;
         self.is_about_room()
+            || matches!(self, Self::Io { source, .. } if is_fault_of_system(source))
             || matches!(self, Self::IndexLocked { .. } | Self::RefLocked(_))
             || matches!(self, Self::Git { source, .. } if locked(source))
     }
@@ -510,6 +513,12 @@ impl CheckpointError {
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.into(), source }
     }
+}
+
+/// Whether the system could not do what it was asked for, and may do it the next time.
+fn is_fault_of_system(err: &io::Error) -> bool {
+    let known = [Errno::IO, Errno::INTR, Errno::AGAIN, Errno::NOMEM, Errno::NFILE, Errno::MFILE, Errno::STALE];
+    Errno::from_io_error(err).is_some_and(|found| known.contains(&found))
 }
 
 fn secrets(hits: &[SecretHit]) -> String {

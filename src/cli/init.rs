@@ -156,7 +156,7 @@ fn create(file: &Path, text: &str) -> io::Result<()> {
     match create_unnamed(folder, file, text, mode) {
         // Some file systems know no file without a name, and some machines no `/proc`.
         Err(err) if is_unknown(&err) => {}
-        made => return made,
+        placed => return placed,
     }
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
