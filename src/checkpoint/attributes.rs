@@ -208,9 +208,10 @@ pub(crate) fn judge(text: &[u8]) -> Conversion {
         }
         // The first word is the pattern, which may be quoted and hold spaces, or the name of a macro. A word of a
         // pattern that looks like an attribute only costs time: each path is judged by its real attributes later.
-        let mut words = line.split_whitespace();
-        let is_misread = words.next().is_some_and(|pattern| pattern.starts_with('"') || pattern.contains('\\'));
-        for word in words {
+        let quoted = line.strip_prefix('"').and_then(|rest| rest.rsplit_once('"'));
+        let (pattern, words) = quoted.or_else(|| line.split_once(char::is_whitespace)).unwrap_or((line, ""));
+        let is_misread = quoted.is_some() || pattern.contains('\\');
+        for word in words.split_whitespace() {
             let found = match word.split_once('=') {
                 Some(("filter" | "working-tree-encoding" | "text" | "crlf" | "eol", _)) if is_misread => {
                     Conversion::ByGit

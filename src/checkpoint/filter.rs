@@ -167,12 +167,11 @@ impl Checkpointer {
             return Ok(raw);
         };
         if self.filters.find(path, entry.id).is_none() {
-            match self.filtering(path)? {
-                Some(filtering) => self.clean_by_git(objects, &[ToClean { path, raw: entry.id, filtering }])?,
-                None => {
-                    let cleaned = attributes::clean(&self.repository, objects, self.conversion, path, raw)?;
-                    self.filters.note(path, entry.id, cleaned.map_or(entry.id, |cleaned| cleaned.id));
-                }
+            if let Some(filtering) = self.filtering(path)? {
+                self.clean_by_git(objects, &[ToClean { path, raw: entry.id, filtering }])?;
+            } else {
+                let cleaned = attributes::clean(&self.repository, objects, self.conversion, path, raw)?;
+                self.filters.note(path, entry.id, cleaned.map_or(entry.id, |cleaned| cleaned.id));
             }
         }
         let stored = self.filters.find(path, entry.id).unwrap_or(entry.id);

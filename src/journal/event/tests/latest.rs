@@ -42,7 +42,7 @@ fn delta() -> Value {
         "changes": [change()], "folders_added": ["new"], "folders_removed": ["old"],
         "permissions": [{"path": "run.sh", "before": 0o644, "after": 0o755}],
         "index": {"before": id(2), "after": id(3)}, "announced_removed": ["gone.txt"], "announced_added": ["soon.txt"],
-        "not_captured": ["big.bin"], "too_large": [large],
+        "not_captured": ["big.bin"], "too_large": [large], "stored_before": {"a.txt": id(4)},
     })
 }
 
@@ -54,6 +54,7 @@ fn whole_snapshot() -> Value {
         {"path": "vendored", "reason": "nested_repository"},
         {"path": "pipe", "reason": "special_file"},
         {"path": "local.cfg", "reason": "overlooked"},
+        {"path": "closed", "reason": "unreadable"},
     ]);
     value
 }
