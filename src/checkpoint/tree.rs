@@ -373,7 +373,8 @@ fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Rc<Folder>, CheckpointErr
         return Ok(Rc::clone(folder));
     }
     let data = objects.read(id)?;
-    let folder = parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}"), promisor: None })?;
+    let folder =
+        parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}"), promisor: None })?;
     let folder = Rc::new(folder);
     let mut folders = objects.trees.folders.borrow_mut();
     if objects.trees.names.get() + folder.len() > REMEMBERED {

@@ -34,7 +34,7 @@ fn disturb(scenario: &Scenario, set: &str, faults: &[Fault]) {
     let (mut tried, mut missed, mut wrong) = (0_u64, 0_u64, Vec::new());
     for (number, point) in points.iter().enumerate() {
         let fault = &faults[(number + seed) % faults.len()];
-        if !fault.suits(point) || !is_all && (number + seed + scenario.name.len()) % SAMPLED != 0 {
+        if !fault.suits(point) || !is_all && !(number + seed + scenario.name.len()).is_multiple_of(SAMPLED) {
             continue;
         }
         scene.reset_all();

@@ -138,12 +138,14 @@ impl Scene {
         let left = self.project.root().join(".git");
         let locks: Vec<String> = walkdir::WalkDir::new(&left)
             .into_iter()
-            .map(|entry| entry.expect("an entry").path().display().to_string())
+            .map(|entry| entry.expect("an entry").into_path())
             .filter(|path| {
                 // This one is never a sign of life: processes take an `flock` on it.
-                let is_lock = path.ends_with(".lock") && !path.ends_with("piton/worktrees.lock");
-                is_lock || path.ends_with("index-lock") || path.contains(".piton-tmp-")
+                let is_lock =
+                    path.extension().is_some_and(|end| end == "lock") && !path.ends_with("piton/worktrees.lock");
+                is_lock || path.ends_with("index-lock") || path.display().to_string().contains(".piton-tmp-")
             })
+            .map(|path| path.display().to_string())
             .collect();
         assert!(locks.is_empty(), "{told}: left behind {locks:?}");
         assert_eq!(

@@ -142,8 +142,8 @@ impl TortureScene {
             .into_iter()
             .filter_entry(|entry| entry.path() != git.join("piton"))
             .flatten()
+            .filter(|entry| entry.path().extension().is_some_and(|end| end == "lock"))
             .map(|entry| entry.path().display().to_string())
-            .filter(|path| path.ends_with(".lock"))
             .collect()
     }
 
