@@ -1,6 +1,7 @@
 //! Taking a snapshot: the scan's findings as a tree, with everything needed to go back to it.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 
 use super::attributes::{self, Conversion};
 use super::checkpointer::Checkpointer;
@@ -14,7 +15,7 @@ use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::scan::{self, Blob, DiskKinds, Executable, Scan, Sink, Symlinks, TrustIndex};
-use super::snapshot::{LeftOutReason, Snapshot};
+use super::snapshot::{LeftOut, LeftOutReason, Snapshot};
 use super::sparse::SparseCheckout;
 use super::tree::{self, Edits};
 use super::worktree::Found;
@@ -33,10 +34,28 @@ impl Checkpointer {
         if self.rules.is_none() {
             self.remember_rules(before)?;
         }
-        match self.rules.take() {
-            Some(rules) => self.take(&rules),
-            None => self.before(),
+        let after = match self.rules.take() {
+            Some(rules) => self.take(&rules)?,
+            None => self.before()?,
+        };
+        self.refuse_closed(before, &after)?;
+        Ok(after)
+    }
+
+    /// Refuses files and folders of the user that could be read before a step and cannot any more: the work of the step
+    /// would be missing in its commit without a word. What belongs to another user is left out.
+    fn refuse_closed(&self, before: &Snapshot, after: &Snapshot) -> Result<(), CheckpointError> {
+        let new = |left: &&LeftOut| left.reason == LeftOutReason::Unreadable && !before.left_out.contains(left);
+        for left in after.left_out.iter().filter(new) {
+            let path = self.repository.top().join(left.path.as_path());
+            // In a folder that may be listed and not entered, the folder tells whose it is.
+            let owner = path.ancestors().find_map(|path| path.symlink_metadata().ok()).map(|found| found.uid());
+            if owner == Some(rustix::process::geteuid().as_raw()) {
+                let source = std::io::ErrorKind::PermissionDenied.into();
+                return Err(CheckpointError::Unreadable { path: left.path.clone(), source });
+            }
         }
+        Ok(())
     }
 
     /// Takes the ignore rules from a snapshot: the process that knew them is gone.

@@ -139,8 +139,8 @@ fn exec_bound(project: &TestProject, script: &str) -> Ran {
 }
 
 #[test]
-fn h5_a_file_that_cannot_be_read_is_refused_before_the_command_runs() {
-    let project = project().file("secret.txt", "mine\n");
+fn h5_a_tracked_file_that_cannot_be_read_is_refused_before_the_command_runs() {
+    let project = project().file("secret.txt", "mine\n").committed();
     let guard = Guard::of(&project);
     project.bash("chmod 000 secret.txt");
     let (code, last) = told(&project, &exec_bound(&project, MARK));

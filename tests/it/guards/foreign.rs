@@ -36,8 +36,8 @@ fn give_away(project: &TestProject) {
 }
 
 #[test]
-fn g91_a_file_that_cannot_be_read_is_refused_before_the_command_runs() {
-    let project = simple().file("locked.txt", "x\n");
+fn g91_a_tracked_file_that_cannot_be_read_is_refused_before_the_command_runs() {
+    let project = simple().file("locked.txt", "x\n").file("closed/x", "x\n").committed();
     project.bash("chmod 000 locked.txt");
     give_away(&project);
     let refused = exec_as_nobody(&project, "touch ran").expect("setpriv runs");
@@ -45,7 +45,7 @@ fn g91_a_file_that_cannot_be_read_is_refused_before_the_command_runs() {
     assert!(refused.message().contains("`locked.txt`"), "{}", refused.message());
     assert!(!project.root().join("ran").exists());
     // So is a folder.
-    project.bash("chmod 644 locked.txt; mkdir closed; echo x > closed/x; chmod 000 closed");
+    project.bash("chmod 644 locked.txt; chmod 000 closed");
     give_away(&project);
     let refused = exec_as_nobody(&project, "touch ran").expect("setpriv runs");
     refused.assert_end("5 - UNREADABLE_FILE");
@@ -53,6 +53,16 @@ fn g91_a_file_that_cannot_be_read_is_refused_before_the_command_runs() {
     assert!(!project.root().join("ran").exists());
     project.bash("chmod 755 closed");
     exec_as_nobody(&project, "touch ran").expect("setpriv runs").assert_end("0 committed -");
+}
+
+#[test]
+fn g91_untracked_files_that_cannot_be_read_are_left_out() {
+    let project = simple().file("locked.txt", "x\n").file("closed/x", "x\n");
+    project.bash("chmod 000 locked.txt closed");
+    give_away(&project);
+    exec_as_nobody(&project, "touch ran").expect("setpriv runs").assert_end("0 committed -");
+    let committed = project.bash("git -c safe.directory='*' show --format= --name-only");
+    assert!(committed.contains("ran") && !committed.contains("locked") && !committed.contains("closed"), "{committed}");
 }
 
 #[test]
