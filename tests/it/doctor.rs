@@ -176,11 +176,11 @@ fn locks_of_git_are_told() {
 
 #[test]
 fn a_repository_that_cannot_be_served_or_written_is_told() {
-    let project = TestProject::new().file("a", "1\n").committed();
-    project.git(["config", "core.sparseCheckout", "true"]);
+    let project = TestProject::without_git();
+    project.bash("git init -q --object-format=sha256");
     let (ran, checks) = doctor(&project);
     assert_eq!((ran.code(), status(&checks, "repository")), (Some(5), "missing"), "{ran}");
-    project.git(["config", "--unset", "core.sparseCheckout"]);
+    let project = TestProject::new().file("a", "1\n").committed();
     let root = project.root();
     fs::set_permissions(&root, fs::Permissions::from_mode(0o555)).unwrap();
     let ran = project.piton_bound(["doctor", "--format", "json"]);
@@ -316,8 +316,8 @@ fn one_fault_is_told_once() {
     for name in ["identity", "operation", "locks", "file system"] {
         assert!(!found.contains_key(name), "{name}");
     }
-    let project = TestProject::new();
-    project.git(["config", "core.sparseCheckout", "true"]);
+    let project = TestProject::without_git();
+    project.bash("git init -q --object-format=sha256");
     let ran = project.piton(["doctor"]);
     assert!(ran.stderr().contains("because of one thing"), "{ran}");
     let (signs, last) = (ran.stdout(), ran.stderr());
