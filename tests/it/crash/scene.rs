@@ -103,7 +103,8 @@ impl Scene {
 
     fn ask_git(&self) -> String {
         // A stamp has the time of its making. With the files themselves these say everything that `git diff` and `git diff --cached` would.
-        const QUESTIONS: &str = "cat .git/HEAD; git log --format='%T %s' | sed '/by .stamp.$/s/^[0-9a-f]* //'; git ls-files --stage; git status --porcelain=v2";
+        // How much of a run's name a message needs hangs on the names of other runs.
+        const QUESTIONS: &str = "cat .git/HEAD; git log --format='%T %s' | sed '/by .stamp.$/s/^[0-9a-f]* //; s/ merge run [0-9a-z]* / merge run RUN /'; git ls-files --stage; git status --porcelain=v2";
         let answers = self.project.root().with_file_name("tmp").join("answers");
         self.project.bash(&format!("({QUESTIONS}) > '{}'", answers.display()));
         fs::read_to_string(&answers).expect("the answers of git")

@@ -16,9 +16,10 @@ const MOST: usize = 200;
 /// Of so many amounts of space the suite tries one.
 const SAMPLED: usize = 40;
 
-/// A step that ends at the first write that fails. The large file makes for short writes.
+/// A step that ends at the first write that fails. The large file makes for short writes; it is the same each time and
+/// can hardly be compressed.
 const STEP: &str = "set -e; sed -i 's/^five/FIVE/' partly.txt; echo new line >> edited.txt; mkdir -p new/deep; \
-     head -c 150000 /dev/urandom > new/deep/large.bin; echo fresh > new/deep/n.txt; rm gone.txt; chmod +x clean.txt";
+     head -c 150000 \"$(command -v git)\" > new/deep/large.bin; echo fresh > new/deep/n.txt; rm gone.txt; chmod +x clean.txt";
 
 /// The files of that step.
 const STEPS: [&str; 5] = ["partly.txt", "edited.txt", "new", "gone.txt", "clean.txt"];
