@@ -87,7 +87,7 @@ pub(super) fn run(arguments: &BlameArguments, ctx: &Context, ui: &mut Ui) -> Res
     let (file, line) = split(ctx, &arguments.file);
     let range = arguments.lines.clone().or(line).map(|Lines(range)| range);
     let typed = || file.to_string_lossy().into_owned();
-    let missing = || RunError::NoSuchPath(typed());
+    let missing = || RunError::NoSuchFile { path: typed(), moment: "HEAD".to_owned() };
     let path = repo_paths(ctx, std::slice::from_ref(&file))?.into_iter().next().ok_or_else(missing)?;
     let fates = past.fates()?.ok_or_else(missing)?;
     let found = blame::blame(git, &past.history, &fates, &past.root(ctx), &path, range.as_ref());

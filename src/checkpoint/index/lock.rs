@@ -44,7 +44,7 @@ impl IndexLock {
     /// Takes the lock of an index, waiting for as long as given.
     ///
     /// The lock is a second name of a file of ours in the folder `own`: should this process die, the
-    /// next one can tell its lock from anybody else's ([`clear_stale`]), and so can its guard.
+    /// next one can tell its lock from that of another program ([`clear_stale`]), and so can its guard.
     pub(crate) fn acquire(index: &Path, own: &Path, wait: Duration, disk: &Disk) -> Result<Self, CheckpointError> {
         let (index, path) = names(index)?;
         let mark = own.join(MARK);
