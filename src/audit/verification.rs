@@ -350,7 +350,7 @@ impl Verifier<'_> {
             self.step_broken(Code::CommitMismatch, step, text);
         }
         let base = match parents.first() {
-            None => Some(ObjectId::EMPTY_TREE),
+            None => Some(self.repository.empty_tree()),
             Some(old) => self.repository.find_commit(*old)?.map(|facts| facts.tree),
         };
         if let Some(base) = base {

@@ -126,7 +126,7 @@ fn convert(repository: &Repository, path: &RepoPath, content: &[u8]) -> Result<V
     let git = repository.scratch()?;
     // Whether a file keeps its line ends hangs on what the index has of it.
     let _ = git.index().and_then(|mut index| index.read(false));
-    let memory = git2::Odb::new().map_err(converting())?;
+    let memory = git2::Odb::new_ext(repository.format().into()).map_err(converting())?;
     // Attributes may have to be read from a file that is only in the index.
     if let Some(users) = repository.git.commondir().join("objects").to_str() {
         memory.add_disk_alternate(users).map_err(converting())?;

@@ -158,12 +158,12 @@ fn parse(output: &[u8], asked: &RepoPath) -> Option<CommitBlame> {
         found.lines.push(CommitLine {
             number,
             text: text.strip_suffix(b"\r").unwrap_or(text).to_vec(),
-            commit: Some(id).filter(|id| *id != ObjectId::ZERO),
+            commit: Some(id).filter(|id| !id.is_zero()),
             path: paths.get(&id).unwrap_or(asked).clone(),
             number_there,
         });
     }
-    found.commits.retain(|id, _| *id != ObjectId::ZERO);
+    found.commits.retain(|id, _| !id.is_zero());
     Some(found)
 }
 

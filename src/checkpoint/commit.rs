@@ -215,7 +215,9 @@ pub(crate) fn prepare<'repo>(
     objects.adopt(commit);
     objects.stage()?;
     let bytes = index.to_bytes();
-    let checksum = bytes.last_chunk().map_or(ObjectId::ZERO, |last| ObjectId::from_bytes(*last));
+    let checksum =
+        bytes.split_at_checked(bytes.len() - index.format().size()).and_then(|(_, sum)| ObjectId::from_bytes(sum));
+    let checksum = checksum.unwrap_or(ObjectId::zero(index.format()));
     let lock = lock.write(&bytes)?;
     Ok(PreparedCommit {
         repository,

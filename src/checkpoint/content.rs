@@ -88,7 +88,7 @@ impl Repository {
         parents: &[ObjectId],
         tree: ObjectId,
     ) -> Result<(), CheckpointError> {
-        if tree == ObjectId::EMPTY_TREE {
+        if tree.is_empty_tree() {
             objects.write(ObjectType::Tree, &[])?;
         }
         keep_new(objects, self.tree_of(parents.first().copied())?, tree)
@@ -179,10 +179,12 @@ impl Repository {
             // What cannot be read cannot lead anywhere.
             let Ok(Some((kind, data))) = self.store.read(id) else { continue };
             match kind {
-                ObjectType::Tree => next.extend(tree::children(&data).into_iter().map(|child| match child {
-                    Child::Folder(id) => Needed::Tree(id),
-                    Child::File(id) => Needed::File(id),
-                })),
+                ObjectType::Tree => {
+                    next.extend(tree::children(&data, self.format()).into_iter().map(|child| match child {
+                        Child::Folder(id) => Needed::Tree(id),
+                        Child::File(id) => Needed::File(id),
+                    }))
+                }
                 ObjectType::Commit => next.extend(named_by_commit(&data).into_iter().map(Needed::Any)),
                 _ => {}
             }
@@ -222,7 +224,7 @@ impl Repository {
         self.copy_commits(&objects, &commits)?;
         for (before, after) in steps {
             for snapshot in [before, after].into_iter().flatten() {
-                let head = self.tree_of(snapshot.head.commit).unwrap_or(ObjectId::EMPTY_TREE);
+                let head = self.tree_of(snapshot.head.commit).unwrap_or(self.empty_tree());
                 gone_is_gone(keep_new(&objects, head, snapshot.tree))?;
                 gone_is_gone(keep_new(&objects, head, snapshot.index_tree))?;
             }
@@ -259,7 +261,7 @@ impl Repository {
                 Some(parent) => self.find_commit(*parent)?.map(|parent| parent.tree),
                 None => None,
             };
-            keep_both(objects, parent.unwrap_or(ObjectId::EMPTY_TREE), facts.tree)?;
+            keep_both(objects, parent.unwrap_or(self.empty_tree()), facts.tree)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use git2::{DiffOptions, Patch};
 
 use super::delta::Change;
 use super::error::CheckpointError;
-use super::object::{Entry, FileMode, ObjectId};
+use super::object::{Entry, FileMode, ObjectFormat, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::repository::Repository;
@@ -85,7 +85,7 @@ fn file(objects: &Objects<'_>, change: &Change) -> Result<Vec<u8>, CheckpointErr
 
 fn header(change: &Change) -> String {
     let side = |prefix: &str| RepoPath::from(prefix).join(change.path.as_bytes());
-    let short = |entry: Option<Entry>| entry.map_or(ObjectId::ZERO, |entry| entry.id).short();
+    let short = |entry: Option<Entry>| entry.map_or(ObjectId::zero(ObjectFormat::default()), |entry| entry.id).short();
     let (old, new) = (short(change.before), short(change.after));
     let rest = match (change.before, change.after) {
         (None, Some(after)) => format!("new file mode {}\nindex {old}..{new}\n", after.mode),

@@ -32,8 +32,8 @@ pub(super) fn refused(folder: &Path) -> Option<CheckpointError> {
     let place = HookPlace::find(folder, |_| None)?;
     let config = Config::open(&place.common_dir.join("config")).ok()?;
     let unsupported = |feature, found: &str| CheckpointError::Unsupported { feature, found: format!("`{found}`") };
-    if config.get_string("extensions.objectformat").is_ok_and(|format| format != "sha1") {
-        return Some(unsupported("SHA-256 object names", "extensions.objectFormat"));
+    if config.get_string("extensions.objectformat").is_ok_and(|format| format != "sha1" && format != "sha256") {
+        return Some(unsupported("this format of object names", "extensions.objectFormat"));
     }
     let mut entries = config.entries(Some("^extensions\\.")).ok()?;
     while let Some(entry) = entries.next() {

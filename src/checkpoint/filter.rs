@@ -17,7 +17,7 @@ use super::delta::{Change, Delta};
 use super::error::CheckpointError;
 use super::git_cli::filter::{Converted, FilterPlace, printed_id};
 use super::index::{Index, IndexEntry};
-use super::object::{Entry, ObjectId};
+use super::object::{Entry, ObjectFormat, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::repository::Repository;
@@ -232,7 +232,7 @@ impl Checkpointer {
         let place = self.place_in(&folder, Some(&attributes));
         let filtering = Filtering::Unclear;
         let id = self.clean_content(objects, &place, &ToClean { path, raw: entry.id, filtering })?;
-        import(objects, &made_in(&place)?, id)?;
+        import(objects, &made_in(&place, objects.format())?, id)?;
         Ok(Some(Entry { mode: entry.mode, id }))
     }
 
@@ -321,7 +321,7 @@ impl Checkpointer {
                 stored.extend(entry.map(|entry| (file.path, entry.id)));
             }
         }
-        let made = made_in(&place)?;
+        let made = made_in(&place, objects.format())?;
         for file in files {
             let id = match stored.get(file.path).copied().filter(|_| is_on_disk(&file)) {
                 Some(id) => id,
@@ -367,7 +367,7 @@ impl Checkpointer {
         let place = self.place_in(&folder, Some(&attributes));
         let edits: IndexEdits =
             files.iter().map(|(path, entry)| (path.clone(), Some(IndexEntry::new(*entry, Stat::default())))).collect();
-        write(&place.index, &Index::empty().edited(&edits).to_bytes())?;
+        write(&place.index, &Index::empty(objects.format()).edited(&edits).to_bytes())?;
         let out = folder.path().join("out");
         std::fs::create_dir(&out).map_err(CheckpointError::io("make the folder", &out))?;
         let paths: Vec<&RepoPath> = files.keys().collect();
@@ -478,9 +478,9 @@ fn names_file(command: &str, path: &RepoPath) -> bool {
 }
 
 /// What git wrote into its private folder.
-fn made_in(place: &FilterPlace<'_>) -> Result<Odb<'static>, CheckpointError> {
+fn made_in(place: &FilterPlace<'_>, format: ObjectFormat) -> Result<Odb<'static>, CheckpointError> {
     let opening = || CheckpointError::git("open the objects that git made");
-    let odb = Odb::new().map_err(opening())?;
+    let odb = Odb::new_ext(format.into()).map_err(opening())?;
     if let Some(objects) = place.objects.to_str() {
         odb.add_disk_alternate(objects).map_err(opening())?;
     }

@@ -87,7 +87,7 @@ fn tracked_below(git: &git2::Repository, top: &Path, folder: &Path) -> Result<Tr
     let Ok(folder) = std::fs::canonicalize(folder) else { return Ok(Tracked::No) };
     let Ok(inside) = folder.strip_prefix(top) else { return Ok(Tracked::No) };
     // Hooks in a folder that is not checked out are not on disk.
-    let index = Index::load(&git.path().join("index"), &|_| Ok(Vec::new()))?;
+    let index = Index::load(&git.path().join("index"), git.object_format().into(), &|_| Ok(Vec::new()))?;
     let known = index.below(0..index.len(), inside.as_os_str().as_bytes());
     Ok(if known.is_empty() { Tracked::No } else { Tracked::Yes })
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use git2::{MergeFileInput, ObjectType, Oid, merge_file};
+use git2::{MergeFileInput, ObjectType, merge_file};
 
 use super::error::CheckpointError;
 use super::object::{Entry, FileMode, ObjectId};
@@ -45,9 +45,9 @@ pub(crate) fn three_way_in_memory(
         None => objects.read(id),
     };
     merge(base, ours, theirs, &read, &|merged| {
-        let name = Oid::hash_object(ObjectType::Blob, merged).map_err(CheckpointError::git("name an object"))?;
-        scratch.0.borrow_mut().insert(name.into(), merged.to_vec());
-        Ok(name.into())
+        let name = objects.format().name(ObjectType::Blob, merged).map_err(CheckpointError::git("name an object"))?;
+        scratch.0.borrow_mut().insert(name, merged.to_vec());
+        Ok(name)
     })
 }
 

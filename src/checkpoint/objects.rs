@@ -15,10 +15,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid};
+use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags};
 
 use super::error::CheckpointError;
-use super::object::ObjectId;
+use super::object::{ObjectFormat, ObjectId};
 use super::pack::{Gathered, Gathering, MANY, PackWriter, Packed, pack_all};
 use super::repository::Repository;
 use super::scan::Blob;
@@ -103,6 +103,11 @@ impl<'repo> Objects<'repo> {
         })
     }
 
+    /// How objects are named.
+    pub(crate) fn format(&self) -> ObjectFormat {
+        self.repository.format()
+    }
+
     /// Lets everything wait that is written to the store, until it is staged: many objects become one pack. Until
     /// then only this value can read it, libgit2 cannot.
     pub(crate) fn gather(&self) {
@@ -113,8 +118,8 @@ impl<'repo> Objects<'repo> {
 
     /// Stores an object unless its place has it already.
     pub(crate) fn write(&self, kind: ObjectType, data: &[u8]) -> Result<ObjectId, CheckpointError> {
-        let name = Oid::hash_object(kind, data).map_err(CheckpointError::git("name an object"))?;
-        self.write_named(name.into(), kind, data)
+        let name = self.format().name(kind, data).map_err(CheckpointError::git("name an object"))?;
+        self.write_named(name, kind, data)
     }
 
     /// As [`Self::write`] for an object whose name is known.
@@ -334,7 +339,7 @@ impl<'repo> Objects<'repo> {
         }
         if self.users_alone.get().is_none() {
             let opening = || CheckpointError::git("open the object database");
-            let odb = Odb::new().map_err(opening())?;
+            let odb = Odb::new_ext(self.format().into()).map_err(opening())?;
             if let Some(users) = self.users.to_str() {
                 odb.add_disk_alternate(users).map_err(opening())?;
             }

@@ -91,7 +91,7 @@ impl Repository {
 
     /// Whether an object is there.
     pub fn has_object(&self, id: ObjectId) -> Result<bool, CheckpointError> {
-        Ok(id == ObjectId::EMPTY_TREE || Objects::of(self)?.is_readable(id))
+        Ok(id.is_empty_tree() || Objects::of(self)?.is_readable(id))
     }
 
     /// Every commit that HEAD of any worktree, a local branch or a tag leads to. What a remote-tracking branch has is

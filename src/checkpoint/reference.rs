@@ -312,7 +312,7 @@ impl Repository {
         words.push(name.into());
         words.push(new.to_string().into());
         // Zeros: there must be no such ref.
-        words.push(old.unwrap_or(ObjectId::ZERO).to_string().into());
+        words.push(old.unwrap_or(ObjectId::zero(new.format())).to_string().into());
         let output = self.git_update_ref(&words, None)?;
         if output.succeeded {
             return Ok(());

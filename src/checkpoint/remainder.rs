@@ -160,7 +160,7 @@ impl Checkpointer {
 
     /// The files of a commit; those of HEAD where git has dropped it.
     fn tree_if_there(&self, commit: Option<ObjectId>, otherwise: ObjectId) -> Result<ObjectId, CheckpointError> {
-        let Some(commit) = commit else { return Ok(ObjectId::EMPTY_TREE) };
+        let Some(commit) = commit else { return Ok(self.repository.empty_tree()) };
         if self.repository.find_commit(commit)?.is_none() {
             return Ok(otherwise);
         }

@@ -14,7 +14,7 @@ use git2::{Config, ErrorCode, RepositoryOpenFlags, RepositoryState};
 use super::error::{CheckpointError, Operation};
 use super::extension;
 use super::index::Index;
-use super::object::ObjectId;
+use super::object::{ObjectFormat, ObjectId};
 use super::objects::Objects;
 use super::place::HookPlace;
 use super::reference::table::Listing;
@@ -113,7 +113,7 @@ impl Repository {
             .or_else(|| home.map(|home| home.join(".config")))
             .map(|folder| folder.join("git"));
         let disk = Disk::of(git.commondir(), fsync);
-        let store = Store::of(git.commondir(), disk.clone());
+        let store = Store::of(git.commondir(), disk.clone(), git.object_format().into());
         let Some(storage) = storage_of(&config) else {
             let found = "`extensions.refStorage`".to_owned();
             return Err(CheckpointError::Unsupported { feature: "this kind of ref storage", found });
@@ -193,6 +193,16 @@ impl Repository {
         &self.disk
     }
 
+    /// How objects are named.
+    pub fn format(&self) -> ObjectFormat {
+        self.git.object_format().into()
+    }
+
+    /// The tree without files.
+    pub fn empty_tree(&self) -> ObjectId {
+        ObjectId::empty_tree(self.format())
+    }
+
     /// The top of the work tree.
     pub fn top(&self) -> &Path {
         &self.top
@@ -224,15 +234,15 @@ impl Repository {
 
     /// Reads an index of this repository.
     pub(crate) fn load_index_at(&self, path: &Path) -> Result<Index, CheckpointError> {
-        Index::load(path, &|folder| {
-            let files = tree::differences(&Objects::of(self)?, ObjectId::EMPTY_TREE, folder)?;
+        Index::load(path, self.format(), &|folder| {
+            let files = tree::differences(&Objects::of(self)?, self.empty_tree(), folder)?;
             Ok(files.into_iter().filter_map(|(path, _, entry)| Some((path, entry?))).collect())
         })
     }
 
     /// The files of a commit, as git shows them (`git replace`); none on an unborn branch.
     pub(crate) fn tree_of(&self, commit: Option<ObjectId>) -> Result<ObjectId, CheckpointError> {
-        let Some(commit) = commit else { return Ok(ObjectId::EMPTY_TREE) };
+        let Some(commit) = commit else { return Ok(self.empty_tree()) };
         let substitutes = self.substitutes()?;
         Ok(shown(&substitutes, self.stored_tree_of(shown(&substitutes, commit))?))
     }
@@ -332,7 +342,7 @@ impl Repository {
 
 /// Lets a handle of libgit2 read another index than the user's.
 fn show_index(git: &git2::Repository, path: &Path) -> Result<(), CheckpointError> {
-    let opened = git2::Index::open(path).and_then(|mut index| git.set_index(&mut index));
+    let opened = git2::Index::open_ext(path, git.object_format()).and_then(|mut index| git.set_index(&mut index));
     opened.map_err(CheckpointError::git("read the index"))
 }
 

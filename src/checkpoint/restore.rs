@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::delta::{Delta, PermissionChange};
 use super::error::CheckpointError;
-use super::object::{Entry, FileMode, ObjectId};
+use super::object::{Entry, FileMode, ObjectFormat, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::scan::{DiskKinds, Executable, Symlinks};
@@ -47,6 +47,13 @@ pub struct Placement {
     pub target: Option<Entry>,
     /// The permission bits to be there.
     pub(crate) permissions: u32,
+}
+
+impl Placement {
+    /// How the contents are named. Where no content is expected or wanted, any name differs from both.
+    fn format(&self) -> ObjectFormat {
+        self.target.or(self.expected).map(|entry| entry.id.format()).unwrap_or_default()
+    }
 }
 
 /// What became of a plan.
@@ -322,7 +329,7 @@ enum Judgement {
 }
 
 fn judge(work_tree: &WorkTree, file: &Placement, kinds: DiskKinds) -> Result<Judgement, CheckpointError> {
-    Ok(judge_found(&entry_on_disk(work_tree, &file.path)?, file, kinds))
+    Ok(judge_found(&entry_on_disk(work_tree, &file.path, file.format())?, file, kinds))
 }
 
 fn judge_found(now: &OnDisk, file: &Placement, kinds: DiskKinds) -> Judgement {
@@ -361,24 +368,23 @@ enum OnDisk {
     File(Entry, u32),
 }
 
-fn blob_id(content: &[u8]) -> Result<ObjectId, CheckpointError> {
-    let naming = CheckpointError::git("name the content of a file");
-    git2::Oid::hash_object(git2::ObjectType::Blob, content).map(ObjectId::from).map_err(naming)
+fn blob_id(format: ObjectFormat, content: &[u8]) -> Result<ObjectId, CheckpointError> {
+    format.name(git2::ObjectType::Blob, content).map_err(CheckpointError::git("name the content of a file"))
 }
 
-fn entry_on_disk(work_tree: &WorkTree, path: &RepoPath) -> Result<OnDisk, CheckpointError> {
+fn entry_on_disk(work_tree: &WorkTree, path: &RepoPath, format: ObjectFormat) -> Result<OnDisk, CheckpointError> {
     Ok(match work_tree.state(path)? {
         None => OnDisk::Nothing,
         Some(Found::Folder { .. }) => OnDisk::Folder,
         Some(Found::Special) => OnDisk::Special,
         Some(Found::Symlink { .. }) => {
             let Some(target) = work_tree.read_link(path)? else { return Ok(OnDisk::Nothing) };
-            let id = blob_id(&target)?;
+            let id = blob_id(format, &target)?;
             OnDisk::File(Entry { mode: FileMode::Symlink, id }, 0)
         }
         Some(Found::File { permissions, .. }) => {
             let Some(bytes) = work_tree.read_if_file(path)? else { return Ok(OnDisk::Nothing) };
-            let id = blob_id(&bytes)?;
+            let id = blob_id(format, &bytes)?;
             let mode = if permissions & 0o100 == 0 { FileMode::Regular } else { FileMode::Executable };
             OnDisk::File(Entry { mode, id }, permissions)
         }
@@ -392,7 +398,7 @@ fn write(
     kinds: DiskKinds,
 ) -> Result<(), CheckpointError> {
     let Some(target) = file.target else { return Ok(()) };
-    if let OnDisk::File(now, _) = entry_on_disk(work_tree, &file.path)?
+    if let OnDisk::File(now, _) = entry_on_disk(work_tree, &file.path, target.id.format())?
         && now.id == target.id
         && now.mode.is_file()
         && target.mode.is_file()

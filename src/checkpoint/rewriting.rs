@@ -131,7 +131,7 @@ impl Repository {
 
     /// The files that a commit is built on.
     pub(crate) fn base_of(&self, commit: &CommitFacts) -> Result<ObjectId, CheckpointError> {
-        commit.parents.first().map_or(Ok(ObjectId::EMPTY_TREE), |parent| self.stored_tree_of(*parent))
+        commit.parents.first().map_or(Ok(self.empty_tree()), |parent| self.stored_tree_of(*parent))
     }
 
     /// What the last rewriting of HEAD replaced, where nobody says so: an amended commit is the one that HEAD has left

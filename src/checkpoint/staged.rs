@@ -134,7 +134,7 @@ impl Staged {
     ) -> Result<Vec<RepoPath>, CheckpointError> {
         let mut old: BTreeMap<RepoPath, Entry> = BTreeMap::new();
         if let Some(tree) = committed {
-            for (path, _, entry) in tree::differences(objects, ObjectId::EMPTY_TREE, tree)? {
+            for (path, _, entry) in tree::differences(objects, ObjectId::empty_tree(tree.format()), tree)? {
                 let path = RepoPath::from_bytes([folder.as_bytes(), b"/", path.as_bytes()].concat());
                 old.extend(entry.map(|entry| (path, entry)));
             }

@@ -25,7 +25,7 @@ use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fl
 
 use super::error::CheckpointError;
 use super::files::read_if_there;
-use super::object::ObjectId;
+use super::object::{ObjectFormat, ObjectId};
 use crate::disk::Disk;
 use crate::failpoint::failpoint;
 
@@ -75,6 +75,8 @@ pub enum Sweep {
 pub(crate) struct Store {
     folder: PathBuf,
     disk: Disk,
+    /// How objects are named, as in the repository around it.
+    format: ObjectFormat,
     packs: Packs,
     /// Files that keep `git repack` from dropping packs that no ref leads to yet.
     guards: RefCell<Vec<PathBuf>>,
@@ -82,9 +84,9 @@ pub(crate) struct Store {
 
 impl Store {
     /// The store of a repository. Nothing is made before something is written.
-    pub(crate) fn of(common_dir: &Path, disk: Disk) -> Self {
+    pub(crate) fn of(common_dir: &Path, disk: Disk, format: ObjectFormat) -> Self {
         let folder = common_dir.join("piton").join("store");
-        Self { folder, disk, packs: Packs::default(), guards: RefCell::default() }
+        Self { folder, disk, format, packs: Packs::default(), guards: RefCell::default() }
     }
 
     /// Where the objects are.
@@ -391,7 +393,7 @@ mod tests {
     #[test]
     fn git_reads_what_is_written_here() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto));
+        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto), ObjectFormat::Sha1);
         for data in [b"".as_slice(), b"one\n", &vec![0_u8; 100_000]] {
             store.write(id(data), ObjectType::Blob, data).unwrap();
             let odb = git2::Odb::new().unwrap();
@@ -404,7 +406,7 @@ mod tests {
     #[test]
     fn only_old_objects_that_nothing_needs_are_swept() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto));
+        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto), ObjectFormat::Sha1);
         let [needed, old, young, used] = [b"needed", b"oldest", b"youngs", b"reused"].map(|data| {
             store.write(id(data), ObjectType::Blob, data).unwrap();
             id(data)
@@ -422,7 +424,7 @@ mod tests {
     #[test]
     fn a_file_that_a_power_loss_emptied_counts_as_missing() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto));
+        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto), ObjectFormat::Sha1);
         let data = b"content";
         store.write(id(data), ObjectType::Blob, data).unwrap();
         let path = loose_path(&store.objects(), id(data));
@@ -436,7 +438,7 @@ mod tests {
     #[test]
     fn names_are_kept_until_they_are_released() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto));
+        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto), ObjectFormat::Sha1);
         assert_eq!(store.all_kept().unwrap(), []);
         let objects = vec![id(b"one"), id(b"two")];
         store.keep("01k/1/commit", &objects).unwrap();

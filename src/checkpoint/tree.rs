@@ -12,7 +12,7 @@ use git2::ObjectType;
 
 use super::error::CheckpointError;
 use super::index::Index;
-use super::object::{Entry, FileMode, ObjectId};
+use super::object::{Entry, FileMode, ObjectFormat, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 
@@ -150,8 +150,8 @@ pub(crate) fn folders_to(
 }
 
 /// What a tree names directly, except commits of other repositories.
-pub(crate) fn children(data: &[u8]) -> Vec<Child> {
-    let nodes = parse(data).unwrap_or_default().into_values();
+pub(crate) fn children(data: &[u8], format: ObjectFormat) -> Vec<Child> {
+    let nodes = parse(data, format).unwrap_or_default().into_values();
     let child = |node: Node| match node.entry() {
         None => Some(Child::Folder(node.id)),
         Some(entry) => (entry.mode != FileMode::Gitlink).then_some(Child::File(entry.id)),
@@ -283,7 +283,7 @@ fn index_folder(
             Some(tree) => tree,
             None => index_folder(objects, index, at..end, inner)?,
         };
-        if tree != ObjectId::EMPTY_TREE {
+        if !tree.is_empty_tree() {
             folder.insert(rest[..slash].to_vec(), Node::folder(tree));
         }
         at = end;
@@ -330,7 +330,7 @@ fn visit_folders(
         return Ok(());
     }
     let mut folder = |side: Side, id: Option<ObjectId>| -> Result<Rc<Folder>, CheckpointError> {
-        let Some(id) = id.filter(|id| *id != ObjectId::EMPTY_TREE) else { return Ok(Rc::default()) };
+        let Some(id) = id.filter(|id| !id.is_empty_tree()) else { return Ok(Rc::default()) };
         visit(side, id)?;
         read(objects, id)
     };
@@ -366,15 +366,15 @@ fn find_node(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath) -> Result<O
 }
 
 fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Rc<Folder>, CheckpointError> {
-    if id == ObjectId::EMPTY_TREE {
+    if id.is_empty_tree() {
         return Ok(Rc::default());
     }
     if let Some(folder) = objects.trees.folders.borrow().get(&id) {
         return Ok(Rc::clone(folder));
     }
     let data = objects.read(id)?;
-    let folder =
-        parse(&data).ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}"), promisor: None })?;
+    let folder = parse(&data, id.format())
+        .ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}"), promisor: None })?;
     let folder = Rc::new(folder);
     let mut folders = objects.trees.folders.borrow_mut();
     if objects.trees.names.get() + folder.len() > REMEMBERED {
@@ -386,16 +386,15 @@ fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Rc<Folder>, CheckpointErr
     Ok(folder)
 }
 
-fn parse(mut data: &[u8]) -> Option<Folder> {
+fn parse(mut data: &[u8], format: ObjectFormat) -> Option<Folder> {
     let mut folder = Folder::new();
     while !data.is_empty() {
         let space = data.iter().position(|byte| *byte == b' ')?;
         let bits = u32::from_str_radix(std::str::from_utf8(&data[..space]).ok()?, 8).ok()?;
         let rest = &data[space + 1..];
         let end = rest.iter().position(|byte| *byte == 0)?;
-        let id: [u8; 20] = rest.get(end + 1..end + 21)?.try_into().ok()?;
-        folder.insert(rest[..end].to_vec(), Node { bits, id: ObjectId::from_bytes(id) });
-        data = &rest[end + 21..];
+        data = rest.get(end + 1..)?;
+        folder.insert(rest[..end].to_vec(), Node { bits, id: format.take(&mut data)? });
     }
     Some(folder)
 }

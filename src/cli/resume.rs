@@ -104,10 +104,10 @@ pub(super) struct ApproveArguments {
 
 fn tree_name(text: &str) -> Result<String, String> {
     let text = text.to_lowercase();
-    if (7..=40).contains(&text.len()) && text.chars().all(|it| it.is_ascii_hexdigit()) {
+    if (7..=64).contains(&text.len()) && text.chars().all(|it| it.is_ascii_hexdigit()) {
         return Ok(text);
     }
-    Err("a tree is named by 7 to 40 hexadecimal digits".to_owned())
+    Err("a tree is named by 7 to 64 hexadecimal digits".to_owned())
 }
 
 /// Say no to what a run asks, or send a manual step back

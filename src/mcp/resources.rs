@@ -171,7 +171,7 @@ fn diff(past: &Past, name: &str) -> Result<Option<String>, RunError> {
     let Some(facts) = git.find_commit(commit)? else { return Ok(None) };
     let before = match facts.parents.first() {
         Some(parent) => git.find_commit(*parent)?.map(|facts| facts.tree),
-        None => Some(ObjectId::EMPTY_TREE),
+        None => Some(git.empty_tree()),
     };
     let Some(before) = before else { return Ok(None) };
     let text = git.diff(&git.changes(before, facts.tree)?, Some(MOST_LINES))?;

@@ -194,7 +194,7 @@ impl StepRecord {
             Some(base) => git.find_commit(base)?.map(|facts| facts.tree),
             None => None,
         };
-        let mut changes = git.changes(base.unwrap_or(ObjectId::EMPTY_TREE), made.tree)?;
+        let mut changes = git.changes(base.unwrap_or(git.empty_tree()), made.tree)?;
         // Another person may have committed meanwhile: what the step did not change is theirs.
         let own = |path: &RepoPath| self.delta.iter().flat_map(|delta| &delta.changes).any(|own| own.path == *path);
         changes.retain(|change| own(&change.path));

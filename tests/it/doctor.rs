@@ -12,6 +12,9 @@ use serde_json::Value;
 
 use crate::harness::{Ran, TestProject};
 
+/// Makes a repository that git knows and piton does not.
+const UNSERVED: &str = "git init -q --object-format=sha256; git config extensions.compatObjectFormat sha1";
+
 /// The checks of a report by their names.
 fn checks(ran: &Ran) -> BTreeMap<String, Value> {
     let report: Value = serde_json::from_str(&ran.stdout()).unwrap_or_else(|err| panic!("{err}: {ran}"));
@@ -177,7 +180,7 @@ fn locks_of_git_are_told() {
 #[test]
 fn a_repository_that_cannot_be_served_or_written_is_told() {
     let project = TestProject::without_git();
-    project.bash("git init -q --object-format=sha256");
+    project.bash(UNSERVED);
     let (ran, checks) = doctor(&project);
     assert_eq!((ran.code(), status(&checks, "repository")), (Some(5), "missing"), "{ran}");
     let project = TestProject::new().file("a", "1\n").committed();
@@ -317,7 +320,7 @@ fn one_fault_is_told_once() {
         assert!(!found.contains_key(name), "{name}");
     }
     let project = TestProject::without_git();
-    project.bash("git init -q --object-format=sha256");
+    project.bash(UNSERVED);
     let ran = project.piton(["doctor"]);
     assert!(ran.stderr().contains("because of one thing"), "{ran}");
     let (signs, last) = (ran.stdout(), ran.stderr());

@@ -208,7 +208,9 @@ fn the_first_commit_and_a_damaged_copy_of_git_are_no_reason_to_fail() {
     passes(&commit(&project));
     // What piton cannot look at is said and does not stand in the way.
     let project = TestProject::without_git();
-    project.bash("git init -q --object-format=sha256; echo x > b; git add b");
+    project.bash(
+        "git init -q --object-format=sha256; git config extensions.compatObjectFormat sha1; echo x > b; git add b",
+    );
     let project = project.hooked(["pre-commit"]);
     let ran = commit(&project);
     assert!(ran.code() == Some(0) && ran.stderr().contains("could not look"), "{ran}");

@@ -9,7 +9,7 @@ use super::hook::{HookCall, HookOutcome, find_hook, hooks_folder, run_hook};
 use super::signing::{UnsignedCommit, create_signed_commit};
 use super::*;
 use crate::checkpoint::hook::Hook;
-use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::object::{ObjectFormat, ObjectId};
 
 const LONG: Duration = Duration::from_mins(1);
 
@@ -60,8 +60,13 @@ impl Project {
         self.repository.treebuilder(None).unwrap().write().unwrap();
         let person = person();
         let message = "feat: x\n\nPiton-Run: a\n";
-        let commit =
-            UnsignedCommit { tree: ObjectId::EMPTY_TREE, parents: &[], message, author: &person, committer: &person };
+        let commit = UnsignedCommit {
+            tree: ObjectId::empty_tree(ObjectFormat::Sha1),
+            parents: &[],
+            message,
+            author: &person,
+            committer: &person,
+        };
         create_signed_commit(&self.program(), &self.repository, &commit, limit)
     }
 

@@ -50,6 +50,7 @@ impl Index {
 
         let added: usize = steps.iter().filter_map(|step| step.added).map(|(path, _)| path.len()).sum();
         let mut new = Self {
+            format: self.format,
             layout: self.layout,
             entries: Vec::with_capacity(self.len() + edits.len()),
             paths: Vec::with_capacity(self.paths.len() + added),

@@ -23,7 +23,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::error::CheckpointError;
-use super::object::{Entry, FileMode, ObjectId};
+use super::object::{Entry, FileMode, ObjectFormat, ObjectId};
 use super::path::RepoPath;
 use super::stat::Stat;
 use tree_cache::TreeCache;
@@ -33,6 +33,8 @@ use tree_cache::TreeCache;
 /// Invariant: the entries are sorted by path and stage, as in the file, and none is there twice.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
+    /// How its entries and its checksum are hashed.
+    format: ObjectFormat,
     layout: Layout,
     entries: Vec<IndexEntry>,
     /// The paths one after the other, without anything between them.
@@ -87,8 +89,9 @@ struct Stamp {
 
 impl Index {
     /// The index without files, as in a repository where nothing was ever staged.
-    pub(crate) fn empty() -> Self {
+    pub(crate) fn empty(format: ObjectFormat) -> Self {
         Self {
+            format,
             layout: Layout::Padded,
             entries: Vec::new(),
             paths: Vec::new(),
@@ -103,6 +106,11 @@ impl Index {
     /// How many entries there are; a path in conflict has several.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// How objects are named in it.
+    pub(crate) fn format(&self) -> ObjectFormat {
+        self.format
     }
 
     /// Whether the file is split or sparse: only git and this codec read it.

@@ -10,18 +10,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use sha1::{Digest, Sha1};
 
 use super::super::error::CheckpointError;
-use super::super::object::{FileMode, ObjectId};
+use super::super::object::{FileMode, ObjectFormat};
 use super::super::stat::Stat;
 use super::sparse::FilesOf;
 use super::split::Link;
 use super::tree_cache::TreeCache;
 use super::{Index, IndexEntry, Layout, Stamp};
 
-/// The bytes of an entry before its path, without the second flags of version 3.
-const FIXED: usize = 62;
+/// The bytes of an entry before the name of its content.
+const NUMBERS: usize = 40;
 /// The length in the flags that stands for "this or more".
 const LONG: usize = 0xfff;
 /// The mode of a folder in a sparse index.
@@ -32,9 +31,9 @@ const LARGE: usize = 1 << 18;
 impl Index {
     /// Loads an index file; one that does not exist holds nothing. `files_of` lists the files of a tree: it is asked for the
     /// folders of a sparse index.
-    pub(crate) fn load(path: &Path, files_of: &FilesOf<'_>) -> Result<Self, CheckpointError> {
-        let Some((bytes, stamp)) = read(path)? else { return Ok(Self::empty()) };
-        let mut parsed = parse(&bytes).map_err(|broken| broken.at(path))?;
+    pub(crate) fn load(path: &Path, format: ObjectFormat, files_of: &FilesOf<'_>) -> Result<Self, CheckpointError> {
+        let Some((bytes, stamp)) = read(path)? else { return Ok(Self::empty(format)) };
+        let mut parsed = parse(&bytes, format).map_err(|broken| broken.at(path))?;
         let is_folded = parsed.link.is_some() || !parsed.folders.is_empty();
         if let Some(link) = parsed.link.take() {
             parsed.index = link.join(path, &parsed.index)?;
@@ -45,8 +44,8 @@ impl Index {
     }
 
     /// Reads the bytes of an index file that is neither split nor sparse.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Broken> {
-        let parsed = parse(bytes)?;
+    pub(super) fn parse(bytes: &[u8], format: ObjectFormat) -> Result<Self, Broken> {
+        let parsed = parse(bytes, format)?;
         let refuse = |feature, extension: &str| Err(Broken::Unsupported { feature, extension: extension.to_owned() });
         match (parsed.link, parsed.folders.is_empty()) {
             (Some(_), _) => refuse("a split index", "link"),
@@ -87,15 +86,16 @@ pub(super) struct Parsed {
     pub(super) link: Option<Link>,
 }
 
-fn parse(bytes: &[u8]) -> Result<Parsed, Broken> {
-    let Some((content, trailer)) = bytes.split_last_chunk::<20>() else {
+fn parse(bytes: &[u8], format: ObjectFormat) -> Result<Parsed, Broken> {
+    let split = bytes.len().checked_sub(format.size()).and_then(|at| bytes.split_at_checked(at));
+    let Some((content, trailer)) = split else {
         return Err(Broken::Invalid(format!("it is only {} bytes long", bytes.len())));
     };
-    let is_intact = || *trailer == [0; 20] || Sha1::digest(content)[..] == trailer[..];
+    let is_intact = || trailer.iter().all(|byte| *byte == 0) || format.digest(content).as_bytes() == trailer;
     let (is_intact, parsed) = if content.len() < LARGE {
-        (is_intact(), parse_content(content))
+        (is_intact(), parse_content(content, format))
     } else {
-        rayon::join(is_intact, || parse_content(content))
+        rayon::join(is_intact, || parse_content(content, format))
     };
     // A torn file is torn, whatever its parts look like.
     if is_intact { parsed } else { Err(Broken::Invalid("its checksum does not match".into())) }
@@ -120,7 +120,7 @@ impl Broken {
     }
 }
 
-fn parse_content(content: &[u8]) -> Result<Parsed, Broken> {
+fn parse_content(content: &[u8], format: ObjectFormat) -> Result<Parsed, Broken> {
     let mut rest = content;
     let header = take::<12>(&mut rest)?;
     let [magic, version, count] = [header[..4].as_ref(), &header[4..8], &header[8..]];
@@ -134,13 +134,15 @@ fn parse_content(content: &[u8]) -> Result<Parsed, Broken> {
         other => return Err(Broken::Invalid(format!("it has the unknown version {other}"))),
     };
     let count = number(count) as usize;
-    if count > rest.len() / FIXED || u32::try_from(content.len()).is_err() {
+    let fixed = fixed_size(format);
+    if count > rest.len() / fixed || u32::try_from(content.len()).is_err() {
         return Err(Broken::Invalid(format!("it cannot hold {count} entries")));
     }
     let mut reader = Reader {
+        format,
         entries: Vec::with_capacity(count),
         // Version 4 leaves out what paths share, so its arena grows beyond this.
-        paths: Vec::with_capacity(rest.len() - count * FIXED),
+        paths: Vec::with_capacity(rest.len() - count * fixed),
         ends: Vec::with_capacity(count),
         folders: Vec::new(),
         flaw: None,
@@ -152,15 +154,15 @@ fn parse_content(content: &[u8]) -> Result<Parsed, Broken> {
             Layout::Compressed => reader.compressed(&mut rest)?,
         }
     }
-    let Extensions { trees, resolved, link, has_folders } = parse_extensions(rest)?;
+    let Extensions { trees, resolved, link, has_folders } = parse_extensions(rest, format)?;
     let stray = reader.folders.first().filter(|_| !has_folders || link.is_some());
     let stray = stray.map(|_| format!("an entry has the mode {FOLDER:o}"));
-    let Reader { entries, paths, ends, folders, flaw, disorder } = reader;
+    let Reader { entries, paths, ends, folders, flaw, disorder, .. } = reader;
     if let Some(flaw) = stray.or(flaw).or(disorder.filter(|_| link.is_none())) {
         return Err(Broken::Invalid(flaw));
     }
     Ok(Parsed {
-        index: Index { layout, entries, paths, ends, trees, resolved, stamp: None, is_folded: false },
+        index: Index { format, layout, entries, paths, ends, trees, resolved, stamp: None, is_folded: false },
         folders,
         link,
     })
@@ -168,6 +170,7 @@ fn parse_content(content: &[u8]) -> Result<Parsed, Broken> {
 
 /// The entries read so far.
 struct Reader {
+    format: ObjectFormat,
     entries: Vec<IndexEntry>,
     paths: Vec<u8>,
     ends: Vec<u32>,
@@ -191,7 +194,7 @@ struct Fixed {
 impl Reader {
     fn padded(&mut self, rest: &mut &[u8], version: u32) -> Result<(), Broken> {
         let fixed = self.fixed(rest)?;
-        if version == 2 && fixed.size > FIXED {
+        if version == 2 && fixed.size > fixed_size(self.format) {
             self.flaw("an entry has flags that version 2 does not know");
         }
         let path = match fixed.length {
@@ -233,16 +236,14 @@ impl Reader {
 
     /// Takes what precedes the path.
     fn fixed(&mut self, rest: &mut &[u8]) -> Result<Fixed, Broken> {
-        let bytes = take::<FIXED>(rest)?;
-        let (numbers, others) = bytes.split_at(40);
+        let numbers = take::<NUMBERS>(rest)?;
         let mut fields = numbers.as_chunks::<4>().0.iter().map(|field| u32::from_be_bytes(*field));
         let mut field = || fields.next().unwrap_or_default();
         let changed = (field(), field());
         let modified = (field(), field());
         let (device, inode, bits, user, group, size) = (field(), field(), field(), field(), field(), field());
-        let mut id = [0; 20];
-        id.copy_from_slice(&others[..20]);
-        let flags = u16::from_be_bytes([others[20], others[21]]);
+        let id = self.format.take(rest).ok_or_else(torn)?;
+        let flags = u16::from_be_bytes(*take::<2>(rest)?);
         let second = if flags & 0x4000 == 0 { 0 } else { u16::from_be_bytes(*take::<2>(rest)?) };
         if second & 0x9fff != 0 {
             self.flaw("an entry has unknown flags");
@@ -268,14 +269,14 @@ impl Reader {
                 size,
             },
             mode,
-            id: ObjectId::from_bytes(id),
+            id,
             stage: (flags >> 12 & 3).to_be_bytes()[1],
             assume_unchanged: flags & 0x8000 != 0,
             skip_worktree: second & 0x4000 != 0,
             intent_to_add: second & 0x2000 != 0,
         };
         let length = usize::from(flags) & LONG;
-        let size = if flags & 0x4000 == 0 { FIXED } else { FIXED + 2 };
+        let size = fixed_size(self.format) + if flags & 0x4000 == 0 { 0 } else { 2 };
         Ok(Fixed { entry, length: (length < LONG).then_some(length), size })
     }
 
@@ -333,7 +334,7 @@ struct Extensions {
     has_folders: bool,
 }
 
-fn parse_extensions(mut rest: &[u8]) -> Result<Extensions, Broken> {
+fn parse_extensions(mut rest: &[u8], format: ObjectFormat) -> Result<Extensions, Broken> {
     let mut found = Extensions::default();
     while !rest.is_empty() {
         let name = take::<4>(&mut rest)?;
@@ -341,9 +342,9 @@ fn parse_extensions(mut rest: &[u8]) -> Result<Extensions, Broken> {
         let (data, after) = rest.split_at_checked(size).ok_or_else(torn)?;
         rest = after;
         match name {
-            b"TREE" => found.trees = TreeCache::parse(data),
+            b"TREE" => found.trees = TreeCache::parse(data, format),
             b"REUC" => found.resolved = Some(data.to_vec()),
-            b"link" => found.link = Link::parse(data)?,
+            b"link" => found.link = Link::parse(data, format)?,
             b"sdir" => found.has_folders = true,
             // The others that git knows describe the file as it was; the next git makes them anew.
             [b'A'..=b'Z', ..] => {}
@@ -354,6 +355,11 @@ fn parse_extensions(mut rest: &[u8]) -> Result<Extensions, Broken> {
         }
     }
     Ok(found)
+}
+
+/// The bytes of an entry before its path, without the second flags of version 3.
+fn fixed_size(format: ObjectFormat) -> usize {
+    NUMBERS + format.size() + 2
 }
 
 pub(super) fn take<'a, const SIZE: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; SIZE], Broken> {

@@ -15,7 +15,7 @@ pub(crate) type FilesOf<'a> = dyn Fn(ObjectId) -> Result<Vec<(RepoPath, Entry)>,
 impl Index {
     /// The index with these entries, which are folders, replaced by the files in them.
     pub(super) fn expanded(self, folders: &[usize], files_of: &FilesOf<'_>) -> Result<Self, CheckpointError> {
-        let mut new = Self { layout: self.layout, resolved: self.resolved.clone(), ..Self::empty() };
+        let mut new = Self { layout: self.layout, resolved: self.resolved.clone(), ..Self::empty(self.format) };
         let mut folders = folders.iter().copied().peekable();
         for (at, (path, entry)) in self.entries(0..self.len()).enumerate() {
             if folders.next_if_eq(&at).is_none() {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::super::error::CheckpointError;
-use super::super::object::ObjectId;
+use super::super::object::{ObjectFormat, ObjectId};
 use super::parse::{Broken, take, torn};
 use super::{Index, IndexEntry};
 
@@ -26,8 +26,8 @@ pub(super) struct Link {
 
 impl Link {
     /// Reads the extension; none when there is no shared file.
-    pub(super) fn parse(mut data: &[u8]) -> Result<Option<Self>, Broken> {
-        let shared = ObjectId::from_bytes(*take::<20>(&mut data)?);
+    pub(super) fn parse(mut data: &[u8], format: ObjectFormat) -> Result<Option<Self>, Broken> {
+        let shared = format.take(&mut data).ok_or_else(torn)?;
         let (mut deleted, mut replaced) = (Vec::new(), Vec::new());
         if !data.is_empty() {
             deleted = take_bitmap(&mut data)?;
@@ -36,7 +36,7 @@ impl Link {
         if !data.is_empty() {
             return Err(Broken::Invalid("its link to a shared index is too long".into()));
         }
-        Ok((shared != ObjectId::ZERO).then_some(Self { shared, deleted, replaced }))
+        Ok((!shared.is_zero()).then_some(Self { shared, deleted, replaced }))
     }
 
     /// The full index, from the small one and the shared one that lies beside it.
@@ -46,7 +46,7 @@ impl Link {
         if !bytes.ends_with(self.shared.as_bytes()) {
             return Err(Broken::Invalid("it is not the one that the index links to".into()).at(&shared));
         }
-        let base = Index::parse(&bytes).map_err(|broken| broken.at(&shared))?;
+        let base = Index::parse(&bytes, own.format).map_err(|broken| broken.at(&shared))?;
         self.joined(&base, own).map_err(|broken| broken.at(path))
     }
 
@@ -66,7 +66,7 @@ impl Link {
         let old = kept.iter().enumerate().filter_map(|(at, entry)| Some((base.path(at), (*entry)?)));
         let new = own.entries(next..own.len()).map(|(path, entry)| (path, *entry));
         let (trees, resolved) = (own.trees.clone(), own.resolved.clone());
-        let mut index = Index { layout: own.layout, trees, resolved, ..Index::empty() };
+        let mut index = Index { layout: own.layout, trees, resolved, ..Index::empty(own.format) };
         let key = |(path, entry): &(&[u8], IndexEntry)| (path.to_vec(), entry.stage);
         let (mut old, mut new) = (old.peekable(), new.peekable());
         let mut last = None;

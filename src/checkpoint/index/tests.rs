@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use sha1::{Digest, Sha1};
 
 use super::super::error::CheckpointError;
-use super::super::object::{Entry, FileMode, ObjectId};
+use super::super::object::{Entry, FileMode, ObjectFormat, ObjectId};
 use super::super::path::RepoPath;
 use super::super::stat::Stat;
 use super::parse::Broken;
@@ -22,7 +22,7 @@ type Edits = BTreeMap<RepoPath, Option<IndexEntry>>;
 /// An entry whose content is told by one byte.
 fn entry(content: u8) -> IndexEntry {
     IndexEntry::new(
-        Entry { mode: FileMode::Regular, id: ObjectId::from_bytes([content; 20]) },
+        Entry { mode: FileMode::Regular, id: ObjectId::from_bytes(&[content; 20]).unwrap() },
         Stat { modified_seconds: u32::from(content), size: 7, ..Stat::default() },
     )
 }
@@ -50,7 +50,7 @@ fn paths(index: &Index) -> Vec<String> {
 
 /// An index of these paths, in this order, whatever it is.
 fn index_of(paths: &[(&str, IndexEntry)]) -> Index {
-    let mut index = Index::empty();
+    let mut index = Index::empty(ObjectFormat::Sha1);
     for (path, entry) in paths {
         index.paths.extend_from_slice(path.as_bytes());
         index.ends.push(u32::try_from(index.paths.len()).unwrap());
@@ -72,7 +72,7 @@ fn unsealed(bytes: &[u8]) -> &[u8] {
 
 /// Why these bytes are refused.
 fn refusal(bytes: &[u8]) -> String {
-    match Index::parse(bytes) {
+    match Index::parse(bytes, ObjectFormat::Sha1) {
         Ok(index) => panic!("read as {:?}", paths(&index)),
         Err(Broken::Invalid(reason)) => reason,
         Err(Broken::Unsupported { feature, extension }) => format!("{feature} ({extension})"),

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::super::object::ObjectId;
+use super::super::object::{ObjectFormat, ObjectId};
 
 /// The least bytes that one folder takes: `\0-1 0\n`.
 const SMALLEST: usize = 6;
@@ -40,7 +40,7 @@ struct Node {
 
 impl TreeCache {
     /// Reads the extension; none when it makes no sense.
-    pub(super) fn parse(data: &[u8]) -> Option<Self> {
+    pub(super) fn parse(data: &[u8], format: ObjectFormat) -> Option<Self> {
         let mut cache = Self { nodes: vec![Node::default()], names: Vec::with_capacity(data.len() / 4) };
         let mut rest = data;
         // The folders that are still to be read, innermost last.
@@ -50,7 +50,7 @@ impl TreeCache {
                 open.pop();
                 continue;
             };
-            let (name, tree, subtrees) = take_node(&mut rest)?;
+            let (name, tree, subtrees) = take_node(&mut rest, format)?;
             if (at == 0) != name.is_empty() || name.contains(&b'/') {
                 return None;
             }
@@ -177,16 +177,14 @@ fn order(one: &[u8], two: &[u8]) -> Ordering {
 }
 
 /// Takes one folder off the data: its name, its tree and the number of its subfolders.
-fn take_node<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<CachedTree>, usize)> {
+fn take_node<'a>(rest: &mut &'a [u8], format: ObjectFormat) -> Option<(&'a [u8], Option<CachedTree>, usize)> {
     let name = take_until(rest, 0)?;
     let entries: i64 = std::str::from_utf8(take_until(rest, b' ')?).ok()?.parse().ok()?;
     let subtrees: usize = std::str::from_utf8(take_until(rest, b'\n')?).ok()?.parse().ok()?;
     if entries < 0 {
         return Some((name, None, subtrees));
     }
-    let (id, after) = rest.split_first_chunk()?;
-    *rest = after;
-    let tree = CachedTree { entries: u32::try_from(entries).ok()?, id: ObjectId::from_bytes(*id) };
+    let tree = CachedTree { entries: u32::try_from(entries).ok()?, id: format.take(rest)? };
     Some((name, Some(tree), subtrees))
 }
 

@@ -1,7 +1,5 @@
 //! The bytes of an index file, as git writes them.
 
-use sha1::{Digest, Sha1};
-
 use super::{Index, IndexEntry, Layout};
 
 /// The length in the flags that stands for "this or more".
@@ -19,7 +17,7 @@ impl Index {
             Layout::Padded if has_more_flags => 3,
             Layout::Padded => 2,
         };
-        let mut out = Vec::with_capacity(self.paths.len() + self.entries.len() * 72 + 4096);
+        let mut out = Vec::with_capacity(self.paths.len() + self.entries.len() * (52 + self.format.size()) + 4096);
         out.extend_from_slice(b"DIRC");
         out.extend_from_slice(&version.to_be_bytes());
         out.extend_from_slice(&length(self.entries.len()));
@@ -48,8 +46,8 @@ impl Index {
         if let Some(resolved) = &self.resolved {
             write_extension(&mut out, *b"REUC", |out| out.extend_from_slice(resolved));
         }
-        let checksum = Sha1::digest(&out);
-        out.extend_from_slice(&checksum);
+        let checksum = self.format.digest(&out);
+        out.extend_from_slice(checksum.as_bytes());
         out
     }
 }
@@ -77,11 +75,10 @@ fn write_fixed(out: &mut Vec<u8>, path: &[u8], entry: &IndexEntry) {
         stat.group,
         stat.size,
     ];
-    let mut bytes = [0; 62];
+    let mut bytes = [0; 40];
     for (place, field) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(fields) {
         *place = field.to_be_bytes();
     }
-    bytes[40..60].copy_from_slice(entry.id.as_bytes());
     let more = more_flags(entry);
     let mut flags = u16::try_from(path.len()).unwrap_or(LONG).min(LONG) | u16::from(entry.stage & 3) << 12;
     if more != 0 {
@@ -90,8 +87,9 @@ fn write_fixed(out: &mut Vec<u8>, path: &[u8], entry: &IndexEntry) {
     if entry.assume_unchanged {
         flags |= 0x8000;
     }
-    bytes[60..].copy_from_slice(&flags.to_be_bytes());
     out.extend_from_slice(&bytes);
+    out.extend_from_slice(entry.id.as_bytes());
+    out.extend_from_slice(&flags.to_be_bytes());
     if more != 0 {
         out.extend_from_slice(&more.to_be_bytes());
     }

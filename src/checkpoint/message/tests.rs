@@ -46,7 +46,7 @@ const OURS: &str = "Piton-Run: 01JRUN\nPiton-Step: build\nPiton-Tool: bundler@1.
                     Piton-Directive: deploy@2.0.0\nPiton-Journal: sha256:0123\n";
 
 fn id(byte: u8) -> ObjectId {
-    ObjectId::from_bytes([byte; 20])
+    ObjectId::from_bytes(&[byte; 20]).unwrap()
 }
 
 fn entry(byte: u8) -> Entry {

@@ -16,9 +16,8 @@ use std::time::{Duration, Instant};
 
 use flate2::read::ZlibDecoder;
 use git2::ObjectType;
-use sha1::{Digest, Sha1};
 
-use super::object::ObjectId;
+use super::object::{ObjectFormat, ObjectId};
 
 pub(crate) use gather::{Gathered, Gathering};
 pub(crate) use write::{PackWriter, Packed, pack_all};
@@ -31,10 +30,6 @@ pub(crate) const MANY: usize = 100;
 pub(crate) const PREFIX: &str = "piton-";
 /// How the name of a pack begins that is not finished. Git's own `git prune` removes such files when they are old.
 pub(crate) const UNFINISHED: &str = "tmp_pack_";
-
-/// The hash of object names and of the sums in packs. Both lengths and the algorithm belong to one object format.
-type Sum = Sha1;
-const NAME: usize = 20;
 
 const PACK_MAGIC: &[u8; 8] = b"PACK\0\0\0\x02";
 const INDEX_MAGIC: &[u8; 8] = b"\xfftOc\0\0\0\x02";
@@ -56,6 +51,8 @@ pub(crate) struct Pack {
     size: u64,
     index: Vec<u8>,
     count: usize,
+    /// How its objects are named, and its sums are computed.
+    format: ObjectFormat,
     /// Where the objects begin, in order, and where the last one ends.
     offsets: OnceLock<Vec<u64>>,
     looked_at: Mutex<Option<Instant>>,
@@ -63,25 +60,26 @@ pub(crate) struct Pack {
 
 impl Pack {
     /// Opens a pack by its `.idx` file; none if it is not whole, for example after a power loss.
-    pub(crate) fn open(index_path: &Path) -> Option<Self> {
+    pub(crate) fn open(index_path: &Path, format: ObjectFormat) -> Option<Self> {
+        let name = format.size();
         let index = fs::read(index_path).ok()?;
         let path = index_path.with_extension("pack");
         let file = File::open(&path).ok()?;
         let size = file.metadata().ok()?.len();
-        let (content, sum) = index.split_at_checked(index.len().checked_sub(NAME)?)?;
+        let (content, sum) = index.split_at_checked(index.len().checked_sub(name)?)?;
         let count = usize::try_from(number(content, NAMES_AT - 4)?).ok()?;
-        let is_long_enough = content.len() >= NAMES_AT + count * (NAME + 4 + 4) + NAME;
-        if !content.starts_with(INDEX_MAGIC) || !is_long_enough || Sum::digest(content).as_slice() != sum {
+        let is_long_enough = content.len() >= NAMES_AT + count * (name + 4 + 4) + name;
+        if !content.starts_with(INDEX_MAGIC) || !is_long_enough || format.digest(content).as_bytes() != sum {
             return None;
         }
         // The index repeats the sum at the end of the pack: a file that was cut off has another end.
-        let mut end = [0; NAME];
-        file.read_exact_at(&mut end, size.checked_sub(NAME as u64)?).ok()?;
-        if content.get(content.len() - NAME..)? != end {
+        let mut end = vec![0; name];
+        file.read_exact_at(&mut end, size.checked_sub(name as u64)?).ok()?;
+        if content.get(content.len() - name..)? != end {
             return None;
         }
         let (offsets, looked_at) = (OnceLock::new(), Mutex::new(None));
-        Some(Self { path, file, size, index, count, offsets, looked_at })
+        Some(Self { path, file, size, index, count, format, offsets, looked_at })
     }
 
     /// The `.pack` file.
@@ -129,7 +127,7 @@ impl Pack {
         let offset = self.offset(self.find(id)?)?;
         let offsets = self.offsets.get_or_init(|| {
             let mut offsets: Vec<u64> = (0..self.count).filter_map(|at| self.offset(at)).collect();
-            offsets.push(self.size.saturating_sub(NAME as u64));
+            offsets.push(self.size.saturating_sub(self.format.size() as u64));
             offsets.sort_unstable();
             offsets
         });
@@ -140,8 +138,7 @@ impl Pack {
     }
 
     fn id(&self, at: usize) -> Option<ObjectId> {
-        let name = self.index.get(NAMES_AT + at * NAME..NAMES_AT + (at + 1) * NAME)?;
-        Some(ObjectId::from_bytes(name.try_into().ok()?))
+        self.format.take(&mut self.index.get(NAMES_AT + at * self.format.size()..)?)
     }
 
     /// The place of an object in the order of names.
@@ -162,7 +159,7 @@ impl Pack {
     }
 
     fn offset(&self, at: usize) -> Option<u64> {
-        let small_at = NAMES_AT + self.count * (NAME + 4);
+        let small_at = NAMES_AT + self.count * (self.format.size() + 4);
         let small = number(&self.index, small_at + at * 4)?;
         if small & LARGE_OFFSET == 0 {
             return Some(u64::from(small));

@@ -4,7 +4,7 @@ use super::*;
 use crate::disk::Disk;
 
 fn id(data: &[u8]) -> ObjectId {
-    git2::Oid::hash_object(ObjectType::Blob, data).unwrap().into()
+    ObjectFormat::Sha1.name(ObjectType::Blob, data).unwrap()
 }
 
 fn contents() -> Vec<Vec<u8>> {
@@ -14,6 +14,11 @@ fn contents() -> Vec<Vec<u8>> {
 }
 
 fn written(folder: &Path) -> PathBuf {
+    written_in(folder, ObjectFormat::Sha1)
+}
+
+fn written_in(folder: &Path, format: ObjectFormat) -> PathBuf {
+    let id = |data: &[u8]| format.name(ObjectType::Blob, data).unwrap();
     let mut writer = PackWriter::begin(folder).unwrap();
     let contents = contents();
     let objects: Vec<_> = contents.iter().map(|data| (id(data), ObjectType::Blob, data.as_slice())).collect();
@@ -26,31 +31,37 @@ fn written(folder: &Path) -> PathBuf {
 
 #[test]
 fn a_pack_is_read_back_here_and_by_libgit2() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = written(folder.path());
-    let pack = Pack::open(&path.with_extension("idx")).unwrap();
-    let odb = git2::Odb::new().unwrap();
-    odb.add_disk_alternate(folder.path().to_str().unwrap()).unwrap();
-    for data in contents() {
-        assert_eq!(pack.read(id(&data)), Some((ObjectType::Blob, data.clone())));
-        assert_eq!(odb.read(id(&data).into()).unwrap().data(), data);
+    for format in [ObjectFormat::Sha1, ObjectFormat::Sha256] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = written_in(folder.path(), format);
+        let pack = Pack::open(&path.with_extension("idx"), format).unwrap();
+        let odb = git2::Odb::new_ext(format.into()).unwrap();
+        odb.add_disk_alternate(folder.path().to_str().unwrap()).unwrap();
+        for data in contents() {
+            let id = format.name(ObjectType::Blob, &data).unwrap();
+            assert_eq!(pack.read(id), Some((ObjectType::Blob, data.clone())));
+            assert_eq!(odb.read(id.into()).unwrap().data(), data);
+        }
+        assert_eq!((pack.count(), pack.ids().count()), (303, 303));
+        let highest = ObjectId::from_bytes(&vec![0xff; format.size()]).unwrap();
+        assert!(!pack.holds(ObjectId::zero(format)) && !pack.holds(highest));
+        // Nothing of the writing stays.
+        assert_eq!(fs::read_dir(folder.path().join("pack")).unwrap().count(), 2);
     }
-    assert_eq!((pack.count(), pack.ids().count()), (303, 303));
-    assert!(!pack.holds(ObjectId::ZERO) && !pack.holds(ObjectId::from_bytes([0xff; NAME])));
-    // Nothing of the writing stays.
-    assert_eq!(fs::read_dir(folder.path().join("pack")).unwrap().count(), 2);
 }
 
 #[test]
 fn objects_are_copied_from_one_pack_into_another() {
     let folder = tempfile::tempdir().unwrap();
-    let pack = Pack::open(&written(folder.path()).with_extension("idx")).unwrap();
+    let pack = Pack::open(&written(folder.path()).with_extension("idx"), ObjectFormat::Sha1).unwrap();
     let other = tempfile::tempdir().unwrap();
     let mut writer = PackWriter::begin(other.path()).unwrap();
     for id in pack.ids().step_by(2) {
         writer.add(&Packed { id, bytes: pack.raw(id).unwrap() }).unwrap();
     }
-    let copied = Pack::open(&writer.finish(&Disk::unsynced(), &|_| Ok(())).unwrap().with_extension("idx")).unwrap();
+    let copied =
+        Pack::open(&writer.finish(&Disk::unsynced(), &|_| Ok(())).unwrap().with_extension("idx"), ObjectFormat::Sha1)
+            .unwrap();
     assert_eq!(copied.count(), 152);
     assert!(copied.ids().all(|id| copied.read(id) == pack.read(id)));
 }
@@ -65,13 +76,13 @@ fn a_pack_that_is_not_whole_is_not_used() {
         for cut in [0, 10, bytes.len() / 2, bytes.len() - 1] {
             fs::remove_file(file).unwrap();
             fs::write(file, &bytes[..cut]).unwrap();
-            assert!(Pack::open(&index).is_none(), "{} cut to {cut}", file.display());
+            assert!(Pack::open(&index, ObjectFormat::Sha1).is_none(), "{} cut to {cut}", file.display());
         }
         fs::write(file, bytes).unwrap();
     }
-    assert!(Pack::open(&index).is_some());
+    assert!(Pack::open(&index, ObjectFormat::Sha1).is_some());
     fs::remove_file(&path).unwrap();
-    assert!(Pack::open(&index).is_none());
+    assert!(Pack::open(&index, ObjectFormat::Sha1).is_none());
 }
 
 #[test]

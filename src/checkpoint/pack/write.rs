@@ -4,7 +4,6 @@
 //! is named [`UNFINISHED`], or is a pack without an index; both are removed by the sweep.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -13,12 +12,11 @@ use std::path::{Path, PathBuf};
 use flate2::{Compress, Compression, FlushCompress, Status};
 use git2::ObjectType;
 use rayon::prelude::*;
-use sha1::Digest as _;
 
 use super::super::error::CheckpointError;
-use super::super::object::ObjectId;
+use super::super::object::{ObjectFormat, ObjectId};
 use super::super::store::temporary_name;
-use super::{INDEX_MAGIC, LARGE_OFFSET, PACK_MAGIC, PREFIX, Sum, UNFINISHED, decode};
+use super::{INDEX_MAGIC, LARGE_OFFSET, PACK_MAGIC, PREFIX, UNFINISHED, decode};
 use crate::disk::Disk;
 use crate::failpoint::failpoint;
 
@@ -165,15 +163,14 @@ impl PackWriter {
         let count = u32::try_from(self.items.len()).unwrap_or(u32::MAX).to_be_bytes();
         self.file.write_all_at(&count, PACK_MAGIC.len() as u64).map_err(writing())?;
         let sum = self.sum().map_err(writing())?;
-        self.file.write_all_at(&sum, self.written).map_err(writing())?;
-        let name = hexadecimal(&sum);
-        let pack = self.folder.join(format!("{PREFIX}{name}.pack"));
+        self.file.write_all_at(sum.as_bytes(), self.written).map_err(writing())?;
+        let pack = self.folder.join(format!("{PREFIX}{sum}.pack"));
         let index = pack.with_extension("idx");
         // It names the pack, so that a pack can be removed whose process was killed before this.
-        let unfinished_index = self.folder.join(format!("{UNFINISHED}{}_{name}", temporary_name()));
+        let unfinished_index = self.folder.join(format!("{UNFINISHED}{}_{sum}", temporary_name()));
         let mut index_file = create(&unfinished_index)?;
         let indexing = || CheckpointError::io("write", &unfinished_index);
-        index_file.write_all(&self.index(&sum)).map_err(indexing())?;
+        index_file.write_all(&self.index(sum)).map_err(indexing())?;
         // The bytes before the names: a name with half of a file would be taken for a damaged pack.
         disk.bring(&self.file).map_err(writing())?;
         disk.bring(&index_file).map_err(indexing())?;
@@ -194,28 +191,33 @@ impl PackWriter {
         Ok(())
     }
 
+    /// How the objects are named, which all are in the same way.
+    fn format(&self) -> ObjectFormat {
+        self.items.first().map(|item| item.id.format()).unwrap_or_default()
+    }
+
     /// The sum of everything in the file. It begins with the number of objects, which was not known before.
-    fn sum(&self) -> std::io::Result<Vec<u8>> {
-        let mut sum = Sum::new();
+    fn sum(&self) -> std::io::Result<ObjectId> {
+        let mut sum = self.format().hasher();
         let mut chunk = vec![0; CHUNK];
         let mut file = File::open(&self.temporary)?;
         loop {
             match file.read(&mut chunk)? {
-                0 => return Ok(sum.finalize().to_vec()),
+                0 => return Ok(sum.finish()),
                 read => sum.update(chunk.get(..read).unwrap_or_default()),
             }
         }
     }
 
     /// The bytes of the index, version 2.
-    fn index(&self, pack_sum: &[u8]) -> Vec<u8> {
+    fn index(&self, pack_sum: ObjectId) -> Vec<u8> {
         let mut bytes = INDEX_MAGIC.to_vec();
         let mut at = 0;
         for first in 0..=u8::MAX {
             at += self.items.iter().skip(at).take_while(|item| item.id.as_bytes().first() == Some(&first)).count();
             bytes.extend(u32::try_from(at).unwrap_or(u32::MAX).to_be_bytes());
         }
-        bytes.extend(self.items.iter().flat_map(|item| item.id.as_bytes()));
+        self.items.iter().for_each(|item| bytes.extend(item.id.as_bytes()));
         bytes.extend(self.items.iter().flat_map(|item| item.sum.to_be_bytes()));
         let mut large: Vec<u64> = Vec::new();
         for item in &self.items {
@@ -229,9 +231,9 @@ impl PackWriter {
             ));
         }
         bytes.extend(large.iter().flat_map(|offset| offset.to_be_bytes()));
-        bytes.extend(pack_sum);
-        let sum = Sum::digest(&bytes);
-        bytes.extend(sum);
+        bytes.extend(pack_sum.as_bytes());
+        let sum = pack_sum.format().digest(&bytes);
+        bytes.extend(sum.as_bytes());
         bytes
     }
 }
@@ -241,14 +243,6 @@ impl Drop for PackWriter {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.temporary);
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn create(path: &Path) -> Result<File, CheckpointError> {

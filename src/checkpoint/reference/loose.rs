@@ -162,7 +162,7 @@ fn write_log(
     let (name_of, email) = (String::from_utf8_lossy(who.name_bytes()), String::from_utf8_lossy(who.email_bytes()));
     let at = who.when();
     let (sign, offset) = (at.sign(), at.offset_minutes().abs());
-    let old = old.unwrap_or(ObjectId::ZERO);
+    let old = old.unwrap_or(ObjectId::zero(new.format()));
     let message = message.replace('\n', " ");
     let line = format!(
         "{old} {new} {name_of} <{email}> {} {sign}{:02}{:02}\t{message}\n",

@@ -51,13 +51,13 @@ fn judge(folders: &mut Folders<'_>, file: &Placement, kinds: DiskKinds) -> Resul
         Some(Found::Special) => OnDisk::Special,
         Some(Found::Symlink { .. }) => match folders.read_link(&file.path)? {
             None => OnDisk::Nothing,
-            Some(target) => OnDisk::File(Entry { mode: FileMode::Symlink, id: blob_id(&target)? }, 0),
+            Some(target) => OnDisk::File(Entry { mode: FileMode::Symlink, id: blob_id(file.format(), &target)? }, 0),
         },
         Some(Found::File { .. }) => match folders.read(&file.path)? {
             Some((bytes, state @ Found::File { permissions, .. })) => {
                 found = Some(state);
                 let mode = if permissions & 0o100 == 0 { FileMode::Regular } else { FileMode::Executable };
-                OnDisk::File(Entry { mode, id: blob_id(&bytes)? }, permissions)
+                OnDisk::File(Entry { mode, id: blob_id(file.format(), &bytes)? }, permissions)
             }
             _ => OnDisk::Nothing,
         },

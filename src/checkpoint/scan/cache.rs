@@ -3,22 +3,24 @@
 //!
 //! The file is a cache: anything wrong with it, and it counts as empty. Its format, all numbers
 //! big-endian: `PITONSC1`; seconds and nanoseconds of the time at which the scan began; the number
-//! of entries; per entry nine fields of the stat, the mode, 20 bytes of the id, the length of the
-//! path, the path; at the end the SHA-1 of all that. Entries are in the order of their paths.
+//! of entries; per entry nine fields of the stat, the mode, the bytes of the id, the length of the
+//! path, the path; at the end the SHA-1 of all that. `PITONSC2` begins a file with SHA-256 ids. Entries are in the order of their paths.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
-use sha1::{Digest, Sha1};
 
 use super::super::error::CheckpointError;
-use super::super::object::{FileMode, ObjectId};
+use super::super::object::{FileMode, ObjectFormat, ObjectId};
 use super::super::path::RepoPath;
 use super::super::stat::Stat;
 
-const MAGIC: &[u8; 8] = b"PITONSC1";
+/// How a file begins, by the format of the ids in it.
+const MAGIC: [(ObjectFormat, &[u8; 8]); 2] = [(ObjectFormat::Sha1, b"PITONSC1"), (ObjectFormat::Sha256, b"PITONSC2")];
+/// The sum at the end is a checksum and no name of an object.
+const SUM: ObjectFormat = ObjectFormat::Sha1;
 /// A file of a million entries stays well below this.
 const MAX_SIZE: u64 = 1 << 30;
 
@@ -103,7 +105,9 @@ impl StatCache {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
+        let format = self.entries.first().map(|entry| entry.id.format()).unwrap_or_default();
+        let magic = MAGIC.iter().find(|(known, _)| *known == format);
+        let mut bytes = magic.map(|(_, magic)| magic.to_vec()).unwrap_or_default();
         let mut number = |value: u32| bytes.extend_from_slice(&value.to_be_bytes());
         number(self.began.0);
         number(self.began.1);
@@ -118,17 +122,18 @@ impl StatCache {
             bytes.extend_from_slice(&u32::try_from(path.len()).unwrap_or(u32::MAX).to_be_bytes());
             bytes.extend_from_slice(path);
         }
-        let sum = Sha1::digest(&bytes);
-        bytes.extend_from_slice(&sum);
+        let sum = SUM.digest(&bytes);
+        bytes.extend_from_slice(sum.as_bytes());
         bytes
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(20)?)?;
-        if Sha1::digest(content).as_slice() != sum {
+        let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM.size())?)?;
+        if SUM.digest(content).as_bytes() != sum {
             return None;
         }
-        let mut rest = content.strip_prefix(MAGIC)?;
+        let begins = |(format, magic): &(ObjectFormat, &[u8; 8])| Some((*format, content.strip_prefix(*magic)?));
+        let (format, mut rest) = MAGIC.iter().find_map(begins)?;
         let began = (number(&mut rest)?, number(&mut rest)?);
         let count = number(&mut rest)?;
         let mut entries = Vec::new();
@@ -138,7 +143,7 @@ impl StatCache {
                 *value = number(&mut rest)?;
             }
             let mode = FileMode::from_bits(number(&mut rest)?)?;
-            let id = ObjectId::from_bytes(take(&mut rest, 20)?.try_into().ok()?);
+            let id = format.take(&mut rest)?;
             let length = usize::try_from(number(&mut rest)?).ok()?;
             let path = RepoPath::from_bytes(take(&mut rest, length)?);
             entries.push(CachedFile { path, stat: stat_of(values), mode, id });
@@ -188,13 +193,13 @@ mod tests {
     fn sample() -> StatCache {
         let mut cache = StatCache::new((100, 5));
         let stat = Stat { modified_seconds: 99, modified_nanos: 7, inode: 3, size: 4, ..Stat::default() };
-        cache.push("b".into(), FileMode::Executable, stat, ObjectId::EMPTY_TREE);
-        cache.push(RepoPath::from_bytes(&b"a\n\xff"[..]), FileMode::Symlink, stat, ObjectId::ZERO);
+        cache.push("b".into(), FileMode::Executable, stat, ObjectId::empty_tree(ObjectFormat::Sha1));
+        cache.push(RepoPath::from_bytes(&b"a\n\xff"[..]), FileMode::Symlink, stat, ObjectId::zero(ObjectFormat::Sha1));
         cache.push(
             "c".into(),
             FileMode::Regular,
             Stat { modified_seconds: 100, modified_nanos: 5, ..stat },
-            ObjectId::ZERO,
+            ObjectId::zero(ObjectFormat::Sha1),
         );
         cache.finish();
         cache
@@ -228,7 +233,7 @@ mod tests {
     fn only_an_equal_stat_of_a_settled_file_is_an_answer() {
         let cache = sample();
         let stat = Stat { modified_seconds: 99, modified_nanos: 7, inode: 3, size: 4, ..Stat::default() };
-        assert_eq!(cache.find(b"b", FileMode::Regular, &stat), Some(ObjectId::EMPTY_TREE));
+        assert_eq!(cache.find(b"b", FileMode::Regular, &stat), Some(ObjectId::empty_tree(ObjectFormat::Sha1)));
         assert_eq!(cache.find(b"b", FileMode::Symlink, &stat), None);
         assert_eq!(cache.find(b"b", FileMode::Regular, &Stat { changed_nanos: 1, ..stat }), None);
         assert_eq!(cache.find(b"x", FileMode::Regular, &stat), None);

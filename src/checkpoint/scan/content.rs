@@ -4,10 +4,9 @@
 //! once; each batch is then handed to the caller on the caller's own thread.
 
 use rayon::prelude::*;
-use sha1::{Digest, Sha1};
 
 use super::super::error::CheckpointError;
-use super::super::object::{FileMode, ObjectId};
+use super::super::object::{FileMode, ObjectFormat, ObjectId};
 use super::super::path::RepoPath;
 use super::super::snapshot::{LeftOut, LeftOutReason};
 use super::super::stat::Stat;
@@ -152,7 +151,10 @@ fn read(
             Some(Found::File { .. }) => match work_tree.read(&file.path) {
                 Ok(Some((bytes, Found::File { permissions, stat, .. }))) => {
                     let mode = file_mode(options, permissions, file.tracked.and_then(|at| tracked.entry(at)));
-                    return Ok(Read::File(Seen { mode, id: blob_id(&bytes), stat, permissions }, bytes));
+                    return Ok(Read::File(
+                        Seen { mode, id: blob_id(tracked.format(), &bytes), stat, permissions },
+                        bytes,
+                    ));
                 }
                 // It is something else by now, or it was written to: look again.
                 Ok(_) | Err(CheckpointError::Changing(_)) => {}
@@ -166,7 +168,8 @@ fn read(
             Some(before @ Found::Symlink { stat }) => {
                 let target = work_tree.read_link(&file.path)?;
                 if let (Some(target), true) = (target, work_tree.state(&file.path)? == Some(before)) {
-                    let seen = Seen { mode: FileMode::Symlink, id: blob_id(&target), stat, permissions: 0 };
+                    let seen =
+                        Seen { mode: FileMode::Symlink, id: blob_id(tracked.format(), &target), stat, permissions: 0 };
                     return Ok(Read::File(seen, target));
                 }
             }
@@ -176,9 +179,9 @@ fn read(
 }
 
 /// The name that git gives to a content.
-fn blob_id(bytes: &[u8]) -> ObjectId {
-    let mut hash = Sha1::new();
+fn blob_id(format: ObjectFormat, bytes: &[u8]) -> ObjectId {
+    let mut hash = format.hasher();
     hash.update(format!("blob {}\0", bytes.len()));
     hash.update(bytes);
-    ObjectId::from_bytes(hash.finalize().into())
+    hash.finish()
 }

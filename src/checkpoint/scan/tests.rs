@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::super::ignore::Letters;
 use super::super::index::IndexEntry;
-use super::super::object::Entry;
+use super::super::object::{Entry, ObjectFormat};
 use super::super::snapshot::LeftOutReason;
 use super::*;
 use crate::disk::Fsync;
@@ -73,7 +73,7 @@ impl Repo {
     }
 
     fn index(&self) -> Index {
-        Index::load(&self.at(".git/index"), &|_| Ok(Vec::new())).unwrap()
+        Index::load(&self.at(".git/index"), ObjectFormat::Sha1, &|_| Ok(Vec::new())).unwrap()
     }
 
     fn rules(&self) -> IgnoreRules {
@@ -391,9 +391,9 @@ fn repositories_inside_are_left_out_and_submodules_are_named() {
         repo.write(&format!("{nested}/file"), "x");
         repo.git(&["-C", nested, "-c", "core.worktree=..", "config", "a.b", "c"]);
     }
-    let link = format!("160000,{},sub", ObjectId::EMPTY_TREE);
-    let absent = format!("160000,{},absent", ObjectId::EMPTY_TREE);
-    let missing = format!("160000,{},missing", ObjectId::EMPTY_TREE);
+    let link = format!("160000,{},sub", ObjectId::empty_tree(ObjectFormat::Sha1));
+    let absent = format!("160000,{},absent", ObjectId::empty_tree(ObjectFormat::Sha1));
+    let missing = format!("160000,{},missing", ObjectId::empty_tree(ObjectFormat::Sha1));
     repo.git(&["update-index", "--add", "--cacheinfo", &link, "--cacheinfo", &absent, "--cacheinfo", &missing]);
     let blob = String::from_utf8(repo.git(&["hash-object", "-w", "README"])).unwrap();
     repo.git(&["update-index", "--add", "--cacheinfo", &format!("100644,{},with tracked/file", blob.trim())]);

@@ -3,12 +3,8 @@
 use std::ops::Range;
 
 use super::super::index::Index;
-use super::super::object::{FileMode, ObjectId};
+use super::super::object::{FileMode, ObjectFormat, ObjectId};
 use super::super::stat::Stat;
-
-/// The name of the blob without bytes.
-const EMPTY_BLOB: ObjectId =
-    ObjectId::from_bytes(*b"\xe6\x9d\xe2\x9b\xb2\xd1\xd6\x43\x4b\x8b\x29\xae\x77\x5a\xd8\xc2\xe4\x8c\x53\x91");
 
 /// The tracked files.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +28,11 @@ impl<'i> Tracked<'i> {
     /// The files of an index without conflicts.
     pub(crate) fn of(index: &'i Index) -> Self {
         Self(index)
+    }
+
+    /// How objects are named.
+    pub(super) fn format(self) -> ObjectFormat {
+        self.0.format()
     }
 
     /// How many there are.
@@ -77,7 +78,7 @@ impl TrackedFile {
     /// Whether the stat is the recorded one. The device is not compared: it changes when a machine starts.
     pub(super) fn looks_like(&self, stat: &Stat) -> bool {
         // Git empties the size of an entry that it cannot vouch for; an empty file would match it.
-        let vouched = self.stat.size != 0 || self.id == EMPTY_BLOB;
+        let vouched = self.stat.size != 0 || self.id.is_empty_blob();
         vouched && Stat { device: stat.device, ..self.stat } == *stat
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use git2::ObjectType;
 
 use super::super::error::CheckpointError;
-use super::super::object::ObjectId;
+use super::super::object::{ObjectFormat, ObjectId};
 use super::super::pack::{self, Pack, PackWriter, Packed, pack_all};
 use super::{GRACE, Store, Sweep, Swept, age_of, loose_path, named_by};
 use crate::failpoint::failpoint;
@@ -50,7 +50,7 @@ impl Store {
     /// The pack that holds an object, for callers that only look.
     pub(super) fn pack_holding(&self, id: ObjectId) -> Option<Arc<Pack>> {
         let mut packs = self.packs.0.borrow_mut();
-        let packs = packs.get_or_insert_with(|| open_all(&self.objects().join("pack")));
+        let packs = packs.get_or_insert_with(|| open_all(&self.objects().join("pack"), self.format));
         packs.iter().find(|pack| pack.holds(id)).cloned()
     }
 
@@ -63,7 +63,7 @@ impl Store {
     /// Counts a pack in that was written just now.
     pub(crate) fn add_pack(&self, path: &Path) {
         let mut packs = self.packs.0.borrow_mut();
-        if let (Some(packs), Some(pack)) = (packs.as_mut(), Pack::open(&path.with_extension("idx"))) {
+        if let (Some(packs), Some(pack)) = (packs.as_mut(), Pack::open(&path.with_extension("idx"), self.format)) {
             packs.push(Arc::new(pack));
         }
     }
@@ -81,7 +81,7 @@ impl Store {
         sweep: Sweep,
         swept: &mut Swept,
     ) -> Result<(), CheckpointError> {
-        let packs = open_all(&self.objects().join("pack"));
+        let packs = open_all(&self.objects().join("pack"), self.format);
         let is_old = |pack: &Arc<Pack>| age_of(pack.path()).is_some_and(|age| age >= GRACE);
         let old: Vec<Arc<Pack>> = packs.into_iter().filter(is_old).collect();
         let join = old.len() >= MANY_PACKS;
@@ -112,7 +112,7 @@ impl Store {
             }
             let bytes: u64 = again.iter().map(|(pack, _)| pack.bytes()).sum();
             let new = self.finish_pack(writer)?;
-            let left = Pack::open(&new.with_extension("idx")).map_or(0, |pack| pack.bytes());
+            let left = Pack::open(&new.with_extension("idx"), self.format).map_or(0, |pack| pack.bytes());
             // Packs with the same objects have the same name.
             let gone = again.iter().map(|(pack, _)| pack.path()).filter(|path| *path != new);
             gone.into_iter().try_for_each(remove_pack)?;
@@ -149,7 +149,7 @@ impl Store {
             }
         }
         let pack = self.finish_pack(writer)?;
-        let Some(pack) = Pack::open(&pack.with_extension("idx")) else { return Ok(()) };
+        let Some(pack) = Pack::open(&pack.with_extension("idx"), self.format) else { return Ok(()) };
         for (id, path) in files.iter().filter(|(id, _)| pack.holds(*id)) {
             debug_assert_eq!(*path, loose_path(&objects, *id));
             fs::remove_file(path).map_err(CheckpointError::io("remove", path))?;
@@ -185,10 +185,10 @@ impl Store {
     }
 }
 
-fn open_all(folder: &Path) -> Vec<Arc<Pack>> {
+fn open_all(folder: &Path, format: ObjectFormat) -> Vec<Arc<Pack>> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let indexes = files.filter(|path| path.extension().is_some_and(|end| end == "idx"));
-    indexes.filter_map(|path| Pack::open(&path)).map(Arc::new).collect()
+    indexes.filter_map(|path| Pack::open(&path, format)).map(Arc::new).collect()
 }
 
 /// Removes a pack, its index first: a pack without an index is not used.

@@ -100,7 +100,7 @@ fn told(input: &[u8]) -> Vec<Update> {
         let new = words.next()?.parse().ok()?;
         let name = words.next()?.to_owned();
         let old = words.next()?.parse().ok()?;
-        let some = |id: ObjectId| (id != ObjectId::ZERO).then_some(id);
+        let some = |id: ObjectId| (!id.is_zero()).then_some(id);
         Some(Update { new: some(new), old: some(old), name })
     };
     text.lines().filter_map(update).collect()
@@ -110,7 +110,7 @@ fn told(input: &[u8]) -> Vec<Update> {
 fn told_by_manager(call: &HookCall<'_>) -> Vec<Update> {
     let object = |names: [&str; 2]| {
         let found = names.into_iter().find_map(|name| call.environment.find(name)?.to_str()?.parse::<ObjectId>().ok());
-        found.filter(|id| *id != ObjectId::ZERO)
+        found.filter(|id| !id.is_zero())
     };
     let Some(new) = object(["PRE_COMMIT_TO_REF", "PRE_COMMIT_ORIGIN"]) else { return Vec::new() };
     let name = call.environment.find("PRE_COMMIT_REMOTE_BRANCH").map(|name| name.to_string_lossy().into_owned());

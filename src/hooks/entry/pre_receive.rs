@@ -29,7 +29,11 @@ struct Update {
 pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     let Some(updates) = told(call.input) else {
         let message = "what git says about the push cannot be understood".to_owned();
-        return Ok(Answer::refused("NOT_UNDERSTOOD", message, "repositories with SHA-256 names are not served yet"));
+        return Ok(Answer::refused(
+            "NOT_UNDERSTOOD",
+            message,
+            "git runs this hook with a line for each ref: old object, new object, name",
+        ));
     };
     if updates.is_empty() {
         return Ok(Answer::default());
@@ -129,7 +133,7 @@ fn judge_commits(
 /// What git tells: the object that a ref is, the one that it is to be, its name. All of it, or nothing can be judged.
 fn told(input: &[u8]) -> Option<Vec<Update>> {
     let text = String::from_utf8_lossy(input);
-    let some = |id: ObjectId| (id != ObjectId::ZERO).then_some(id);
+    let some = |id: ObjectId| (!id.is_zero()).then_some(id);
     let update = |line: &str| {
         let mut words = line.splitn(3, ' ');
         let (old, new) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);

@@ -12,7 +12,7 @@ use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary,
 const RUN: &str = "01kdz3gqc80000000000000001";
 
 fn id(digit: u8) -> ObjectId {
-    ObjectId::from_bytes([digit; 20])
+    ObjectId::from_bytes(&[digit; 20]).unwrap()
 }
 
 fn snapshot() -> Snapshot {

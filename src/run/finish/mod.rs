@@ -280,7 +280,8 @@ impl Session<'_, '_> {
                 Some(parent) => checkpointer.repository().find_commit(*parent)?.map(|facts| facts.tree),
                 None => None,
             };
-            let changes = checkpointer.repository().changes(base.unwrap_or(ObjectId::EMPTY_TREE), tree)?;
+            let changes =
+                checkpointer.repository().changes(base.unwrap_or(checkpointer.repository().empty_tree()), tree)?;
             Ok(CommitPlan { changes, ..plan })
         });
         let committed = planned

@@ -23,19 +23,28 @@ fn assert_refused(project: &TestProject, named: &str) {
 }
 
 #[test]
-fn g101_sha256_is_refused_by_name() {
+fn g101_an_extension_that_only_git_knows_is_refused_by_name() {
     let project = TestProject::without_git();
-    project.bash("git init -q -b main --object-format=sha256; echo a > a.txt; git add .; git commit -qm start");
-    assert_refused(&project, "SHA-256");
+    project.bash(
+        "git init -q -b main --object-format=sha256; git config extensions.compatObjectFormat sha1; \
+         echo a > a.txt; git add .; git commit -qm start",
+    );
+    assert_refused(&project, "extensions.compatobjectformat");
 }
 
 #[test]
 fn g101_an_unknown_extension_is_refused_by_name() {
-    let project = simple();
-    project.bash("git config core.repositoryFormatVersion 1; git config extensions.fromTheFuture true");
-    let refused = exec(&project, "touch ran");
-    refused.assert_end("5 - UNSUPPORTED_REPOSITORY");
-    assert!(refused.last().to_string().contains("extensions.fromthefuture"), "{}", refused.last());
+    for (setting, named) in [
+        ("extensions.fromTheFuture true", "extensions.fromthefuture"),
+        ("extensions.objectFormat sha3", "extensions.objectFormat"),
+    ] {
+        let project = simple();
+        project.bash(&format!("git config core.repositoryFormatVersion 1; git config {setting}"));
+        let refused = exec(&project, "touch ran");
+        refused.assert_end("5 - UNSUPPORTED_REPOSITORY");
+        assert!(refused.last().to_string().contains(named), "{}", refused.last());
+        assert!(!project.root().join("ran").exists(), "{setting}");
+    }
 }
 
 #[test]

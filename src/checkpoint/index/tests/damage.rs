@@ -30,10 +30,10 @@ fn a_torn_file_is_refused_at_every_length() {
 #[test]
 fn a_file_that_ends_early_with_the_right_checksum_is_refused_or_sound() {
     for bytes in samples() {
-        let whole = Index::parse(&bytes).unwrap();
+        let whole = Index::parse(&bytes, ObjectFormat::Sha1).unwrap();
         for length in 0..unsealed(&bytes).len() {
             // Only between two extensions nothing is missing that was announced.
-            if let Ok(index) = Index::parse(&sealed(&bytes[..length])) {
+            if let Ok(index) = Index::parse(&sealed(&bytes[..length]), ObjectFormat::Sha1) {
                 assert_eq!(paths(&index), paths(&whole), "at {length}");
             }
         }
@@ -60,8 +60,8 @@ fn a_flipped_byte_under_the_right_checksum_is_refused_or_round_trips() {
         for at in 0..inside.len() {
             for flip in [1, 0x40, 0x80, 0xff] {
                 inside[at] ^= flip;
-                if let Ok(index) = Index::parse(&sealed(&inside)) {
-                    let again = Index::parse(&index.to_bytes()).unwrap();
+                if let Ok(index) = Index::parse(&sealed(&inside), ObjectFormat::Sha1) {
+                    let again = Index::parse(&index.to_bytes(), ObjectFormat::Sha1).unwrap();
                     assert_eq!(content(&again), content(&index), "at {at}");
                     assert!(index.edited(&Edits::new()).len() == index.len());
                 }
@@ -90,7 +90,7 @@ fn disorder_and_duplicates_are_refused() {
         }
     }
     let sides = index_of(&[("a", staged(1)), ("a", staged(2)), ("a", staged(3)), ("b", entry(1))]);
-    assert_eq!(content(&Index::parse(&sides.to_bytes()).unwrap()), content(&sides));
+    assert_eq!(content(&Index::parse(&sides.to_bytes(), ObjectFormat::Sha1).unwrap()), content(&sides));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn extensions_that_must_be_understood_are_refused_and_others_dropped() {
     assert_eq!(refusal(&with(b"news")), "an unknown extension of the index (news)");
     assert_eq!(refusal(&with(b"\0EWS")), "an unknown extension of the index (\\x00EWS)");
     for name in [b"NEWS", b"FSMN", b"TREE", b"sdir"] {
-        assert_eq!(Index::parse(&with(name)).unwrap().to_bytes(), bytes);
+        assert_eq!(Index::parse(&with(name), ObjectFormat::Sha1).unwrap().to_bytes(), bytes);
     }
 }
 
@@ -149,21 +149,22 @@ fn hostile_trees_are_dropped_without_harm() {
         b"\0-1 0\nrest",
     ];
     for data in bad {
-        assert_eq!(TreeCache::parse(data), None, "{}", data.escape_ascii());
+        assert_eq!(TreeCache::parse(data, ObjectFormat::Sha1), None, "{}", data.escape_ascii());
     }
     // Each level claims as many subfolders as it dares.
     let greedy = [b"\0-1 1000\n".to_vec(), b"a\0-1 1000\n".repeat(5000)].concat();
-    assert_eq!(TreeCache::parse(&greedy), None);
+    assert_eq!(TreeCache::parse(&greedy, ObjectFormat::Sha1), None);
     // Deeper than any stack.
     let deep = [b"\0-1 1\n".to_vec(), b"a\0-1 1\n".repeat(200_000), b"a\0-1 0\n".to_vec()].concat();
     let mut written = Vec::new();
-    TreeCache::parse(&deep).unwrap().write(&mut written);
+    TreeCache::parse(&deep, ObjectFormat::Sha1).unwrap().write(&mut written);
     assert!(written == deep);
 }
 
 #[test]
 fn trees_in_another_order_are_found_and_written_in_that_of_git() {
-    let mut trees = TreeCache::parse(b"\0-1 3\nb\0-1 1\nx\0-1 0\naa\0-1 0\na\0-1 1\ny\0-1 0\n").unwrap();
+    let mut trees =
+        TreeCache::parse(b"\0-1 3\nb\0-1 1\nx\0-1 0\naa\0-1 0\na\0-1 1\ny\0-1 0\n", ObjectFormat::Sha1).unwrap();
     let mut written = Vec::new();
     trees.write(&mut written);
     assert_eq!(written, b"\0-1 3\na\0-1 1\ny\0-1 0\nb\0-1 1\nx\0-1 0\naa\0-1 0\n");
@@ -180,12 +181,12 @@ fn what_is_no_file_is_refused_at_once() {
     let pipe = folder.path().join("index");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for path in [pipe.as_path(), folder.path()] {
-        let refused = Index::load(path, &no_files).unwrap_err();
+        let refused = Index::load(path, ObjectFormat::Sha1, &no_files).unwrap_err();
         assert!(matches!(&refused, CheckpointError::InvalidIndex { reason, .. } if reason == "it is not a file"));
     }
     fs::write(folder.path().join("short"), b"DIRC").unwrap();
-    let refused = Index::load(&folder.path().join("short"), &no_files).unwrap_err();
+    let refused = Index::load(&folder.path().join("short"), ObjectFormat::Sha1, &no_files).unwrap_err();
     assert!(matches!(refused, CheckpointError::InvalidIndex { .. }));
-    let refused = Index::load(&folder.path().join("short/index"), &no_files).unwrap_err();
+    let refused = Index::load(&folder.path().join("short/index"), ObjectFormat::Sha1, &no_files).unwrap_err();
     assert!(matches!(refused, CheckpointError::Io { .. }));
 }

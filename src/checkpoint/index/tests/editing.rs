@@ -15,7 +15,7 @@ fn instructions(edits: &Edits) -> Vec<u8> {
     let mut added = Vec::new();
     for (path, entry) in edits {
         match entry {
-            None => removed.extend(format!("0 {}\t{path}\n", ObjectId::ZERO).into_bytes()),
+            None => removed.extend(format!("0 {}\t{path}\n", ObjectId::zero(ObjectFormat::Sha1)).into_bytes()),
             Some(entry) => added.extend(format!("{} {}\t{path}\n", entry.mode, entry.id).into_bytes()),
         }
     }
@@ -102,7 +102,7 @@ fn of_a_file_and_what_is_inside_it_the_inside_wins() {
     ]);
     let old = index_of(&[("a/old", entry(9)), ("c/d", entry(9))]);
     assert_eq!(paths(&old.edited(&edits)), ["a-b", "a/b", "c"]);
-    assert_eq!(paths(&Index::empty().edited(&edits)), ["a-b", "a/b", "c"]);
+    assert_eq!(paths(&Index::empty(ObjectFormat::Sha1).edited(&edits)), ["a-b", "a/b", "c"]);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn any_entry() -> impl Strategy<Value = IndexEntry> {
                 size,
             },
             mode,
-            id: ObjectId::from_bytes(id),
+            id: ObjectId::from_bytes(&id).unwrap(),
             stage: 0,
             assume_unchanged: flags[0],
             skip_worktree: flags[1],
@@ -269,7 +269,7 @@ proptest! {
         second in any_edits(),
         layout in proptest::sample::select(vec![Layout::Padded, Layout::Compressed]),
     ) {
-        let mut index = Index { layout, ..Index::empty() };
+        let mut index = Index { layout, ..Index::empty(ObjectFormat::Sha1) };
         let mut map = BTreeMap::new();
         for edits in [first, second] {
             index = index.edited(&edits);
@@ -285,7 +285,7 @@ proptest! {
             let found: Vec<_> = index.entries(0..index.len()).map(|(path, entry)| (path.to_vec(), *entry)).collect();
             let expected: Vec<_> = map.iter().map(|(path, entry)| (path.as_bytes().to_vec(), *entry)).collect();
             prop_assert_eq!(found, expected);
-            let again = Index::parse(&index.to_bytes()).unwrap();
+            let again = Index::parse(&index.to_bytes(), ObjectFormat::Sha1).unwrap();
             prop_assert_eq!(content(&again), content(&index));
         }
     }

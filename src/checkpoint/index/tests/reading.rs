@@ -324,12 +324,12 @@ fn a_split_index_without_its_shared_part_is_refused() {
             let last = bytes.len() - 1;
             bytes[last] ^= 1;
             fs::write(entry.path(), bytes).unwrap();
-            let refused = Index::load(&repository.index(), &no_files).unwrap_err();
+            let refused = Index::load(&repository.index(), ObjectFormat::Sha1, &no_files).unwrap_err();
             assert!(matches!(refused, CheckpointError::InvalidIndex { .. }), "{refused:?}");
             fs::remove_file(entry.path()).unwrap();
         }
     }
-    let refused = Index::load(&repository.index(), &no_files).unwrap_err();
+    let refused = Index::load(&repository.index(), ObjectFormat::Sha1, &no_files).unwrap_err();
     assert!(matches!(refused, CheckpointError::Io { .. }), "{refused:?}");
 }
 
@@ -339,7 +339,7 @@ fn the_folders_of_a_sparse_index_are_expanded() {
     repository.git(&["sparse-checkout", "set", "--cone", "--no-sparse-index", "a"]);
     let whole = repository.load();
     repository.git(&["sparse-checkout", "set", "--cone", "--sparse-index", "a"]);
-    assert!(Index::parse(&repository.bytes()).is_err(), "git wrote folders");
+    assert!(Index::parse(&repository.bytes(), ObjectFormat::Sha1).is_err(), "git wrote folders");
     let expanded = repository.load();
     let entries = |index: &Index| -> Vec<(Vec<u8>, ObjectId, bool)> {
         index.entries(0..index.len()).map(|(path, entry)| (path.to_vec(), entry.id, entry.skip_worktree)).collect()
@@ -354,7 +354,7 @@ fn the_folders_of_a_sparse_index_are_expanded() {
     repository.git(&["status"]);
     repository.git(&["fsck", "--strict"]);
     repository.git(&["sparse-checkout", "reapply"]);
-    assert!(Index::parse(&repository.bytes()).is_err(), "git wrote folders");
+    assert!(Index::parse(&repository.bytes(), ObjectFormat::Sha1).is_err(), "git wrote folders");
 }
 
 #[test]
@@ -377,10 +377,10 @@ fn the_file_is_told_from_a_later_one() {
 fn a_file_as_young_as_the_index_is_racy() {
     let (seconds, nanos) = (1_600_000_000, 500);
     let stamp = Stamp { device: 1, inode: 1, size: 1, changed: (1, 1), modified: (seconds, nanos) };
-    let index = Index { stamp: Some(stamp), ..Index::empty() };
+    let index = Index { stamp: Some(stamp), ..Index::empty(ObjectFormat::Sha1) };
     let racy = |modified_seconds, modified_nanos, mode| {
         let stat = Stat { modified_seconds, modified_nanos, ..Stat::default() };
-        let entry = IndexEntry::new(Entry { mode, id: ObjectId::ZERO }, stat);
+        let entry = IndexEntry::new(Entry { mode, id: ObjectId::zero(ObjectFormat::Sha1) }, stat);
         (index.is_racy(&entry), index.is_racy_to_git(&entry))
     };
     let regular = FileMode::Regular;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use super::super::super::object::ObjectFormat;
 use super::super::Index;
 use super::super::lock::IndexLock;
 use super::{Entry, FileMode, ObjectId, RepoPath};
@@ -79,7 +80,7 @@ impl Repository {
     }
 
     pub(super) fn load(&self) -> Index {
-        Index::load(&self.index(), &|tree| Ok(self.files_of(tree))).unwrap()
+        Index::load(&self.index(), ObjectFormat::Sha1, &|tree| Ok(self.files_of(tree))).unwrap()
     }
 
     /// The folder for the marks of locks.

@@ -99,7 +99,10 @@ fn an_entry_that_proves_nothing_is_hashed() {
         repo.git(&["update-index", "--refresh"]);
         let index = repo.index();
         // The stat is right and the content wrong, as after an edit within one tick of the clock.
-        let entry = IndexEntry { id: ObjectId::ZERO, ..*index.get(index.find(path.as_bytes()).unwrap()).unwrap() };
+        let entry = IndexEntry {
+            id: ObjectId::zero(ObjectFormat::Sha1),
+            ..*index.get(index.find(path.as_bytes()).unwrap()).unwrap()
+        };
         let index = index.edited(&BTreeMap::from([(path.into(), Some(entry))]));
         let mut sink = Sink { holds: &mut |_| true, store: &mut |_| Ok(()) };
         let scan = scan(&tree, &index, &StatCache::default(), &repo.rules(), &OPTIONS, &mut sink);
@@ -128,6 +131,8 @@ fn a_file_that_never_holds_still_is_an_error() {
         known: None,
     };
     let mut sink = Sink { holds: &mut |_| true, store: &mut |_| Ok(()) };
-    let error = content::resolve(&tree, Tracked::of(&Index::empty()), &OPTIONS, vec![pending], &mut sink).unwrap_err();
+    let error =
+        content::resolve(&tree, Tracked::of(&Index::empty(ObjectFormat::Sha1)), &OPTIONS, vec![pending], &mut sink)
+            .unwrap_err();
     assert!(matches!(&error, CheckpointError::Changing(path) if *path == RepoPath::from("status")), "{error:?}");
 }
