@@ -29,6 +29,10 @@ pub(crate) use cmd_snapshot;
 /// Lines of a tool that let somebody else do something before they go on.
 pub(crate) const MEETING: &str = r#"echo > "$TMPDIR/ready"; while [ ! -e "$TMPDIR/go" ]; do sleep 0.01; done"#;
 
+/// With `PITON_TEST_OBJECT_FORMAT=sha256` all repositories that tests make have SHA-256 names, unless a test says
+/// otherwise. Tests that compare names with recorded ones fail then.
+const OBJECT_FORMAT: &str = "PITON_TEST_OBJECT_FORMAT";
+
 /// A project in a temporary folder, removed at the end.
 pub(crate) struct TestProject {
     sandbox: TempDir,
@@ -50,6 +54,13 @@ impl TestProject {
     /// Makes an empty git repository.
     pub(crate) fn new() -> Self {
         let project = Self::without_git();
+        project.git(["init", "--quiet", "--initial-branch=main"]);
+        project
+    }
+
+    /// Makes an empty git repository whose objects have SHA-256 names, as all that is made later in this project.
+    pub(crate) fn sha256() -> Self {
+        let project = Self::without_git().variable("GIT_DEFAULT_HASH", "sha256");
         project.git(["init", "--quiet", "--initial-branch=main"]);
         project
     }
@@ -321,6 +332,9 @@ impl TestProject {
             .env("GIT_COMMITTER_NAME", "Test")
             .env("GIT_COMMITTER_EMAIL", "test@example.com")
             .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z");
+        if let Some(format) = std::env::var_os(OBJECT_FORMAT) {
+            command.env("GIT_DEFAULT_HASH", format);
+        }
         if !self.is_synced {
             command.env("PITON_CHECKPOINT_FSYNC", "never");
         }

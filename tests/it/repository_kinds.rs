@@ -3,6 +3,7 @@
 mod life;
 mod partial;
 mod reftable;
+mod sha256;
 mod sparse;
 mod split;
 
