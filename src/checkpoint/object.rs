@@ -99,10 +99,20 @@ impl ObjectFormat {
 
     /// Takes a name off the beginning of some bytes; none when they are too few.
     pub(crate) fn take(self, rest: &mut &[u8]) -> Option<ObjectId> {
-        let (name, after) = rest.split_at_checked(self.size())?;
-        *rest = after;
-        ObjectId::from_bytes(name)
+        // An index has thousands of names: copies of a known length need no call.
+        match self {
+            Self::Sha1 => take_sized::<20>(self, rest),
+            Self::Sha256 => take_sized::<32>(self, rest),
+        }
     }
+}
+
+fn take_sized<const SIZE: usize>(format: ObjectFormat, rest: &mut &[u8]) -> Option<ObjectId> {
+    let (name, after) = rest.split_first_chunk::<SIZE>()?;
+    *rest = after;
+    let mut bytes = [0; LONGEST];
+    *bytes.first_chunk_mut()? = *name;
+    Some(ObjectId { bytes, format })
 }
 
 impl From<git2::ObjectFormat> for ObjectFormat {
