@@ -28,8 +28,9 @@ fn assert_sound(project: &TestProject) {
 
 /// The newest step, as `RUN/STEP`.
 fn newest_step(project: &TestProject) -> String {
-    let log = piton(project, &["log", "--format", "json"]).json();
-    let run = log["runs"][0]["id"].as_str().unwrap_or_else(|| panic!("no run: {log}")).to_owned();
+    let log = piton(project, &["log", "--format", "json"]).stdout();
+    let newest: Value = serde_json::from_str(log.lines().next().expect("a run")).expect("JSON");
+    let run = newest["id"].as_str().unwrap_or_else(|| panic!("no run: {log}"));
     format!("{run}/1")
 }
 
@@ -115,9 +116,8 @@ fn contents_of_steps_are_shown_and_restored() {
     assert!(shown.contains("-three\n") && shown.contains("+THREE\n"), "{shown}");
     piton(&project, &["restore", &step]);
     assert_eq!(project.read("in/a.txt"), "one\nTWO\nthree\n");
-    // A tree is accepted by as many digits as git prints.
     let head = project.git(["rev-parse", "HEAD"]);
-    assert_eq!(piton(&project, &["show", head.trim(), "--no-diff", "--format", "json"]).json()["commit"], head.trim());
+    assert!(piton(&project, &["show", head.trim(), "--no-diff"]).stdout().contains(head.trim()));
     assert_sound(&project);
 }
 
@@ -260,7 +260,7 @@ fn logs_travel_and_the_other_side_judges_what_lands() {
     project.bash("git push -q origin main; git clone -q ../remote.git ../clone");
     piton(&project, &["-C", "../clone", "fetch", "origin"]);
     let log = piton(&project, &["-C", "../clone", "log"]).stdout();
-    assert!(log.contains("echo more"), "{log}");
+    assert!(log.contains("elsewhere"), "{log}");
     piton(&project, &["-C", "../clone", "verify", "--all"]);
     project.bash("git -C ../clone fsck --strict; git -C ../remote.git fsck --strict");
     // What was changed after it was recorded does not land.
@@ -279,7 +279,7 @@ fn an_agent_calls_tools_and_commits_its_edits() {
         .committed();
     let mut client = McpClient::start_in(&project, Era::Sessions);
     client.initialize();
-    let call = json!({"item_type": "tool", "action": "run", "item_id": "grow"});
+    let call = json!({"item_type": "tool", "item_id": "grow", "checkpoint": "auto"});
     let ran = client.call("execute", call)["structuredContent"].clone();
     assert_eq!(ran["status"], "success", "{ran}");
     assert_eq!(project.read("a.txt"), "a\ngrown\n");
@@ -313,7 +313,7 @@ fn doctor_and_selftest_pass() {
     let checks = report["checks"].as_array().expect("checks");
     let repository = checks.iter().find(|check| check["name"] == "repository").expect("a check of the repository");
     assert_eq!(repository["status"], "ok", "{report}");
-    // The repositories that it makes have the format that the user set.
+    // `GIT_DEFAULT_HASH` is set here, so the repository that it makes has SHA-256 names too.
     let ran = project.piton(["selftest", "--torture", "2", "--seed", "7"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
 }
