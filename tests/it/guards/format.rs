@@ -29,7 +29,7 @@ fn g101_an_extension_that_only_git_knows_is_refused_by_name() {
         "git init -q -b main --object-format=sha256; git config extensions.compatObjectFormat sha1; \
          echo a > a.txt; git add .; git commit -qm start",
     );
-    assert_refused(&project, "extensions.compatobjectformat");
+    assert_refused(&project, "an extension of git's format");
 }
 
 #[test]
