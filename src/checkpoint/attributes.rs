@@ -122,19 +122,20 @@ pub(crate) fn clean(
 
 /// What git would store for a content. Libgit2 converts only what it writes: it writes to memory.
 fn convert(repository: &Repository, path: &RepoPath, content: &[u8]) -> Result<Vec<u8>, CheckpointError> {
-    let converting = || CheckpointError::git("convert a file as git would");
+    let folder = repository.git.commondir().join("objects");
+    let converting = || CheckpointError::converting(&folder);
     let git = repository.scratch()?;
     // Whether a file keeps its line ends hangs on what the index has of it.
     let _ = git.index().and_then(|mut index| index.read(false));
     let memory = git2::Odb::new_ext(repository.format().into()).map_err(converting())?;
     // Attributes may have to be read from a file that is only in the index.
-    if let Some(users) = repository.git.commondir().join("objects").to_str() {
+    if let Some(users) = folder.to_str() {
         memory.add_disk_alternate(users).map_err(converting())?;
     }
     memory.add_new_mempack_backend(i32::MAX).map_err(converting())?;
     git.set_odb(&memory).map_err(converting())?;
     let mut writer = git.blob_writer(Some(path.as_path())).map_err(converting())?;
-    std::io::Write::write_all(&mut writer, content).map_err(CheckpointError::io("convert", path.as_path()))?;
+    std::io::Write::write_all(&mut writer, content).map_err(CheckpointError::converting_stream(&folder))?;
     let id = writer.commit().map_err(converting())?;
     let converted = memory.read(id).map_err(converting())?;
     Ok(converted.data().to_vec())

@@ -1,10 +1,10 @@
 //! Why a checkpoint could not be made, undone or read.
 
+mod fault;
+
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
-
-use rustix::io::Errno;
 
 use super::coverage::Uncovered;
 use super::object::ObjectId;
@@ -484,26 +484,6 @@ impl CheckpointError {
         matches!(self, Self::FilterInterrupted)
     }
 
-    /// Whether there was no room on the disk.
-    pub(crate) fn is_about_room(&self) -> bool {
-        let full = |err: &io::Error| matches!(err.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        match self {
-            Self::DiskFull { .. } => true,
-            Self::Io { source, .. } | Self::Unreadable { source, .. } => full(source),
-            Self::Git { source, .. } => source.message().contains("No space left"),
-            _ => false,
-        }
-    }
-
-    /// Whether trying again later may help: no room, a lock that another program holds, or a system that fails for now.
-    pub fn may_pass(&self) -> bool {
-        let locked = |err: &git2::Error| err.code() == git2::ErrorCode::Locked;
-        self.is_about_room()
-            || matches!(self, Self::Io { source, .. } if is_fault_of_system(source))
-            || matches!(self, Self::IndexLocked { .. } | Self::RefLocked(_))
-            || matches!(self, Self::Git { source, .. } if locked(source))
-    }
-
     /// Gives what libgit2 said a place in a sentence: `cannot {doing}`.
     pub(crate) fn git(doing: &'static str) -> impl FnOnce(git2::Error) -> Self {
         move |source| Self::Git { doing, source }
@@ -513,12 +493,6 @@ impl CheckpointError {
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.into(), source }
     }
-}
-
-/// Whether the system could not do what it was asked for, and may do it the next time.
-fn is_fault_of_system(err: &io::Error) -> bool {
-    let known = [Errno::IO, Errno::INTR, Errno::AGAIN, Errno::NOMEM, Errno::NFILE, Errno::MFILE, Errno::STALE];
-    Errno::from_io_error(err).is_some_and(|found| known.contains(&found))
 }
 
 fn secrets(hits: &[SecretHit]) -> String {

@@ -21,6 +21,7 @@ use super::object::{Entry, ObjectFormat, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::repository::Repository;
+use super::scratch;
 use super::snapshot::Snapshot;
 use super::staging::IndexEdits;
 use super::stat::Stat;
@@ -436,7 +437,7 @@ impl Checkpointer {
 
     fn private_folder(&self) -> Result<TempDir, CheckpointError> {
         let own = self.repository.own_folder().join("tmp");
-        let folder = tempfile::Builder::new().prefix("filter-").tempdir_in(&own);
+        let folder = tempfile::Builder::new().prefix(&scratch::prefix()).tempdir_in(&own);
         let folder = folder.map_err(CheckpointError::io("make a folder in", &own))?;
         let objects = folder.path().join("objects");
         std::fs::create_dir(&objects).map_err(CheckpointError::io("make the folder", &objects))?;

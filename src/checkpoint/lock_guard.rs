@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, lstat, open, unlink};
-use rustix::io::{Errno, read, write};
+use rustix::io::{Errno, read, retry_on_intr, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, setsid, waitpid};
 use rustix::stdio::stdin;
@@ -117,7 +117,7 @@ fn next<'n>(names: &mut &'n [u8]) -> Option<&'n CStr> {
 /// Removes a lock if it is a name of the mark.
 fn remove_lock(mark: &CStr, lock: &CStr) -> Result<(), Errno> {
     let file = open(mark, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    flock(&file, FlockOperation::LockExclusive)?;
+    retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))?;
     let (ours, found) = (fstat(&file)?, lstat(lock)?);
     if (ours.st_dev, ours.st_ino) == (found.st_dev, found.st_ino) { unlink(lock) } else { Ok(()) }
 }

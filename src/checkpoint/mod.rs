@@ -50,6 +50,7 @@ pub mod restore;
 pub mod reversal;
 pub mod rewriting;
 mod scan;
+mod scratch;
 pub mod secret;
 mod shared;
 pub mod snapshot;

@@ -22,7 +22,7 @@ use super::object::{ObjectFormat, ObjectId};
 use super::pack::{Gathered, Gathering, MANY, PackWriter, Packed, pack_all};
 use super::repository::Repository;
 use super::scan::Blob;
-use super::store::{Store, loose_path};
+use super::store::{Store, loose_path, write_loose};
 use super::substitution::{Replacements, shown};
 use super::tree::ReadTrees;
 use crate::disk::Disk;
@@ -135,7 +135,7 @@ impl<'repo> Objects<'repo> {
             Destination::User if self.user_has(name)? => {}
             Destination::User => {
                 if !self.give(name)? {
-                    self.odb.write(kind, data).map_err(CheckpointError::git("write an object"))?;
+                    write_loose(&self.users, name, kind, data)?;
                     self.adopt(name);
                 }
             }

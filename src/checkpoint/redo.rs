@@ -14,6 +14,7 @@ use super::object::{Entry, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::reference;
+use super::scratch;
 use super::snapshot::Head;
 use super::tree;
 
@@ -116,6 +117,11 @@ impl Checkpointer {
             }
         }
         Ok(())
+    }
+
+    /// Removes temporary files of processes that were killed without the lock of the worktree.
+    pub fn clear_abandoned(&self) {
+        scratch::clear_abandoned(&self.repository.own_folder().join("tmp"));
     }
 
     /// The message of a commit.

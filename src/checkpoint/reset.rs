@@ -11,6 +11,7 @@ use super::objects::Objects;
 use super::path::RepoPath;
 use super::reference;
 use super::restore::{Placement, Plan};
+use super::scratch;
 use super::snapshot::{PermissionKind, Snapshot};
 use super::staging::IndexEdits;
 use super::stat::Stat;
@@ -154,7 +155,7 @@ impl Checkpointer {
         of: ObjectId,
         files: &[RepoPath],
     ) -> Result<BTreeMap<RepoPath, ObjectId>, CheckpointError> {
-        let converting = || CheckpointError::git("convert a file as git would");
+        let converting = || CheckpointError::converting(self.repository.own_folder());
         let tree = match self.repository.git.find_commit(of.into()) {
             Ok(commit) => ObjectId::from(commit.tree_id()),
             Err(_) => of,
@@ -166,14 +167,16 @@ impl Checkpointer {
             return Ok(converted);
         }
         let own = self.repository.own_folder().join("tmp");
-        let folder = tempfile::tempdir_in(&own).map_err(CheckpointError::io("make a folder in", &own))?;
+        let folder = tempfile::Builder::new().prefix(&scratch::prefix()).tempdir_in(&own);
+        let folder = folder.map_err(CheckpointError::io("make a folder in", &own))?;
         let mut options = git2::build::CheckoutBuilder::new();
         options.force().update_index(false).refresh(false).disable_pathspec_match(true).target_dir(folder.path());
         for file in &files {
             options.path(file.as_path());
         }
         let found = self.repository.git.find_object(of.into(), None).map_err(converting())?;
-        self.repository.git.checkout_tree(&found, Some(&mut options)).map_err(converting())?;
+        let checked_out = self.repository.git.checkout_tree(&found, Some(&mut options));
+        checked_out.map_err(CheckpointError::converting(folder.path()))?;
         for file in files {
             let path = folder.path().join(file.as_path());
             let content = std::fs::read(&path).map_err(CheckpointError::io("read", &path))?;

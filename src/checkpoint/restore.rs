@@ -10,6 +10,8 @@ mod batch;
 
 use std::collections::BTreeSet;
 
+use rustix::io::Errno;
+
 use super::delta::{Delta, PermissionChange};
 use super::error::CheckpointError;
 use super::object::{Entry, FileMode, ObjectFormat, ObjectId};
@@ -76,6 +78,8 @@ pub struct Unwritten {
     pub path: RepoPath,
     /// What the system said.
     pub reason: String,
+    /// The number of that, where there is one.
+    pub(crate) errno: Option<Errno>,
 }
 
 impl Plan {
@@ -125,8 +129,8 @@ impl Plan {
         let folders = self.folders_made.iter().map(|(path, _)| path).chain(&self.folders_removed);
         let changed = self.files.iter().map(|file| &file.path).chain(folders);
         let refused = |path: &RepoPath| {
-            let reason = work_tree.refusal(path)?.to_string();
-            Some(Unwritten { path: path.clone(), reason })
+            let refusal = work_tree.refusal(path)?;
+            Some(Unwritten { path: path.clone(), reason: refusal.to_string(), errno: None })
         };
         changed.filter_map(refused).collect()
     }
@@ -299,7 +303,7 @@ impl Report {
             Err(err) if err.is_about_room() => return Err(err),
             Err(err) => {
                 let reason = std::error::Error::source(&err).map_or_else(|| err.to_string(), ToString::to_string);
-                self.failed.push(Unwritten { path: path.clone(), reason });
+                self.failed.push(Unwritten { path: path.clone(), reason, errno: err.errno() });
             }
         }
         Ok(())

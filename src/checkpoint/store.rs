@@ -22,6 +22,7 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use git2::ObjectType;
 use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, flock, futimens};
+use rustix::io::{Errno, retry_on_intr};
 
 use super::error::CheckpointError;
 use super::files::read_if_there;
@@ -124,14 +125,7 @@ impl Store {
 
     /// Stores an object under its name.
     pub(crate) fn write(&self, id: ObjectId, kind: ObjectType, data: &[u8]) -> Result<(), CheckpointError> {
-        let target = loose_path(&self.objects(), id);
-        let temporary = self.temporary_file()?;
-        let writing = || CheckpointError::io("write", &temporary.0);
-        let mut encoder = ZlibEncoder::new(&temporary.1, Compression::fast());
-        let header = format!("{kind} {}\0", data.len());
-        encoder.write_all(header.as_bytes()).and_then(|()| encoder.write_all(data)).map_err(writing())?;
-        encoder.finish().map_err(writing())?;
-        rename(&temporary.0, &target)
+        write_loose(&self.objects(), id, kind, data)
     }
 
     /// Reads an object; none when it is not here.
@@ -188,34 +182,21 @@ impl Store {
             Ok(()) => return Ok(true),
             Err(err) if err.kind() == ErrorKind::AlreadyExists => return Ok(true),
             Err(err) if err.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(_) => {}
+            // No links here, or not between these two places: the object is copied.
+            Err(err) if is_without_links(&err) => {}
+            Err(err) => return Err(CheckpointError::io("write", target)(err)),
         }
-        let temporary = self.temporary_file()?;
+        let temporary = temporary_file(&self.objects())?;
         let bytes = fs::read(source).map_err(CheckpointError::io("read", source))?;
         (&temporary.1).write_all(&bytes).map_err(CheckpointError::io("write", &temporary.0))?;
         if fs::rename(&temporary.0, target).is_err() {
             // Another file system: git reads no file that is only half there if its name comes last.
             let beside = target.with_extension("piton");
+            make_parent(target)?;
             fs::write(&beside, &bytes).map_err(CheckpointError::io("write", &beside))?;
             rename(&beside, target)?;
         }
         Ok(true)
-    }
-
-    fn temporary_file(&self) -> Result<(PathBuf, File), CheckpointError> {
-        let folder = self.objects();
-        let path = folder.join(temporary_name());
-        let open = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o444).open(&path);
-        let opened = match open() {
-            Err(err) if err.kind() == ErrorKind::NotFound => {
-                fs::create_dir_all(&folder).map_err(CheckpointError::io("make the folder", &folder))?;
-                open()
-            }
-            // A process of the same number was killed here.
-            Err(err) if err.kind() == ErrorKind::PermissionDenied => fs::remove_file(&path).and_then(|()| open()),
-            opened => opened,
-        };
-        opened.map_err(CheckpointError::io("write", &path)).map(|file| (path.clone(), file))
     }
 
     /// Keeps objects under a name until it is released.
@@ -326,9 +307,15 @@ impl Store {
         let path = self.folder.join("lock");
         let locking = || CheckpointError::io("lock", &path);
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(locking())?;
-        flock(&file, operation).map_err(|err| locking()(err.into()))?;
+        retry_on_intr(|| flock(&file, operation)).map_err(|err| locking()(err.into()))?;
         Ok(file)
     }
+}
+
+/// Whether a file system refuses hard links, or this one.
+fn is_without_links(err: &std::io::Error) -> bool {
+    let refusals = [Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::MLINK, Errno::OPNOTSUPP, Errno::NOSYS];
+    Errno::from_io_error(err).is_some_and(|found| refusals.contains(&found))
 }
 
 /// How the name of a file ends that is only half written.
@@ -339,6 +326,39 @@ pub(crate) fn loose_path(objects: &Path, id: ObjectId) -> PathBuf {
     let name = id.to_string();
     let (folder, file) = name.split_at(2);
     objects.join(folder).join(file)
+}
+
+/// Stores an object as a file of its own in a folder of objects. Git removes what a killed process leaves of it.
+pub(crate) fn write_loose(objects: &Path, id: ObjectId, kind: ObjectType, data: &[u8]) -> Result<(), CheckpointError> {
+    let target = loose_path(objects, id);
+    let (path, mut file) = temporary_file(objects)?;
+    let writing = || CheckpointError::io("write", &path);
+    // Into memory first: the encoder does not repeat a write that a signal interrupted.
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+    let header = format!("{kind} {}\0", data.len());
+    encoder.write_all(header.as_bytes()).and_then(|()| encoder.write_all(data)).map_err(writing())?;
+    let bytes = encoder.finish().map_err(writing())?;
+    let written = file.write_all(&bytes).map_err(writing()).and_then(|()| rename(&path, &target));
+    if written.is_err() {
+        // A file that stays does no harm, and the error that led here is what is reported.
+        let _ = fs::remove_file(&path);
+    }
+    written
+}
+
+fn temporary_file(folder: &Path) -> Result<(PathBuf, File), CheckpointError> {
+    let path = folder.join(temporary_name());
+    let open = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o444).open(&path);
+    let opened = match open() {
+        Err(err) if err.kind() == ErrorKind::NotFound => {
+            fs::create_dir_all(folder).map_err(CheckpointError::io("make the folder", folder))?;
+            open()
+        }
+        // A process of the same number was killed here.
+        Err(err) if err.kind() == ErrorKind::PermissionDenied => fs::remove_file(&path).and_then(|()| open()),
+        opened => opened,
+    };
+    opened.map_err(CheckpointError::io("write", &path)).map(|file| (path.clone(), file))
 }
 
 /// The object that a file holds, by its place.

@@ -11,6 +11,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::retry_on_intr;
 use tempfile::NamedTempFile;
 
 use super::error::HooksError;
@@ -49,7 +50,10 @@ impl Changes {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // Where folders cannot be locked, e.g. on some network file systems, two at once are not told apart.
         let lock = rustix::fs::open(folder, flags, Mode::empty()).ok();
-        if lock.as_ref().is_some_and(|lock| rustix::fs::flock(lock, FlockOperation::LockExclusive).is_ok()) {
+        if lock
+            .as_ref()
+            .is_some_and(|lock| retry_on_intr(|| rustix::fs::flock(lock, FlockOperation::LockExclusive)).is_ok())
+        {
             sweep(folder);
         }
         Ok(Self { folder: folder.to_path_buf(), lock, made_folder, done: Vec::new() })

@@ -186,7 +186,7 @@ impl Session<'_, '_> {
     ) -> Result<Settlement, RunError> {
         let chosen = match left.and_then(Chosen::of) {
             Ok(chosen) => chosen,
-            Err(err) => return self.failed(step, &err),
+            Err(err) => return self.failed(step, err),
         };
         if verdict == Verdict::Ask && !chosen.delta.changes.is_empty() {
             self.record_remainder(step, &chosen)?;
@@ -252,7 +252,7 @@ impl Session<'_, '_> {
         };
         let settlement = match left.and_then(|left| select(&checkpointer, request, &before, &history, &kept, left)) {
             Ok(chosen) => self.commit_selected(&mut checkpointer, step, wording, &before, before.clone(), chosen),
-            Err(err) => self.failed(step, &err),
+            Err(err) => self.failed(step, err),
         };
         self.checkpointer = Some(checkpointer);
         let settlement = settlement?;

@@ -1,6 +1,7 @@
 //! Why a step could not be run, kept or undone.
 
 mod conversion;
+mod kind;
 mod restart;
 mod words;
 
@@ -31,6 +32,7 @@ use super::directive::Waiting;
 use super::items::ItemStepError;
 use super::marker::WaitingRun;
 use super::undo::error::UndoError;
+use super::unsettled::RecoveryAction;
 use super::values::ValueError;
 
 pub use restart::RestartError;
@@ -95,6 +97,15 @@ pub enum RunError {
     /// The commit was made, and the index could not follow.
     #[error("the commit was made, but the index could not be brought up to date")]
     Unfinished(#[source] CheckpointError),
+    /// The disk failed in the middle of a step, which stays open: a recovery brings it to an end.
+    #[error("the step could not be finished")]
+    Unsettled {
+        /// What the recovery is going to do with its changes.
+        recovery: RecoveryAction,
+        /// What failed.
+        #[source]
+        source: Box<RunError>,
+    },
     /// Signals could not be listened for.
     #[error("cannot listen for signals")]
     Signals(#[source] io::Error),
@@ -311,6 +322,7 @@ impl RunError {
             Self::Author(err) => err.code(),
             Self::Elsewhere { .. } => "WAITS_ELSEWHERE",
             Self::Foreseen { first, .. } => first.code(),
+            Self::Unsettled { source, .. } => source.code(),
             Self::Requirements { .. } => "REQUIREMENTS_MISSING",
             Self::Sandbox { .. } => "SANDBOX_UNAVAILABLE",
             Self::Unfinished(_) => "UNFINISHED",
@@ -380,6 +392,7 @@ impl RunError {
                 "`--allow-degraded` runs it supervised only, which is written down; or ask for `trusted`".to_owned(),
             ),
             Self::Unfinished(_) => Some("`piton recover` finishes it, as the next command does".to_owned()),
+            Self::Unsettled { recovery, .. } => Some(recovery.hint().to_owned()),
             Self::Signals(_) => None,
             Self::Recovery { source, .. } | Self::InStep { source, .. } => source.hint(),
             Self::InvalidDirective { .. } => Some("mend the file; `piton validate` checks all of them".to_owned()),
@@ -476,114 +489,5 @@ impl RunError {
             Self::InStep { source, .. } => source.findings(),
             _ => &[],
         }
-    }
-
-    /// Whether the repository or the machine is the reason.
-    pub fn is_unsafe(&self) -> bool {
-        match self {
-            Self::Checkpoint(err) => err.is_unsafe(),
-            Self::Worktree(err) => err.is_unsafe(),
-            Self::Finish(err) => err.is_unsafe(),
-            Self::Foreseen { first, .. } => first.is_unsafe(),
-            Self::Journal(_)
-            | Self::Lock(_)
-            | Self::InsideRun(_)
-            | Self::Signals(_)
-            | Self::Recovery { .. }
-            | Self::Sandbox { .. }
-            | Self::RunWaits(_)
-            | Self::Pin(_)
-            | Self::PinDamaged { .. }
-            | Self::Marker(_)
-            | Self::Supervisor(_) => true,
-            Self::Call(CallError::Failed(failure)) => failure.kind.is_of_machine(),
-            Self::InStep { source, .. } => source.is_unsafe(),
-            _ => false,
-        }
-    }
-
-    /// Whether the run waits for the same answer again.
-    pub fn is_asked_again(&self) -> bool {
-        matches!(self, Self::ShownChanged { .. })
-    }
-
-    /// Whether a run was told something that it did not ask for.
-    pub fn is_wrong_answer(&self) -> bool {
-        matches!(self, Self::NothingAsked(_) | Self::WrongAnswer(_))
-    }
-
-    /// Whether somebody asked to stop.
-    pub fn is_interrupted(&self) -> bool {
-        match self {
-            Self::Author(err) => err.is_interrupted(),
-            Self::Checkpoint(err) => err.is_interrupted(),
-            _ => matches!(self, Self::Call(CallError::Interrupted)),
-        }
-    }
-
-    /// Whether a permission or the signature policy forbids it.
-    pub fn is_denied(&self) -> bool {
-        match self {
-            Self::Lower(err) => err.is_denied(),
-            Self::Author(err) => err.is_denied(),
-            Self::Value(err) => err.is_denied(),
-            Self::Foreseen { first, .. } => first.is_denied(),
-            Self::InStep { source, .. } => source.is_denied(),
-            _ => false,
-        }
-    }
-
-    /// Whether a run cannot go on after it: nothing more can be written down.
-    pub(super) fn ends_run(&self) -> bool {
-        matches!(self, Self::Journal(_) | Self::Lock(_) | Self::Signals(_) | Self::Unfinished(_) | Self::Marker(_))
-    }
-
-    /// Whether what was asked for does not exist or makes no sense.
-    pub fn is_usage(&self) -> bool {
-        match self {
-            Self::Worktree(err) => return err.is_usage(),
-            Self::Finish(err) => return err.is_usage(),
-            Self::Author(err) => return err.is_usage(),
-            Self::Foreseen { first, .. } => return first.is_usage(),
-            // It was tried, and a file was found wanting, or could not be written.
-            Self::Item(ItemStepError::NotSignable { .. } | ItemStepError::Unwritable { .. }) => return false,
-            _ => {}
-        }
-        matches!(
-            self,
-            Self::InvalidGlob { .. }
-                | Self::NothingToRollBack
-                | Self::Elsewhere { .. }
-                | Self::NoDirective(_)
-                | Self::InvalidDirective { .. }
-                | Self::Reference(_)
-                | Self::OutsidePath(_)
-                | Self::NoSuchPath(_)
-                | Self::NoSuchFile { .. }
-                | Self::NotConfirmed(_)
-                | Self::Acceptance(_)
-                | Self::Subprocess(_)
-                | Self::Lookup(_)
-                | Self::Lower(_)
-                | Self::Requirements { .. }
-                | Self::NotResumable { .. }
-                | Self::Restart(_)
-                | Self::NothingWaits
-                | Self::WrongAnswer(_)
-                | Self::NothingAsked(_)
-                | Self::Inputs { .. }
-                | Self::Value(_)
-                | Self::Item(_)
-                | Self::AgentCommand(_)
-                | Self::RelativeAgent { .. }
-                | Self::Required { .. }
-                | Self::InStep { .. }
-                | Self::Audit(AuditError::StaysHere { .. } | AuditError::NoSuchLine { .. })
-                | Self::Checkpoint(
-                    CheckpointError::InvalidMessage { .. }
-                        | CheckpointError::InvalidAllowance { .. }
-                        | CheckpointError::UnknownRemote { .. }
-                )
-        )
     }
 }

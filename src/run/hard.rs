@@ -5,8 +5,10 @@
 
 use super::error::RunError;
 use super::session::{Observer, RunRequest, Session, open_checkpointer};
+use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
+use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::failpoint::failpoint;
 use crate::journal::StepId;
@@ -80,22 +82,36 @@ pub fn roll_back_hard(
     let (Some(before), Some(mut checkpointer)) = (before, session.checkpointer.take()) else {
         return Ok(HardEnd { summary: session.finish(RunStatus::Succeeded, None)?, step: id });
     };
+    let done = carry_out(&mut session, &mut checkpointer, id, &before, to);
+    session.checkpointer = Some(checkpointer);
+    done.map_err(|err| session.unsettled(err))?;
+    session.finish_step(step, name, StepStatus::Succeeded, None, None, None)?;
+    Ok(HardEnd { summary: session.finish(RunStatus::Succeeded, None)?, step: id })
+}
+
+/// Files, then index, then branch.
+fn carry_out(
+    session: &mut Session<'_, '_>,
+    checkpointer: &mut Checkpointer,
+    id: StepId,
+    before: &Snapshot,
+    to: ObjectId,
+) -> Result<(), RunError> {
+    let step = id.step;
     let left = checkpointer.repository().commits_between(Some(to), before.head.commit)?;
     checkpointer.repository().keep_commits(&id.kept("discarded"), &left)?;
     failpoint("hard-kept");
-    let reset = checkpointer.plan_reset(&before, to)?;
-    checkpointer.reset_files(&before, &reset)?;
+    let reset = checkpointer.plan_reset(before, to)?;
+    checkpointer.reset_files(before, &reset)?;
     failpoint("hard-files-reset");
     checkpointer.reset_index(to)?;
     failpoint("hard-index-reset");
-    checkpointer.reset_branch(&before, to)?;
+    checkpointer.reset_branch(before, to)?;
     failpoint("hard-branch-moved");
-    let after = checkpointer.after(&before)?;
-    let delta = checkpointer.delta(&before, &after)?;
+    let after = checkpointer.after(before)?;
+    let delta = checkpointer.delta(before, &after)?;
     session.record(&Event::ChangesFound { step, after, delta, outside: Vec::new() })?;
     let reason = format!("everything is as it was at {}; `piton show PATH@{id}:before` shows a file", to.short());
     session.record(&Event::CheckpointSkipped { step, reason })?;
-    session.checkpointer = Some(checkpointer);
-    session.finish_step(step, name, StepStatus::Succeeded, None, None, None)?;
-    Ok(HardEnd { summary: session.finish(RunStatus::Succeeded, None)?, step: id })
+    Ok(())
 }

@@ -42,5 +42,6 @@ pub mod tool;
 mod touched;
 pub mod trust;
 pub mod undo;
+mod unsettled;
 pub mod values;
 pub mod worktree;

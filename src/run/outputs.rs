@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, mkdirat, open, openat, statat, unlinkat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -161,7 +161,8 @@ impl Folder {
     fn unfinished(&self, content: &[u8]) -> Result<Unfinished, Errno> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         #[cfg(target_os = "linux")]
-        if let Ok(open) = openat(&self.open, ".", OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC, NEW_FILE) {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        if let Ok(open) = retry_on_intr(|| openat(&self.open, ".", flags, NEW_FILE)) {
             let mut file = File::from(open);
             file.write_all(content).map_err(|err| Errno::from_io_error(&err).unwrap_or(Errno::IO))?;
             return Ok(Unfinished::Nameless(file));
@@ -176,7 +177,7 @@ impl Folder {
 
     fn write(&self, name: &str, content: &[u8]) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(openat(&self.open, name, flags, NEW_FILE)?);
+        let mut file = File::from(retry_on_intr(|| openat(&self.open, name, flags, NEW_FILE))?);
         file.write_all(content).map_err(|err| {
             let _ = unlinkat(&self.open, name, AtFlags::empty());
             Errno::from_io_error(&err).unwrap_or(Errno::IO)

@@ -18,6 +18,7 @@ use super::session::{Observer, Session, open_checkpointer, refuse_inside};
 use super::settle::{Reversal, Settlement, stages};
 use super::standing::{Standing, StartedProcess};
 use super::step::skipped;
+use super::unsettled::{InDirective, RecoveryAction};
 use crate::audit::history::{Outcome, StepRecord};
 use crate::checkpoint::attribution::{Attributed, Ownership};
 use crate::checkpoint::checkpointer::Checkpointer;
@@ -32,8 +33,7 @@ use crate::disk::Disk;
 use crate::exec::call;
 use crate::exec::process;
 use crate::exec::supervisor::MARK;
-use crate::item::directive::CheckpointMode;
-use crate::journal::event::{AfterFailure, Decision, Event, StepKind};
+use crate::journal::event::{Decision, Event, StepKind};
 use crate::journal::lock::{Holder, RunLock, Unfinished};
 use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
 use crate::journal::{Journal, JournalError, RunId};
@@ -80,6 +80,9 @@ pub(super) fn recover_all(
     observer: &mut Observer<'_>,
 ) -> Result<Recovery, RunError> {
     let mut recovery = Recovery { checkpointer, told: Vec::new() };
+    if let Some(checkpointer) = &recovery.checkpointer {
+        checkpointer.clear_abandoned();
+    }
     if lock.unfinished().is_empty() {
         return Ok(recovery);
     }
@@ -201,10 +204,10 @@ impl Session<'_, '_> {
         };
         let recovered = match self.recover_step_with(&mut checkpointer, step, last_sign) {
             // What will not pass must not keep every later command from working.
-            Err(RunError::Checkpoint(err)) if !err.may_pass() => self.failed(number, &err).map(|settlement| {
+            Err(RunError::Checkpoint(err)) if !err.may_pass() => {
                 let did = format!("it could not be brought to an end: {}; its changes stay", with_causes(&err));
-                (told("its step was running"), did, settlement)
-            }),
+                self.failed(number, err).map(|settlement| (told("its step was running"), did, settlement))
+            }
             recovered => recovered,
         };
         self.checkpointer = Some(checkpointer);
@@ -294,14 +297,8 @@ impl Session<'_, '_> {
             self.record(&Event::NoChanges { step: number, not_captured, too_large })?;
             return Ok((found, told("nothing had changed"), Settlement::of(skipped())));
         }
-        // Only a command of the user's may leave its work: half an undo of ours is of use to nobody.
-        // A directive runs it again, from where it began.
-        let leaves = match &step.kind {
-            StepKind::Command { on_failure: Some(wanted), .. } => *wanted == AfterFailure::Keep,
-            StepKind::Command { .. } | StepKind::Tool(_) => self.mode != CheckpointMode::Auto,
-            _ => false,
-        };
-        if leaves && self.directive.is_none() {
+        let in_directive = if self.directive.is_some() { InDirective::Yes } else { InDirective::No };
+        if RecoveryAction::of_undecided(&step.kind, self.mode, in_directive) == RecoveryAction::Keep {
             let reason = "the run was cut off; `piton undo` takes its changes back".to_owned();
             self.record(&Event::CheckpointSkipped { step: number, reason })?;
             return Ok((found, told("its changes stay: `piton undo` takes them back"), Settlement::of(skipped())));
@@ -356,7 +353,7 @@ impl Session<'_, '_> {
                 Ok((found, format!("it was finished: {}", commit.short()), settlement))
             }
             Redo::Moved(err) => {
-                let settlement = self.failed(step, &err)?;
+                let settlement = self.failed(step, err)?;
                 Ok((found, told("the branch has moved since, so nothing was touched"), settlement))
             }
         }

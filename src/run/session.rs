@@ -14,6 +14,7 @@ use super::directive::state::{Cost, RunState};
 use super::error::{RestartError, RunError, with_causes};
 use super::marker;
 use super::recovery;
+use super::unsettled::RecoveryAction;
 use crate::audit::trail;
 use crate::checkpoint::checkpointer::{Checkpointer, Options};
 use crate::checkpoint::error::CheckpointError;
@@ -79,6 +80,8 @@ pub struct Session<'a, 'o> {
     pub(super) steps: StepList,
     /// The step that has begun and not ended: until it does, the run can only be recovered.
     pub(super) open_step: Option<u32>,
+    /// What a recovery does with the changes of that step.
+    pub(super) open_recovery: Option<RecoveryAction>,
     /// The tool that it runs, as `id@version`.
     pub(super) open_tool: Option<String>,
     /// The signal that ended its command.
@@ -233,6 +236,7 @@ impl<'a, 'o> Session<'a, 'o> {
             checkpointer,
             steps: StepList::default(),
             open_step: None,
+            open_recovery: None,
             open_tool: None,
             open_signal: None,
             found,
@@ -279,6 +283,7 @@ impl<'a, 'o> Session<'a, 'o> {
             checkpointer,
             steps: StepList::default(),
             open_step: None,
+            open_recovery: None,
             open_tool: None,
             open_signal: None,
             found: None,
@@ -318,8 +323,10 @@ impl<'a, 'o> Session<'a, 'o> {
     pub(super) fn record(&mut self, event: &Event) -> Result<Digest, RunError> {
         let (at, previous) = (self.ctx.now(), self.journal.head());
         let digest = self.journal.append(at, event)?;
-        if let Event::StepStarted { step, .. } = event {
-            self.numbered = *step;
+        match event {
+            Event::StepStarted { step, .. } => self.numbered = *step,
+            Event::Decided { decision, .. } => self.open_recovery = Some(RecoveryAction::of_decision(decision)),
+            _ => {}
         }
         if let Some(state) = &mut self.state {
             state.apply(at, previous, event);

@@ -157,7 +157,7 @@ impl Session<'_, '_> {
         let Some(mut checkpointer) = self.checkpointer.take() else { return Ok(Settlement::of(skipped())) };
         let settled = self.settle_with(&mut checkpointer, step, wording, before, verdict, rules);
         self.checkpointer = Some(checkpointer);
-        settled
+        settled.map_err(|err| self.unsettled(err))
     }
 
     fn settle_with(
@@ -171,7 +171,7 @@ impl Session<'_, '_> {
     ) -> Result<Settlement, RunError> {
         let found = match self.find_own(checkpointer, step, before, rules.own) {
             Ok(found) => found,
-            Err(RunError::Checkpoint(err)) => return self.failed(step, &err),
+            Err(RunError::Checkpoint(err)) => return self.failed(step, err),
             Err(err) => return Err(err),
         };
         let (Attributed { after, delta, doubt, .. }, outside) = (&found, found.outside.clone());
@@ -270,11 +270,11 @@ impl Session<'_, '_> {
         delta: &Delta,
     ) -> Result<Settlement, RunError> {
         if let Some(err) = before.head.moved_to(&after.head) {
-            return self.failed(step, &err);
+            return self.failed(step, err);
         }
         // A merge or rebase that the step began: putting its files back would leave git in the middle of it.
         if let Err(err) = checkpointer.require_undoable() {
-            return self.failed(step, &err);
+            return self.failed(step, err);
         }
         let Reversal { reason, status, error, doubt } = why;
         if let Some(doubt) = doubt
@@ -297,6 +297,10 @@ impl Session<'_, '_> {
         delta: &Delta,
     ) -> Result<Settlement, RunError> {
         let report = checkpointer.roll_back(before, delta)?;
+        if let Some(err) = report.shortfall().filter(CheckpointError::is_fault_of_system) {
+            // No end is recorded: the next recovery tries again.
+            return Err(err.into());
+        }
         failpoint("rolled-back");
         self.record(&Event::RolledBack {
             step,
@@ -321,7 +325,7 @@ impl Session<'_, '_> {
     ) -> Result<Settlement, RunError> {
         // The step itself may have begun a merge: a commit would end it, markers and all.
         if let Err(err) = checkpointer.require_undoable() {
-            return self.failed(step, &err);
+            return self.failed(step, err);
         }
         let (outside, doubt) = (found.outside.clone(), found.doubt);
         let index = stages(before, &found.after);
@@ -338,14 +342,14 @@ impl Session<'_, '_> {
                 let own = Ownership { has: &|path| !outside.contains(path), index, doubt };
                 let Attributed { after, delta, .. } = self.find_own(checkpointer, step, before, own)?;
                 if delta.is_empty() {
-                    return self.failed(step, &err);
+                    return self.failed(step, err);
                 }
                 let why = Reversal { doubt, ..Reversal::failure("a hook refused the commit", explain(&err)) };
                 let mut settlement = self.roll_back(checkpointer, step, why, before, &after, &delta)?;
                 settlement.error.get_or_insert(explain(&err));
                 Ok(settlement)
             }
-            Err(RunError::Checkpoint(err)) => self.failed(step, &err),
+            Err(RunError::Checkpoint(err)) => self.failed(step, err),
             settled => settled,
         }
     }
@@ -523,9 +527,13 @@ impl Session<'_, '_> {
         Ok(Settlement::of(summary(CheckpointStatus::NoChanges)))
     }
 
-    /// Writes down that there is no checkpoint, loudly. The changes stay on disk.
-    pub(super) fn failed(&mut self, step: u32, err: &CheckpointError) -> Result<Settlement, RunError> {
-        let error = explain(err);
+    /// Writes down that there is no checkpoint, loudly. The changes stay on disk. Where the disk is at fault nothing is
+    /// written down: a recovery brings the step to an end.
+    pub(super) fn failed(&mut self, step: u32, err: CheckpointError) -> Result<Settlement, RunError> {
+        if err.is_fault_of_system() {
+            return Err(self.unsettled(err.into()));
+        }
+        let error = explain(&err);
         self.record(&Event::CheckpointFailed {
             step,
             code: error.code.clone(),

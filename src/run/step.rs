@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::error::{RunError, with_causes};
 use super::session::{Session, open_repository};
 use super::settle::{Declared, Rules, Settlement, Verdict, Violation, Wording};
+use super::unsettled::{InDirective, RecoveryAction};
 use crate::checkpoint::attribution::{Doubt, Ownership};
 use crate::checkpoint::message;
 use crate::checkpoint::path::RepoPath;
@@ -174,6 +175,8 @@ impl Session<'_, '_> {
         writes: &[String],
     ) -> Result<(), RunError> {
         self.open_step = Some(step);
+        let in_directive = if self.directive.is_some() { InDirective::Yes } else { InDirective::No };
+        self.open_recovery = Some(RecoveryAction::of_undecided(&kind, self.mode, in_directive));
         self.open_tool = kind.tool().map(str::to_owned);
         let (name, tool, writes) = (name.to_owned(), self.open_tool.clone(), writes.to_vec());
         let order = self.order()?;

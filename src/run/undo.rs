@@ -30,7 +30,7 @@ use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
-use crate::checkpoint::reversal::{Committed, LeftRepository, Operation, Reach};
+use crate::checkpoint::reversal::{Committed, Inverse, LeftRepository, Operation, Reach};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::failpoint::failpoint;
@@ -252,6 +252,20 @@ impl Session<'_, '_> {
         };
         let before = self.start_step(step, &undoing.name, kind, &[])?;
         let Some(before) = before else { return Err(UndoError::NothingToUndo.into()) };
+        let settled = self.carry_out_reversal(step, undoing, operations, inverse, &before);
+        let settlement = settled.map_err(|err| self.unsettled(err))?;
+        self.end_reversal(step, &undoing.name, settlement)
+    }
+
+    /// Writes the files and makes the commit.
+    fn carry_out_reversal(
+        &mut self,
+        step: u32,
+        undoing: &Undoing,
+        operations: &[Operation],
+        inverse: Inverse,
+        before: &Snapshot,
+    ) -> Result<Settlement, RunError> {
         let Some(mut checkpointer) = self.checkpointer.take() else { return Err(UndoError::NothingToUndo.into()) };
         let applied = checkpointer.apply_inverse(&inverse, operations).map(|report| report.shortfall());
         failpoint("undo-applied");
@@ -262,18 +276,18 @@ impl Session<'_, '_> {
             Ok(shortfall) => shortfall,
         };
         if let Some(err) = shortfall {
-            let settled = self.leave_as_it_was(&mut checkpointer, step, &before, &err);
+            let settled = self.leave_as_it_was(&mut checkpointer, step, before, &err);
             self.checkpointer = Some(checkpointer);
-            return self.end_reversal(step, &undoing.name, settled?);
+            return settled;
         }
         self.checkpointer = Some(checkpointer);
         let notes: Vec<String> = inverse.repositories.iter().map(LeftRepository::note).collect();
         let wording = Wording { name: &undoing.name, undoes: &undoing.undoes, notes: &notes, ..Wording::default() };
         let mut settlement = match (undoing.how, inverse.commit) {
-            (How::Inverse, Some(plan)) => self.commit_inverse(step, wording, &before, &plan)?,
-            (How::Commit, _) => self.settle(step, wording, &before, Verdict::Commit, Rules::NONE)?,
+            (How::Inverse, Some(plan)) => self.commit_inverse(step, wording, before, &plan)?,
+            (How::Commit, _) => self.settle(step, wording, before, Verdict::Commit, Rules::NONE)?,
             (How::Inverse | How::Keep, _) => {
-                self.settle(step, wording, &before, Verdict::Keep(UNCOMMITTED), Rules::NONE)?
+                self.settle(step, wording, before, Verdict::Keep(UNCOMMITTED), Rules::NONE)?
             }
         };
         let is_committed = settlement.checkpoint.as_ref().is_some_and(|made| made.commit_sha.is_some());
@@ -281,7 +295,7 @@ impl Session<'_, '_> {
             // Without a commit that moves the pointer back nothing of it is undone.
             settlement.error.get_or_insert(explain(&CheckpointError::RepositoriesLeft(inverse.repositories)));
         }
-        self.end_reversal(step, &undoing.name, settlement)
+        Ok(settlement)
     }
 
     /// All or nothing: a file could not be written, or another process changed it meanwhile, so that what was put back
@@ -329,7 +343,7 @@ impl Session<'_, '_> {
     ) -> Result<Settlement, RunError> {
         let found = match self.find_own(checkpointer, step, before, Ownership::EVERYTHING) {
             Ok(found) => found,
-            Err(RunError::Checkpoint(err)) => return self.failed(step, &err),
+            Err(RunError::Checkpoint(err)) => return self.failed(step, err),
             Err(err) => return Err(err),
         };
         let by_files = checkpointer.plan_commit(&before.head, &found.delta);
@@ -375,7 +389,7 @@ impl Session<'_, '_> {
             Attributed { after, delta, .. } = self.find_own(checkpointer, step, before, Ownership::EVERYTHING)?;
         }
         match committed {
-            Err(RunError::Checkpoint(err)) if delta.is_empty() || before.head != after.head => self.failed(step, &err),
+            Err(RunError::Checkpoint(err)) if delta.is_empty() || before.head != after.head => self.failed(step, err),
             Err(RunError::Checkpoint(err)) => {
                 let why = Reversal::failure("the commit could not be made", explain(&err));
                 let mut settlement = self.roll_back(checkpointer, step, why, before, &after, &delta)?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use crate::crash::chance::tally;
 use crate::harness::{Ran, TestProject};
 
 /// Makes files of different content, thirty in a folder.
@@ -217,4 +218,54 @@ fn gc_removes_packs_that_nothing_needs_and_joins_the_rest() {
     succeeds(project.piton(["undo"]));
     assert_eq!(project.read("a.txt"), "two\n");
     assert_whole(&project);
+}
+
+/// Kills `gc` at a place, then runs it again.
+fn killed_in_gc(project: &TestProject, armed: &str) {
+    const GC: [&str; 5] = ["gc", "--keep-runs", "1", "--keep-days", "0"];
+    project.bash("find .git/piton/store -type f -exec touch -d '3 hours ago' {} +");
+    let killed = project.command(GC).env("PITON_FAILPOINT", armed).output().expect("piton starts");
+    assert_eq!(killed.status.code(), None, "{armed} was not reached");
+    tally("kills at places", 1);
+    succeeds(project.piton(["recover"]));
+    project.git(["fsck", "--strict", "--no-dangling"]);
+    project.bash("find .git/piton/store -type f -exec touch -d '3 hours ago' {} +");
+    succeeds(project.piton(GC));
+    assert_whole(project);
+}
+
+#[test]
+fn gc_killed_between_the_two_files_of_a_pack_removes_the_other_the_next_time() {
+    let project = TestProject::new().file("a.txt", "one\n").committed();
+    made(&project, "data", 300);
+    succeeds(exec(&project, "echo two > a.txt"));
+    project.bash("rm -r data");
+    made(&project, "other", 200);
+    let before = picture(&project);
+    succeeds(project.piton(["exec", "--checkpoint", "explicit", "--", "rm", "-r", "other"]));
+    killed_in_gc(&project, "pack-index-swept:1");
+    assert_eq!(stored(&project, ".git/piton/store/objects").1.len(), 1);
+    succeeds(project.piton(["undo"]));
+    assert_eq!(picture(&project), before);
+}
+
+#[test]
+fn gc_killed_while_it_packs_old_objects_loses_none() {
+    for pass in [1, 700] {
+        let project = TestProject::new().file("a.txt", "one\n").committed();
+        made(&project, "data", 1200);
+        let before = picture(&project);
+        succeeds(project.piton(["exec", "--checkpoint", "explicit", "--", "rm", "-r", "data"]));
+        // As many small steps leave them: each object has a file of its own.
+        project.bash(
+            "cd .git/piton/store/objects; mv pack ../packs
+             for pack in ../packs/*.pack; do GIT_OBJECT_DIRECTORY=$PWD git unpack-objects -q < $pack; done; rm -rf ../packs",
+        );
+        assert!(stored(&project, ".git/piton/store/objects").0 >= 1200);
+        killed_in_gc(&project, &format!("object-packed:{pass}"));
+        let (loose, packs) = stored(&project, ".git/piton/store/objects");
+        assert!(loose < 100 && packs.len() == 1, "{loose} files of their own, {packs:?}");
+        succeeds(project.piton(["undo"]));
+        assert_eq!(picture(&project), before, "killed at pass {pass}");
+    }
 }

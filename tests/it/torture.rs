@@ -25,7 +25,7 @@ const SAMPLED: usize = 37;
 fn disturb(scenario: &Scenario, set: &str, faults: &[Fault]) {
     let scene = scenario.scene();
     let command = scenario.command(&scene);
-    let expected = Expected::of(&scene, &command, scenario.unchecked(&scene).as_deref());
+    let expected = Expected::of(&scene, &command);
     scene.reset_all();
     let points = point::points(&scene, &command);
     assert!(points.len() >= scenario.at_least, "{}: only {} points", scenario.name, points.len());
@@ -60,8 +60,7 @@ fn kill(scenario: &Scenario) {
     disturb(scenario, "kills at system calls", &[Fault::Kill]);
 }
 
-/// One kind of error at each point of a sample; each kind at all points under torture. Not part of the suite while some
-/// points fail (`.config/nextest.toml`).
+/// One kind of error at each point of a sample; each kind at all points under torture.
 fn fail(scenario: &Scenario) {
     let kinds = [Fault::Error("ENOSPC"), Fault::Error("EIO"), Fault::Error("EDQUOT"), Fault::Error("EINTR")];
     if asked("PITON_TORTURE_ROUNDS").is_some() {
@@ -115,6 +114,10 @@ tortured!(
     new_tool,
     sign,
     migrate,
+    roll_back_of_filtered_files,
+    undo_of_filtered_files,
+    roll_back_in_a_sparse_checkout,
+    undo_in_a_sparse_checkout,
 );
 
 /// A point is found by its call; two runs of the same command make the same calls.

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, FlockOperation, access, flock};
+use rustix::io::retry_on_intr;
 
 use super::super::error::CheckpointError;
 use super::super::files::remove_if_there;
@@ -53,7 +54,7 @@ impl IndexLock {
         let file =
             OpenOptions::new().write(true).create_new(true).open(&mark).map_err(CheckpointError::io("make", &mark))?;
         // A file system without such locks has no guard and no rival either: the lock of the worktree is held.
-        let _ = flock(&file, FlockOperation::LockExclusive);
+        let _ = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
         let guard = guard(&mark, &path);
         let lock = LockFile { file, path, index, mark, is_used: false, _guard: guard };
         let mut patience = Patience::new(wait);
@@ -182,7 +183,7 @@ pub(crate) fn clear_stale(index: &Path, own: &Path) -> Result<(), CheckpointErro
     let mark = own.join(MARK);
     let Ok(file) = OpenOptions::new().read(true).open(&mark) else { return remove_if_there(&mark) };
     // A guard is done within a moment.
-    let _ = flock(&file, FlockOperation::LockExclusive);
+    let _ = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
     let (_, lock) = names(index)?;
     if is_same_file(&mark, &lock) {
         remove_if_there(&lock)?;

@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use super::super::error::CheckpointError;
 use super::super::object::{FileMode, ObjectFormat, ObjectId};
 use super::super::path::RepoPath;
+use super::super::scratch;
 use super::super::stat::Stat;
 
 /// How a file begins, by the format of the ids in it.
@@ -58,7 +59,7 @@ impl StatCache {
             // Where what a killed process leaves behind is cleared away.
             let folder = path.parent().unwrap_or(Path::new(".")).join("tmp");
             std::fs::create_dir_all(&folder)?;
-            let mut file = tempfile::Builder::new().prefix(".piton-tmp-").tempfile_in(&folder)?;
+            let mut file = tempfile::Builder::new().prefix(&scratch::prefix()).tempfile_in(&folder)?;
             file.write_all(&self.encode())?;
             file.persist(path).map_err(|err| err.error)?;
             Ok(())

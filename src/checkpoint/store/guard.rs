@@ -6,11 +6,9 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
-
 use super::super::error::CheckpointError;
 use super::super::pack::{PREFIX, UNFINISHED};
+use super::super::scratch::is_gone;
 use super::{Store, TEMPORARY_PREFIX};
 use crate::failpoint::failpoint;
 
@@ -78,9 +76,4 @@ fn clear_unfinished(path: &Path) {
             let _ = fs::remove_file(path);
         }
     }
-}
-
-fn is_gone(process: &str) -> bool {
-    let process = process.parse().ok().and_then(Pid::from_raw);
-    process.is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH))
 }

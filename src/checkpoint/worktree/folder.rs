@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{self as system, AtFlags, Mode};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::super::error::CheckpointError;
 use super::super::path::RepoPath;
@@ -96,7 +96,9 @@ impl<'t> Drafts<'t> {
     pub(crate) fn write(&self, path: &RepoPath, bytes: &[u8], permissions: u32) -> Result<String, CheckpointError> {
         let name = temporary_name();
         let written = self.work_tree.attempt("write", path, || {
-            let mut file = File::from(system::openat(&self.folder, &name, NEW_FILE, Mode::from_bits_truncate(0o600))?);
+            let mode = Mode::from_bits_truncate(0o600);
+            let file = retry_on_intr(|| system::openat(&self.folder, &name, NEW_FILE, mode))?;
+            let mut file = File::from(file);
             file.write_all(bytes)?;
             system::fchmod(&file, Mode::from_bits_truncate(permissions))?;
             self.work_tree.disk.stage_with_others(&file)

@@ -19,10 +19,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{self as system, AtFlags, FileType, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::error::CheckpointError;
 use super::path::RepoPath;
+use super::scratch;
 use super::stat::Stat;
 use crate::disk::{Disk, Fsync};
 use crate::failpoint::failpoint;
@@ -136,7 +137,8 @@ impl WorkTree {
     /// Puts a file in the place of whatever file or link is there, all at once.
     pub(crate) fn write_file(&self, path: &RepoPath, bytes: &[u8], permissions: u32) -> Result<(), CheckpointError> {
         self.put(path, &|folder, name| {
-            let mut file = File::from(system::openat(folder, name, NEW_FILE, Mode::from_bits_truncate(0o600))?);
+            let mode = Mode::from_bits_truncate(0o600);
+            let mut file = File::from(retry_on_intr(|| system::openat(folder, name, NEW_FILE, mode))?);
             file.write_all(bytes)?;
             system::fchmod(&file, Mode::from_bits_truncate(permissions))?;
             self.disk.stage(&file)
@@ -218,7 +220,8 @@ impl WorkTree {
     pub(crate) fn now(&self) -> Result<(u32, u32), CheckpointError> {
         let stamp = || {
             let (folder, name) = (self.temporary_folder()?, temporary_name());
-            let file = system::openat(&folder, &name, NEW_FILE, Mode::from_bits_truncate(0o600))?;
+            let mode = Mode::from_bits_truncate(0o600);
+            let file = retry_on_intr(|| system::openat(&folder, &name, NEW_FILE, mode))?;
             let stat = system::fstat(&file);
             system::unlinkat(&folder, &name, AtFlags::empty())?;
             let stat = Stat::of(&stat?);
@@ -419,5 +422,5 @@ fn absent_as_none<T>(result: io::Result<Option<T>>) -> io::Result<Option<T>> {
 
 fn temporary_name() -> String {
     let number = TEMPORARY_FILES.fetch_add(1, Ordering::Relaxed);
-    format!(".piton-tmp-{}-{number}", std::process::id())
+    format!("{}{number}", scratch::prefix())
 }

@@ -170,7 +170,7 @@ impl Session<'_, '_> {
                     let chosen = Chosen { edits: review.edits, ..chosen };
                     session.commit_selected(checkpointer, step, wording, &now, now.clone(), chosen)
                 }
-                Some(Err(err)) => session.failed(step, &err),
+                Some(Err(err)) => session.failed(step, err),
             }
         })
     }

@@ -190,7 +190,7 @@ impl Session<'_, '_> {
             Ok((settlement, judgement))
         });
         self.checkpointer = Some(checkpointer);
-        let (settlement, judgement) = done?;
+        let (settlement, judgement) = done.map_err(|err| self.unsettled(err))?;
         let status = if settlement.error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
         let step = self.next_step();
         let error = settlement.error;
@@ -288,7 +288,7 @@ impl Session<'_, '_> {
             .map_err(RunError::from)
             .and_then(|plan| self.commit_finish(checkpointer, request, judgement, &plan, Vec::new()));
         match committed {
-            Err(RunError::Checkpoint(err)) => self.failed(step, &err),
+            Err(RunError::Checkpoint(err)) => self.failed(step, err),
             settled => settled,
         }
     }

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
 use rustix::fs::{self as system, AtFlags, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::{Access, Home, ItemStepError, Write};
 use crate::context::{Context, ITEMS};
@@ -80,7 +80,8 @@ fn names(path: &Path) -> Option<Vec<&OsStr>> {
     names.filter(|names| names.len() > 1 && names.first() == Some(&OsStr::new(ITEMS)))
 }
 
-/// Writes or removes a file; returns what undoes that, if there is anything to undo.
+/// Writes or removes a file; returns what undoes that, if there is anything to undo. What cannot be written leaves no
+/// folder either.
 fn one(ctx: &Context, write: &Write) -> Result<Option<Write>, Failure> {
     let names = names(&write.path).ok_or(Failure::Outside)?;
     let (name, folders) = names.split_last().ok_or(Failure::Outside)?;
@@ -88,14 +89,33 @@ fn one(ctx: &Context, write: &Write) -> Result<Option<Write>, Failure> {
         Home::Project => (&ctx.root, OFlags::NOFOLLOW),
         Home::User => (ctx.home.as_ref().ok_or(Failure::NoHome)?, OFlags::empty()),
     };
-    let mut folder = system::open(top.as_path(), FOLDER, Mode::empty())?;
+    let mut made = None;
+    let done = in_folders(ctx, write, (top, is_linked), (folders, name), &mut made);
+    if let (Err(_), Some(first)) = (&done, made) {
+        remove_empty(top, folders, is_linked, first);
+    }
+    done
+}
+
+/// Writes or removes a file in folders; `made` is set to the first of them that had to be made.
+fn in_folders(
+    ctx: &Context,
+    write: &Write,
+    (top, is_linked): (&Path, OFlags),
+    (folders, name): (&[&OsStr], &OsStr),
+    made: &mut Option<usize>,
+) -> Result<Option<Write>, Failure> {
+    let mut folder = system::open(top, FOLDER, Mode::empty())?;
     let mut items = None;
     for (depth, part) in folders.iter().enumerate() {
         let flags = FOLDER | if depth == 0 { is_linked } else { OFlags::NOFOLLOW };
         folder = match system::openat(&folder, *part, flags, Mode::empty()) {
             Err(Errno::NOENT) if write.content.is_some() => {
                 match system::mkdirat(&folder, *part, Mode::from_raw_mode(0o777)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
+                    Ok(()) => {
+                        made.get_or_insert(depth);
+                    }
+                    Err(Errno::EXIST) => {}
                     Err(errno) => return Err(errno.into()),
                 }
                 system::openat(&folder, *part, flags, Mode::empty())?
@@ -114,8 +134,8 @@ fn one(ctx: &Context, write: &Write) -> Result<Option<Write>, Failure> {
             let draft = (items.as_ref().unwrap_or(&folder), format!("{UNFINISHED}{:032x}.tmp", ctx.random_bits()));
             replace(&folder, name, content, write.access, &draft)?;
         }
-        None => match system::unlinkat(&folder, *name, AtFlags::empty()) {
-            Ok(()) => remove_empty(top, folders, is_linked),
+        None => match system::unlinkat(&folder, name, AtFlags::empty()) {
+            Ok(()) => remove_empty(top, folders, is_linked, 1),
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         },
@@ -124,9 +144,9 @@ fn one(ctx: &Context, write: &Write) -> Result<Option<Write>, Failure> {
     Ok(Some(Write { content, access, ..write.clone() }))
 }
 
-/// Removes the folders that a removed file leaves empty, as git does; never `.ai` itself.
-fn remove_empty(top: &Path, folders: &[&OsStr], is_linked: OFlags) {
-    for end in (1..folders.len()).rev() {
+/// Removes the folders from the `first` on that a removed file leaves empty, as git does.
+fn remove_empty(top: &Path, folders: &[&OsStr], is_linked: OFlags, first: usize) {
+    for end in (first..folders.len()).rev() {
         let Some((name, way)) = folders.get(..=end).and_then(|folders| folders.split_last()) else { return };
         let Ok(mut folder) = system::open(top, FOLDER, Mode::empty()) else { return };
         for (depth, part) in way.iter().enumerate() {
@@ -178,7 +198,7 @@ fn replace(
         (Access::Plain | Access::Executable, found) => found.map(|found| found.st_mode & 0o7777),
     };
     let mode = Mode::from_raw_mode(if access == Access::Executable { 0o777 } else { 0o666 });
-    let mut file = File::from(system::openat(place, draft.as_str(), NEW_FILE, mode)?);
+    let mut file = File::from(retry_on_intr(|| system::openat(place, draft.as_str(), NEW_FILE, mode))?);
     let mut finish = || {
         file.write_all(content)?;
         if let Some(mode) = exactly {

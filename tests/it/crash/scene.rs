@@ -206,13 +206,6 @@ impl Picture {
         self
     }
 
-    /// Only the files, without those below some names.
-    pub(crate) fn without(mut self, names: &[&str]) -> Self {
-        self.files.retain(|file, _| !names.iter().any(|name| file == name || file.starts_with(&format!("{name}/"))));
-        self.git.clear();
-        self
-    }
-
     /// What differs from the picture that was expected.
     pub(crate) fn difference(&self, expected: &Self) -> String {
         let mut text = String::new();

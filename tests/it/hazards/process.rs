@@ -255,13 +255,13 @@ fn g85_a_full_disk_loses_nothing() {
     let script = "top=$(dirname \"$PWD\"); cp -a . \"$top/copy\"\n\
         mount -t tmpfs -o size=12M tmpfs \"$top/project\"; cp -a \"$top/copy/.\" \"$top/project\"; cd \"$top/project\"\n\
         code=0; \"$0\" tool run t --checkpoint auto || code=$?; echo \"exit $code\"\n\
-        test -s large; rm large; git status --porcelain; \"$0\" recover; \"$0\" verify --all; git fsck --full --strict\n\
-        \"$0\" exec -- true; git checkout -q .; cat notes.txt";
+        test -s large; rm large; git status --porcelain; \"$0\" recover; echo recovered; git status --porcelain\n\
+        \"$0\" verify --all; git fsck --full --strict; \"$0\" exec -- true; cat notes.txt";
     let ran = project.ran(mounts(&project, script));
-    // What it did cannot be stored, so it is not touched; and there is room enough left to say so.
-    assert_eq!(ran.stdout(), "exit 1\n M notes.txt\n?? new/\none\n", "{ran}");
-    assert!(ran.stderr().contains("no checkpoint was made; the changes stay on disk"), "{ran}");
-    assert!(ran.stderr().contains("[DISK_FULL]"), "{ran}");
+    // What it did cannot be stored, so it is not touched before there is room.
+    assert_eq!(ran.stdout(), "exit 1\n M notes.txt\n?? new/\nrecovered\none\n", "{ran}");
+    assert!(ran.stderr().contains("or the next command puts them back"), "{ran}");
+    assert!(ran.stderr().contains("the disk has 0 bytes left"), "{ran}");
 }
 
 #[test]

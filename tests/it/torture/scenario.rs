@@ -83,23 +83,6 @@ impl Scenario {
         self.command.iter().map(word).collect()
     }
 
-    /// The same command without a checkpoint, if it runs a step.
-    pub(super) fn unchecked(&self, scene: &TortureScene) -> Option<Vec<String>> {
-        let mut command = self.command(scene);
-        match self.command.first() {
-            Some(&"exec") => {
-                command.retain(|word| word != "--checkpoint" && word != "explicit");
-                command.splice(1..1, ["--checkpoint", "disabled"].map(str::to_owned));
-            }
-            Some(&("tool" | "run")) => {
-                let mode = command.iter_mut().find(|word| *word == "auto")?;
-                "disabled".clone_into(mode);
-            }
-            _ => return None,
-        }
-        Some(command)
-    }
-
     /// The next command works, and so does the user's git.
     pub(super) fn assert_goes_on(&self, scene: &TortureScene) {
         if self.again == Again::Yes {
@@ -176,6 +159,10 @@ impl TortureScene {
 const EXEC: &[&str] = &["exec", "--", "bash", "-c", WORK];
 const FAILING: &[&str] = &["exec", "--", "bash", "-c", "eval \"$0\"; exit 3", WORK];
 const EXPLICIT: &[&str] = &["exec", "--checkpoint", "explicit", "--", "bash", "-c", WORK];
+const FILTERED: &[&str] = &["exec", "--", "bash", "-c", "eval \"$0\"; echo more >> rotated.txt", WORK];
+const FILTERED_FAILING: &[&str] = &["exec", "--", "bash", "-c", "eval \"$0\"; echo more >> rotated.txt; exit 3", WORK];
+const NEAR: &[&str] = &["exec", "--", "bash", "-c", "eval \"$0\"; echo more >> near/n.txt", WORK];
+const NEAR_FAILING: &[&str] = &["exec", "--", "bash", "-c", "eval \"$0\"; echo more >> near/n.txt; exit 3", WORK];
 const HARD: &[&str] = &["rollback", "--hard", "HEAD~1", "--yes"];
 
 fn plain() -> TortureScene {
@@ -193,6 +180,28 @@ fn with_directives() -> TortureScene {
         .directive("fails", ["broken"])
         .directive("both", ["one", "two"]);
     TortureScene::of(Scene::of(project))
+}
+
+/// A file that a filter of git converts: git stores other bytes than those on disk.
+fn filtered() -> TortureScene {
+    let here = plain();
+    here.scene.project.bash(
+        "git config filter.rot.clean 'tr a-z n-za-m'; git config filter.rot.smudge 'tr a-z n-za-m'
+         git config filter.rot.required true; echo 'rotated.txt filter=rot' >> .gitattributes; echo hidden > rotated.txt
+         git add .gitattributes rotated.txt; git commit -qm filtered -- .gitattributes rotated.txt
+         test \"$(git cat-file -p HEAD:rotated.txt)\" = uvqqra",
+    );
+    here
+}
+
+/// A sparse checkout with a sparse index: `far` is not on disk.
+fn sparse() -> TortureScene {
+    let here = plain();
+    here.scene.project.bash(
+        "mkdir near far; echo near > near/n.txt; echo far > far/f.txt; git add near far; git commit -qm far -- near far
+         git sparse-checkout set --cone --sparse-index .ai folder near; test ! -e far",
+    );
+    here
 }
 
 /// A run in a worktree of its own, while the branch has moved on.
@@ -333,4 +342,20 @@ pub(super) fn sign() -> Scenario {
 
 pub(super) fn migrate() -> Scenario {
     Scenario::new("migrate", || TortureScene::of(legacy()), &["migrate", "--all", "--checkpoint", "auto"], 60)
+}
+
+pub(super) fn roll_back_of_filtered_files() -> Scenario {
+    Scenario::new("roll back of filtered files", filtered, FILTERED_FAILING, 60)
+}
+
+pub(super) fn undo_of_filtered_files() -> Scenario {
+    Scenario::new("undo of filtered files", || filtered().after(FILTERED), &["undo"], 60)
+}
+
+pub(super) fn roll_back_in_a_sparse_checkout() -> Scenario {
+    Scenario::new("roll back in a sparse checkout", sparse, NEAR_FAILING, 60)
+}
+
+pub(super) fn undo_in_a_sparse_checkout() -> Scenario {
+    Scenario::new("undo in a sparse checkout", || sparse().after(NEAR), &["undo"], 60)
 }
