@@ -96,7 +96,8 @@ impl Expected {
         }
         if code != self.code {
             // A second way may have been tried since: its error counts as well.
-            let causes = ["os error", "No space left", "quota exceeded", "Input/output error", "DISK_FULL"];
+            let causes =
+                ["os error", "storage space", "No space left", "quota exceeded", "Input/output error", "DISK_FULL"];
             let is_told = causes.iter().any(|cause| said.contains(cause));
             if !is_told || !said.contains("error") {
                 return Err("the error does not say what happened".to_owned());

@@ -73,7 +73,8 @@ impl Fault {
             Self::Error("ENOSPC" | "EDQUOT") => {
                 !["flock", "unlink", "unlinkat", "rmdir", "chmod", "fchmod", "fchmodat"].contains(&point.call.as_str())
             }
-            Self::Error(_) => point.call != "flock",
+            // An emptied folder that cannot be removed stays, as with git.
+            Self::Error(_) => point.call != "flock" && !point.shown.contains("AT_REMOVEDIR"),
         }
     }
 }
