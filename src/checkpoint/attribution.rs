@@ -4,6 +4,7 @@
 //! files the step has touched, the others are taken out of its delta and of the snapshot after it, so
 //! that they are neither committed in its name nor put back. For the next step they are simply there.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use rustix::io::Errno;
@@ -116,8 +117,13 @@ impl Checkpointer {
         let (own_changes, foreign): (Vec<&Change>, Vec<&Change>) =
             delta.changes.iter().partition(|change| (own.has)(&change.path) || is_link(change) || is_untracked(change));
         // A folder became empty, or has something in it now, by what happened inside it.
-        let is_own_folder =
-            |folder: &RepoPath| (own.has)(folder) || own_changes.iter().any(|change| change.path.is_inside(folder));
+        let own_paths: BTreeSet<&RepoPath> = own_changes.iter().map(|change| &change.path).collect();
+        // What is inside a folder follows right after it, but for names that begin with that of the folder.
+        let is_own_folder = |folder: &RepoPath| {
+            let below = folder.join(b"");
+            (own.has)(folder)
+                || own_paths.range::<RepoPath, _>(&below..).next().is_some_and(|path| path.is_inside(folder))
+        };
         let foreign_permissions = delta.permissions.iter().map(|change| &change.path).filter(|path| !(own.has)(path));
         let folders = delta.folders_added.iter().chain(&delta.folders_removed);
         let mut outside: Vec<RepoPath> =
@@ -147,9 +153,10 @@ impl Checkpointer {
         }
         let after = Snapshot { tree, index_tree, commit: None, permissions, announced, ..after };
         let mut found = self.delta(before, &after)?;
-        found.permissions.retain(|change| !outside.contains(&change.path));
-        found.folders_added.retain(|folder| !outside.contains(folder));
-        found.folders_removed.retain(|folder| !outside.contains(folder));
+        let is_outside = |path: &RepoPath| outside.binary_search(path).is_ok();
+        found.permissions.retain(|change| !is_outside(&change.path));
+        found.folders_added.retain(|folder| !is_outside(folder));
+        found.folders_removed.retain(|folder| !is_outside(folder));
         Ok(Attributed { after, delta: found, outside, doubt: own.doubt })
     }
 }

@@ -121,25 +121,34 @@ impl Checkpointer {
         paths: impl IntoIterator<Item = &'p RepoPath>,
     ) -> Result<Vec<RepoPath>, CheckpointError> {
         let mut ignored = Vec::new();
-        for path in paths {
-            let mut files = Vec::new();
-            let mut folder = path.parent();
-            loop {
-                if let Some(bytes) = self.work_tree.read_if_file(&folder.join(IGNORE_FILE))? {
-                    files.push((folder.clone(), bytes));
-                }
-                if folder.is_top() {
-                    break;
-                }
-                folder = folder.parent();
-            }
-            let rules = self.shared_rules()?.with_files(files, UnknownFolder::NoRules);
-            let tracked = self.index.find(path.as_bytes()).is_some();
-            if !tracked && rules.is_ignored(path, Kind::File) {
+        let mut last: Option<(RepoPath, IgnoreRules)> = None;
+        for path in paths.into_iter().filter(|path| self.index.find(path.as_bytes()).is_none()) {
+            let folder = path.parent();
+            let rules = match last.take_if(|(known, _)| *known == folder) {
+                Some((_, rules)) => rules,
+                None => self.rules_in(&folder)?,
+            };
+            if rules.is_ignored(path, Kind::File) {
                 ignored.push(path.clone());
             }
+            last = Some((folder, rules));
         }
         Ok(ignored)
+    }
+
+    /// The rules for the files of a folder, as they are on disk now.
+    fn rules_in(&self, folder: &RepoPath) -> Result<IgnoreRules, CheckpointError> {
+        let mut files = Vec::new();
+        let mut folder = folder.clone();
+        loop {
+            if let Some(bytes) = self.work_tree.read_if_file(&folder.join(IGNORE_FILE))? {
+                files.push((folder.clone(), bytes));
+            }
+            if folder.is_top() {
+                return Ok(self.shared_rules()?.with_files(files, UnknownFolder::NoRules));
+            }
+            folder = folder.parent();
+        }
     }
 
     /// Ignored files that a step staged with `git add --force`: no snapshot tells whether they were

@@ -156,7 +156,7 @@ impl Checkpointer {
     pub fn delta(&self, before: &Snapshot, after: &Snapshot) -> Result<Delta, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         let mut delta = delta::between(&objects, before, after)?;
-        let forced = self.forced_in(&objects, before, &delta)?;
+        let forced: BTreeSet<RepoPath> = self.forced_in(&objects, before, &delta)?.into_iter().collect();
         delta.changes.retain(|change| !forced.contains(&change.path));
         delta.not_captured.extend(forced);
         delta.not_captured.sort();
@@ -179,7 +179,7 @@ impl Checkpointer {
     pub fn plan_commit(&self, before: &Head, delta: &Delta) -> Result<CommitPlan, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         objects.gather();
-        let ignored = self.newly_ignored(delta)?;
+        let ignored: BTreeSet<RepoPath> = self.newly_ignored(delta)?.into_iter().collect();
         let excluded = |path: &RepoPath| ignored.contains(path) || self.is_overlooked(path);
         let base_tree = self.repository.tree_of(before.commit)?;
         let delta = &*self.with_converted(&objects, delta, base_tree)?;
@@ -187,12 +187,13 @@ impl Checkpointer {
         self.filters.expect_removed(self.removed_attributes(delta.changes.iter().map(|change| &change.path))?);
         let committed = delta.changes.iter().filter(|change| !excluded(&change.path));
         self.clean_together(&objects, committed.map(|change| (&change.path, change.after)))?;
+        let changes_attributes = delta.changes_attributes();
         let stored = |path: &RepoPath, side: Side, raw: Option<Entry>, known: &[Option<Entry>]| match side {
             // The step itself got the file on disk, by widening the sparse checkout: nothing of it was the user's.
             _ if raw.is_none() && self.off_disk_before.contains(path) => Ok(known.first().copied().flatten()),
             // As `git add`: a changed file is stored as its filter makes it, whatever was stored before.
             Side::After if self.filtering(path)?.is_some() => self.stored_form(&objects, path, raw, &[]),
-            Side::Before if delta.changes_attributes() && !is_known(&objects, raw, known) => {
+            Side::Before if changes_attributes && !is_known(&objects, raw, known) => {
                 self.clean_as_of(&objects, base_tree, path, raw)
             }
             Side::Before | Side::After => self.stored_form(&objects, path, raw, known),

@@ -263,10 +263,11 @@ impl Checkpointer {
             return Ok(std::borrow::Cow::Borrowed(delta));
         }
         let mut all = delta.clone();
+        let known: BTreeSet<&RepoPath> = delta.changes.iter().map(|change| &change.path).collect();
         for path in &self.filters.touched {
             let Some(staged) = self.index.entry_at(path).filter(|entry| !entry.is_overlooked()) else { continue };
             let entry = Some(Entry { mode: staged.mode, id: staged.id });
-            let is_new = !delta.changes.iter().any(|change| change.path == *path);
+            let is_new = !known.contains(path);
             if is_new && tree::find(objects, head_tree, path)? == entry && self.filtering(path)?.is_some() {
                 let change = Change { path: path.clone(), before: entry, after: entry, insertions: 0, deletions: 0 };
                 all.changes.push(change);

@@ -20,7 +20,7 @@ use super::path::RepoPath;
 use super::scan::{DiskKinds, Executable, Symlinks};
 use super::snapshot::{PermissionKind, Snapshot};
 use super::tree;
-use super::worktree::{Drafts, Found, WorkTree};
+use super::worktree::{Drafts, Folders, Found, WorkTree};
 use crate::failpoint::failpoint;
 
 /// What to put where.
@@ -115,8 +115,9 @@ impl Plan {
     /// The paths that are neither as expected nor as wanted.
     pub(crate) fn conflicts(&self, work_tree: &WorkTree, kinds: DiskKinds) -> Result<Vec<RepoPath>, CheckpointError> {
         let mut found = Vec::new();
-        for file in &self.files {
-            if judge(work_tree, file, kinds)? == Judgement::Foreign {
+        let files: Vec<&Placement> = self.files.iter().collect();
+        for (file, judged) in files.iter().zip(batch::judge_all(work_tree, &files, kinds)) {
+            if judged?.judgement == Judgement::Foreign {
                 found.push(file.path.clone());
             }
         }
@@ -128,9 +129,10 @@ impl Plan {
     pub(crate) fn unwritable(&self, work_tree: &WorkTree) -> Vec<Unwritten> {
         let folders = self.folders_made.iter().map(|(path, _)| path).chain(&self.folders_removed);
         let changed = self.files.iter().map(|file| &file.path).chain(folders);
+        let mut opened = Folders::of(work_tree);
         let refused = |path: &RepoPath| {
-            let refusal = work_tree.refusal(path)?;
-            Some(Unwritten { path: path.clone(), reason: refusal.to_string(), errno: None })
+            let reason = opened.refusal(path)?.to_string();
+            Some(Unwritten { path: path.clone(), reason, errno: None })
         };
         changed.filter_map(refused).collect()
     }
@@ -140,8 +142,9 @@ impl Plan {
         let removed: BTreeSet<&RepoPath> =
             self.files.iter().filter(|file| file.target.is_none()).map(|file| &file.path).collect();
         let mut found = Vec::new();
+        let mut folders = Folders::of(work_tree);
         for file in self.files.iter().filter(|file| file.target.is_some()) {
-            if let Some(Found::Folder { .. }) = work_tree.state(&file.path)?
+            if let Some(Found::Folder { .. }) = folders.state(&file.path)?
                 && work_tree.files_below(&file.path)?.iter().any(|path| !removed.contains(path))
             {
                 found.push(file.path.clone());

@@ -124,12 +124,17 @@ impl LeftRepository {
 
 impl Operation {
     /// Whether a change of a file is in a commit.
-    fn has_committed(&self, path: &RepoPath) -> bool {
-        match &self.committed {
-            Committed::No => false,
-            Committed::Own(changes) => changes.iter().any(|change| change.path == *path),
-            Committed::Later => true,
-        }
+    fn has_committed(&self) -> impl Fn(&RepoPath) -> bool {
+        let own: BTreeSet<&RepoPath> = match &self.committed {
+            Committed::No | Committed::Later => BTreeSet::new(),
+            Committed::Own(changes) => changes.iter().map(|change| &change.path).collect(),
+        };
+        move |path| self.committed == Committed::Later || own.contains(path)
+    }
+
+    /// What it changed on disk, by path.
+    fn changes_by_path(&self) -> BTreeMap<&RepoPath, &Change> {
+        self.delta.changes.iter().map(|change| (&change.path, change)).collect()
     }
 
     /// The operation that leads the other way: taking it back applies this one again.
@@ -274,13 +279,14 @@ impl Checkpointer {
         let mut repositories: BTreeMap<RepoPath, Option<Entry>> = BTreeMap::new();
         for operation in operations.iter().filter(|operation| operation.reach == Reach::Files) {
             let plan = Plan::inverse(objects, &operation.before, &operation.delta)?;
+            let has_committed = operation.has_committed();
             for file in plan.files {
                 let current = match files.get(&file.path) {
                     Some((current, _)) => *current,
                     None => tree::find(objects, now.tree, &file.path)?,
                 };
                 // What was committed since left the disk with the sparse checkout: only HEAD and the index follow.
-                let was_there = file.expected.is_some() || operation.has_committed(&file.path);
+                let was_there = file.expected.is_some() || has_committed(&file.path);
                 if current.is_none() && was_there && self.belongs_off_disk(&file.path) {
                     continue;
                 }
@@ -376,17 +382,17 @@ impl Checkpointer {
         let tree = tree::edit(objects, head_tree, &edits)?;
         let mut changes = Vec::new();
         let mut cleaned = BTreeMap::new();
+        // The index entries of a commit whose content stays on disk are brought back by themselves.
+        let stays = operations.iter().filter(|operation| operation.reach == Reach::Commit);
+        let stays: BTreeSet<&RepoPath> =
+            stays.flat_map(|operation| &operation.delta.changes).map(|change| &change.path).collect();
         for (path, before, after) in tree::differences(objects, head_tree, tree)? {
             // A file in the place of a folder, or the other way round: HEAD has something else there by now.
             if !edits.contains_key(&path) {
                 conflicts.push(path.clone());
             }
             let (insertions, deletions) = count_lines(objects, before, after)?;
-            // The index entries of a commit whose content stays on disk are brought back by themselves.
-            let stays = |operation: &Operation| {
-                operation.reach == Reach::Commit && operation.delta.changes.iter().any(|change| change.path == path)
-            };
-            if !operations.iter().any(stays) {
+            if !stays.contains(&path) {
                 cleaned.insert(path.clone(), (before, after));
             }
             changes.push(Change { path, before, after, insertions, deletions });
@@ -416,10 +422,10 @@ impl Checkpointer {
                     }
                 }
                 Reach::Commit => {
+                    let recorded = operation.changes_by_path();
                     for made in committed {
                         let clean = |raw| self.stored_form(objects, &made.path, raw, &[made.before, made.after]);
-                        let selected = operation.delta.changes.iter().find(|change| change.path == made.path);
-                        let selected = match selected {
+                        let selected = match recorded.get(&made.path) {
                             Some(change) => match operation.delta.stored_before(change) {
                                 Some(known) => (Some(known), clean(change.after)?),
                                 None => (clean(change.before)?, clean(change.after)?),
@@ -484,8 +490,11 @@ impl Bits<'_, '_> {
 
 /// Files whose place is taken by something that nobody recorded: a folder with other files in it.
 pub(super) fn blocked(objects: &Objects<'_>, now: &Snapshot, plan: &Plan) -> Result<Vec<RepoPath>, CheckpointError> {
-    let removed = |path: &RepoPath| plan.files.iter().any(|file| file.target.is_none() && file.path == *path);
+    let removed = plan.files.iter().filter(|file| file.target.is_none());
+    let removed: BTreeSet<&RepoPath> = removed.map(|file| &file.path).collect();
+    let removed = |path: &RepoPath| removed.contains(path);
     let mut found = Vec::new();
+    let mut parents = BTreeMap::new();
     for file in plan.files.iter().filter(|file| file.target.is_some()) {
         if file.expected.is_none() && tree::has_folder(objects, now.tree, &file.path)? {
             let inside = tree::everything(objects, now.tree)?;
@@ -499,9 +508,15 @@ pub(super) fn blocked(objects: &Objects<'_>, now: &Snapshot, plan: &Plan) -> Res
         }
         let mut parent = file.path.parent();
         while !parent.is_top() {
-            let in_the_way =
-                tree::find(objects, now.tree, &parent)?.is_some_and(|entry| entry.mode != FileMode::Gitlink);
-            if in_the_way && !removed(&parent) {
+            let in_the_way = match parents.get(&parent) {
+                Some(known) => *known,
+                None => {
+                    let entry = tree::find(objects, now.tree, &parent)?;
+                    let is_file = entry.is_some_and(|entry| entry.mode != FileMode::Gitlink);
+                    *parents.entry(parent.clone()).or_insert(is_file && !removed(&parent))
+                }
+            };
+            if in_the_way {
                 found.push(file.path.clone());
             }
             parent = parent.parent();

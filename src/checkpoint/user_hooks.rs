@@ -1,5 +1,6 @@
 //! The user's say in a commit: hooks, signatures, and the search for secrets.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use super::identity::Identity;
 use super::message::Trailers;
 use super::object::ObjectId;
 use super::objects::Objects;
+use super::path::RepoPath;
 use super::reference::RefHook;
 use super::secret::Scanner;
 use super::snapshot::Snapshot;
@@ -219,7 +221,8 @@ impl Checkpointer {
 
     /// Whether anything but the files of a commit differs from HEAD, on disk or staged.
     fn is_dirty_outside(&self, plan: &CommitPlan, after: &Snapshot) -> Result<bool, CheckpointError> {
-        let ours = |path: &super::path::RepoPath| plan.changes.iter().any(|change| change.path == *path);
+        let ours: BTreeSet<&RepoPath> = plan.changes.iter().map(|change| &change.path).collect();
+        let ours = |path: &RepoPath| ours.contains(path);
         if self.delta_to_head(after)?.changes.iter().any(|change| !ours(&change.path)) {
             return Ok(true);
         }

@@ -4,6 +4,8 @@
 //! counts as the agent's, together with what steps of piton left on disk. A name in the private store keeps the
 //! snapshot from `piton gc`; it says which process needs it.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
@@ -16,6 +18,7 @@ use crate::audit::history::{History, StepRecord};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::remainder::{EditsSince, Recorded, Remainder};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::{Head, Snapshot};
@@ -163,10 +166,9 @@ impl Baseline {
         if !committed.is_empty() {
             let dirty = checkpointer.delta_to_head(&self.snapshot)?.changes;
             let ahead = checkpointer.delta_to_head(now)?.changes;
-            let is_settled = |change: &Change| {
-                committed.iter().any(|(path, ..)| *path == change.path)
-                    && !dirty.iter().any(|it| it.path == change.path)
-            };
+            let committed: BTreeSet<&RepoPath> = committed.iter().map(|(path, ..)| path).collect();
+            let dirty: BTreeSet<&RepoPath> = dirty.iter().map(|change| &change.path).collect();
+            let is_settled = |change: &Change| committed.contains(&change.path) && !dirty.contains(&change.path);
             delta.changes.retain(|change| !is_settled(change));
             delta.changes.extend(ahead.into_iter().filter(is_settled));
             delta.changes.sort_by(|one, other| one.path.cmp(&other.path));

@@ -3,6 +3,8 @@
 //! [`Review::tree`] names exactly that. An approval carries the name of what was shown; where the disk has
 //! changed in between, nothing is approved and the question is put again.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 
 use super::error::RunError;
@@ -14,7 +16,7 @@ use crate::checkpoint::attribution::{Attributed, Ownership};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::error::CheckpointError;
-use crate::checkpoint::object::ObjectId;
+use crate::checkpoint::object::{Entry, ObjectId};
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::remainder::{EditsSince, Recorded};
 use crate::checkpoint::snapshot::Snapshot;
@@ -81,8 +83,8 @@ pub(super) fn look(
     // What a person changes is the run's in files that the run has changed; other files are their own.
     let is_action = matches!(&open.kind, StepKind::Human { gate } if gate == super::directive::HUMAN_ACTION);
     let deltas = run.steps.iter().chain([open]).filter_map(|step| step.delta.as_ref());
-    let paths: Vec<&RepoPath> = deltas.flat_map(|delta| &delta.changes).map(|change| &change.path).collect();
-    let has = |path: &RepoPath| is_action || paths.contains(&path);
+    let paths: BTreeSet<&RepoPath> = deltas.flat_map(|delta| &delta.changes).map(|change| &change.path).collect();
+    let has = |path: &RepoPath| is_action || paths.contains(path);
     let index = open.after.as_ref().is_some_and(|after| stages(before, after));
     let found = checkpointer.attribute(before, now.clone(), delta, Ownership { has: &has, index, doubt: None })?;
     let is_own_work = open.wait == Some(Wait::Changes) && !matches!(open.kind, StepKind::Checkpoint { .. });
@@ -140,12 +142,10 @@ fn of_earlier_steps(
 
 /// The files that are not as they were recorded.
 fn edited(recorded: &[Change], now: &[Change]) -> Vec<RepoPath> {
-    let after = |changes: &[Change], path: &RepoPath| {
-        changes.iter().find(|change| change.path == *path).map(|change| (change.before, change.after))
+    let states = |changes: &'_ [Change]| -> BTreeMap<RepoPath, (Option<Entry>, Option<Entry>)> {
+        changes.iter().map(|change| (change.path.clone(), (change.before, change.after))).collect()
     };
-    let mut paths: Vec<RepoPath> = recorded.iter().chain(now).map(|change| change.path.clone()).collect();
-    paths.sort();
-    paths.dedup();
-    paths.retain(|path| after(recorded, path) != after(now, path));
-    paths
+    let (recorded, now) = (states(recorded), states(now));
+    let paths: BTreeSet<&RepoPath> = recorded.keys().chain(now.keys()).collect();
+    paths.into_iter().filter(|path| recorded.get(*path) != now.get(*path)).cloned().collect()
 }

@@ -339,7 +339,7 @@ impl Session<'_, '_> {
         match committed {
             Err(RunError::Checkpoint(err @ CheckpointError::HookFailed { .. })) => {
                 // The hook may have changed files as well: they are put back with the rest.
-                let own = Ownership { has: &|path| !outside.contains(path), index, doubt };
+                let own = Ownership { has: &|path| outside.binary_search(path).is_err(), index, doubt };
                 let Attributed { after, delta, .. } = self.find_own(checkpointer, step, before, own)?;
                 if delta.is_empty() {
                     return self.failed(step, err);
@@ -382,7 +382,11 @@ impl Session<'_, '_> {
                 let hooked = checkpointer.after(before)?;
                 let changes = checkpointer.delta(before, &hooked)?;
                 // What others had changed before the hook ran does not become the step's by it.
-                let own = Ownership { has: &|path| !outside.contains(path), index: stages(before, &after), doubt };
+                let own = Ownership {
+                    has: &|path| outside.binary_search(path).is_err(),
+                    index: stages(before, &after),
+                    doubt,
+                };
                 let Attributed { after: hooked, delta: all, outside, .. } =
                     checkpointer.attribute(before, hooked, changes, own)?;
                 let more = checkpointer.delta(&after, &hooked)?;

@@ -14,6 +14,8 @@ mod target;
 pub use preview::{Effect, Preview, PreviewedFile, PreviewedStep};
 pub use restore::{combine, preview_restore, restore};
 
+use std::collections::BTreeSet;
+
 use error::UndoError;
 use target::{Target, Way};
 
@@ -196,8 +198,9 @@ impl StepRecord {
         };
         let mut changes = git.changes(base.unwrap_or(git.empty_tree()), made.tree)?;
         // Another person may have committed meanwhile: what the step did not change is theirs.
-        let own = |path: &RepoPath| self.delta.iter().flat_map(|delta| &delta.changes).any(|own| own.path == *path);
-        changes.retain(|change| own(&change.path));
+        let own = self.delta.iter().flat_map(|delta| &delta.changes);
+        let own: BTreeSet<&RepoPath> = own.map(|change| &change.path).collect();
+        changes.retain(|change| own.contains(&change.path));
         Ok(changes)
     }
 }

@@ -27,14 +27,18 @@ const NEIGHBOURS: usize = 128;
 
 /// How a file was found.
 pub(super) struct Judged {
-    judgement: Judgement,
+    pub(super) judgement: Judgement,
     found: Option<Found>,
     /// The name of its content, if it is a file or link.
     entry: Option<Entry>,
 }
 
 /// Judges files that are in the order of their paths.
-fn judge_all(work_tree: &WorkTree, files: &[&Placement], kinds: DiskKinds) -> Vec<Result<Judged, CheckpointError>> {
+pub(super) fn judge_all(
+    work_tree: &WorkTree,
+    files: &[&Placement],
+    kinds: DiskKinds,
+) -> Vec<Result<Judged, CheckpointError>> {
     let neighbours = files.par_chunks(NEIGHBOURS);
     let judged = neighbours.map(|files| {
         let mut folders = Folders::of(work_tree);

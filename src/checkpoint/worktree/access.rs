@@ -21,9 +21,7 @@ impl WorkTree {
         let mut names = path.components().peekable();
         while let Some(name) = names.next() {
             if names.peek().is_none() {
-                let file = system::openat(&folder, OsStr::from_bytes(name), FILE, Mode::empty());
-                let locked = file.ok().and_then(|file| locked(file.as_fd()));
-                return locked.or_else(|| refused_in(folder.as_fd()));
+                return locked_in(folder.as_fd(), name).or_else(|| refused_in(folder.as_fd()));
             }
             match system::openat(&folder, OsStr::from_bytes(name), FOLDER, Mode::empty()) {
                 Ok(next) => folder = next,
@@ -36,8 +34,14 @@ impl WorkTree {
     }
 }
 
+/// Why what a folder holds under a name cannot be replaced or removed.
+pub(super) fn locked_in(folder: BorrowedFd<'_>, name: &[u8]) -> Option<io::Error> {
+    let file = system::openat(folder, OsStr::from_bytes(name), FILE, Mode::empty()).ok()?;
+    locked(file.as_fd())
+}
+
 /// Why nothing can be made, replaced or removed in a folder.
-fn refused_in(folder: BorrowedFd<'_>) -> Option<io::Error> {
+pub(super) fn refused_in(folder: BorrowedFd<'_>) -> Option<io::Error> {
     if let Some(locked) = locked(folder) {
         return Some(locked);
     }

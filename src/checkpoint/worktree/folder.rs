@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{self as system, AtFlags, Mode};
@@ -13,12 +13,15 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::super::error::CheckpointError;
 use super::super::path::RepoPath;
+use super::access::{locked_in, refused_in};
 use super::{Found, Missing, NEW_FILE, WorkTree, absent_as_none, found, read_in, read_link_in, temporary_name};
 
 /// The folder that was opened last, for files that come in the order of their paths.
 pub(crate) struct Folders<'t> {
     work_tree: &'t WorkTree,
     last: Option<(RepoPath, OwnedFd)>,
+    /// Whether nothing speaks against writing in the last one.
+    is_writable: bool,
 }
 
 /// Files that are written and not in their places yet.
@@ -29,7 +32,7 @@ pub(crate) struct Drafts<'t> {
 
 impl<'t> Folders<'t> {
     pub(crate) fn of(work_tree: &'t WorkTree) -> Self {
-        Self { work_tree, last: None }
+        Self { work_tree, last: None, is_writable: false }
     }
 
     /// What is there now; as [`WorkTree::state`].
@@ -69,11 +72,27 @@ impl<'t> Folders<'t> {
         })
     }
 
+    /// Why a file cannot be put at a path or removed from it; as [`WorkTree::refusal`].
+    pub(crate) fn refusal(&mut self, path: &RepoPath) -> Option<io::Error> {
+        let work_tree = self.work_tree;
+        let Ok(folder) = self.parent(path) else { return work_tree.refusal(path) };
+        if let Some(locked) = locked_in(folder.as_fd(), path.file_name()) {
+            return Some(locked);
+        }
+        if self.is_writable {
+            return None;
+        }
+        let refused = self.last.as_ref().and_then(|(_, folder)| refused_in(folder.as_fd()));
+        self.is_writable = refused.is_none();
+        refused
+    }
+
     fn parent(&mut self, path: &RepoPath) -> io::Result<&OwnedFd> {
         let folder = path.parent();
         WorkTree::require_safe(path)?;
         if self.last.as_ref().is_none_or(|(last, _)| *last != folder) {
             self.last = None;
+            self.is_writable = false;
             let (fd, _) = self.work_tree.parent(path, Missing::Keep)?;
             self.last = Some((folder, fd));
         }

@@ -11,6 +11,8 @@ mod tidy;
 pub use error::{Clash, FinishError};
 pub use tidy::tidy_after;
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::error::{RunError, with_causes};
@@ -307,7 +309,8 @@ impl Session<'_, '_> {
         let shortfall = checkpointer.apply(&integration.plan, before, &Delta::default())?.shortfall();
         failpoint("finish-applied");
         // What somebody else does meanwhile is not ours to commit or to put back.
-        let own = |path: &RepoPath| integration.plan.files.iter().any(|file| file.path == *path);
+        let own: BTreeSet<&RepoPath> = integration.plan.files.iter().map(|file| &file.path).collect();
+        let own = |path: &RepoPath| own.contains(path);
         let found = self.find_own(checkpointer, step, before, Ownership { has: &own, index: false, doubt: None })?;
         if found.delta.is_empty() && before.head == found.after.head && found.outside.is_empty() {
             let (after, delta, outside) = (found.after.clone(), found.delta.clone(), Vec::new());

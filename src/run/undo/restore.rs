@@ -1,6 +1,6 @@
 //! `restore`: the files that later steps changed, as they were after a step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::UndoError;
 use super::target::require_here;
@@ -114,6 +114,7 @@ fn later_changes<'a>(
 /// What a roll back did right after a step, if there was one.
 fn taken_back(step: &StepRecord) -> Option<Delta> {
     let Outcome::RolledBack { kept, .. } = &step.outcome else { return None };
+    let kept: BTreeSet<&RepoPath> = kept.iter().collect();
     let changes = step.delta.iter().flat_map(|delta| &delta.changes).filter(|change| !kept.contains(&change.path));
     Some(Delta { changes: changes.map(Change::inverse).collect(), ..Delta::default() })
 }
