@@ -10,7 +10,7 @@ use super::super::object::{FileMode, ObjectFormat, ObjectId};
 use super::super::path::RepoPath;
 use super::super::snapshot::{LeftOut, LeftOutReason};
 use super::super::stat::Stat;
-use super::super::worktree::{Found, WorkTree};
+use super::super::worktree::{Folders, Found, WorkTree};
 use super::tracked::Tracked;
 use super::walk::file_mode;
 use super::{Options, Seen};
@@ -18,6 +18,8 @@ use super::{Options, Seen};
 /// So many bytes, and so many files, are in memory at once.
 const BATCH_SIZE: u64 = 64 << 20;
 const BATCH_FILES: usize = 4096;
+/// So many neighbours are read by one core.
+const NEIGHBOURS: usize = 64;
 /// How often a file is read that is written to meanwhile.
 const ATTEMPTS: usize = 3;
 
@@ -97,10 +99,14 @@ pub(super) fn resolve(
     while !rest.is_empty() {
         let (batch, after) = rest.split_at(batch_length(rest));
         rest = after;
-        let read: Vec<Read> =
-            batch.par_iter().map(|file| read(work_tree, tracked, options, file)).collect::<Result<_, _>>()?;
+        // Files of one folder stand next to each other: its path is opened once.
+        let neighbours = batch.par_chunks(NEIGHBOURS).map(|files| {
+            let mut folders = Folders::of(work_tree);
+            files.iter().map(|file| read(&mut folders, tracked, options, file)).collect::<Result<_, _>>()
+        });
+        let read = neighbours.collect::<Result<Vec<Vec<Read>>, _>>()?;
         let mut blobs = Vec::new();
-        for (file, outcome) in batch.iter().zip(read) {
+        for (file, outcome) in batch.iter().zip(read.into_iter().flatten()) {
             match outcome {
                 Read::File(seen, bytes) => {
                     if index_id(tracked, file.tracked) != Some(seen.id) {
@@ -136,19 +142,19 @@ fn batch_length(files: &[Pending]) -> usize {
 
 /// Reads a file that holds still, with the state it has then.
 fn read(
-    work_tree: &WorkTree,
+    folders: &mut Folders<'_>,
     tracked: Tracked<'_>,
     options: &Options,
     file: &Pending,
 ) -> Result<Read, CheckpointError> {
     for _ in 0..ATTEMPTS {
-        match work_tree.state(&file.path)? {
+        match folders.state(&file.path)? {
             None | Some(Found::Folder { .. }) => return Ok(Read::Gone),
             Some(Found::Special) => return Ok(Read::LeftOut(LeftOutReason::SpecialFile)),
             Some(Found::File { size, modified, .. }) if size > options.max_file_size => {
                 return Ok(Read::LeftOut(LeftOutReason::TooLarge { size, modified }));
             }
-            Some(Found::File { .. }) => match work_tree.read(&file.path) {
+            Some(Found::File { .. }) => match folders.read(&file.path) {
                 Ok(Some((bytes, Found::File { permissions, stat, .. }))) => {
                     let mode = file_mode(options, permissions, file.tracked.and_then(|at| tracked.entry(at)));
                     return Ok(Read::File(
@@ -166,10 +172,9 @@ fn read(
                 Err(err) => return Err(err),
             },
             Some(before @ Found::Symlink { stat }) => {
-                let target = work_tree.read_link(&file.path)?;
-                if let (Some(target), true) = (target, work_tree.state(&file.path)? == Some(before)) {
-                    let seen =
-                        Seen { mode: FileMode::Symlink, id: blob_id(tracked.format(), &target), stat, permissions: 0 };
+                let target = folders.read_link(&file.path)?;
+                if let (Some(target), true) = (target, folders.state(&file.path)? == Some(before)) {
+                    let seen = Seen { mode: FileMode::Symlink, id: blob_id(tracked.format(), &target), stat, permissions: 0 };
                     return Ok(Read::File(seen, target));
                 }
             }
