@@ -168,6 +168,11 @@ impl Repository {
         self.store.sweep(&marked, sweep)
     }
 
+    /// Lets the store have few files, if that has become worth the while.
+    pub fn tidy_store(&self) -> Result<(), CheckpointError> {
+        self.store.tidy()
+    }
+
     /// Everything in the store that some objects lead to. Folders of the user's own lead to nothing in it.
     fn mark(&self, mut next: Vec<Needed>) -> BTreeSet<ObjectId> {
         let mut marked = BTreeSet::new();

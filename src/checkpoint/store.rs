@@ -36,6 +36,10 @@ use packs::Packs;
 /// not written down yet that it needs it.
 const GRACE: Duration = Duration::from_hours(1);
 
+/// Names of objects are as good as random: this folder holds one in 256. So many old ones in it are 2,000 in all.
+const SAMPLE: &str = "17";
+const MANY_IN_SAMPLE: usize = 8;
+
 /// The layout of the store.
 const FORMAT: &str = "1\n";
 
@@ -102,7 +106,9 @@ impl Store {
         }
         let path = loose_path(&self.objects(), id);
         // A file without content was cut off by a power loss: the object is written again.
-        let Some(found) = fs::metadata(&path).ok().filter(|found| found.len() > 0) else { return false };
+        let Some(found) = fs::metadata(&path).ok().filter(|found| found.len() > 0) else {
+            return self.has_new_packs() && self.pack_with(id).is_some();
+        };
         let is_young = found.modified().ok().and_then(|at| at.elapsed().ok()).is_none_or(|age| age < GRACE / 2);
         is_young || self.freshen(&path)
     }
@@ -110,7 +116,7 @@ impl Store {
     /// Whether an object is here, for callers that only look.
     pub(crate) fn holds(&self, id: ObjectId) -> bool {
         let has_file = fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0);
-        has_file || self.pack_holding(id).is_some()
+        has_file || self.pack_holding(id).is_some() || (self.has_new_packs() && self.pack_holding(id).is_some())
     }
 
     /// Makes an old object young again. The lock is what [`Self::sweep`] holds: the object is either young
@@ -130,8 +136,9 @@ impl Store {
 
     /// Reads an object; none when it is not here.
     pub(crate) fn read(&self, id: ObjectId) -> Result<Option<(ObjectType, Vec<u8>)>, CheckpointError> {
+        let packed = || self.pack_holding(id).and_then(|pack| pack.read(id));
         match self.read_file(id)? {
-            None => Ok(self.pack_holding(id).and_then(|pack| pack.read(id))),
+            None => Ok(packed().or_else(|| self.has_new_packs().then(packed).flatten())),
             found => Ok(found),
         }
     }
@@ -284,9 +291,21 @@ impl Store {
             }
         }
         if sweep == Sweep::Remove {
-            self.pack_files(needed)?;
+            self.pack_files(&|id| needed.contains(&id))?;
         }
         Ok(swept)
+    }
+
+    /// Puts old objects into a pack when very many of them have files of their own. Young ones have to stay: a process
+    /// that has just seen one is going to share its file.
+    pub(crate) fn tidy(&self) -> Result<(), CheckpointError> {
+        let is_old = |entry: &fs::DirEntry| age_of(&entry.path()).is_some_and(|age| age >= GRACE);
+        let sample = fs::read_dir(self.objects().join(SAMPLE)).into_iter().flatten().flatten();
+        if sample.filter(is_old).take(MANY_IN_SAMPLE).count() < MANY_IN_SAMPLE {
+            return Ok(());
+        }
+        let _lock = self.lock(FlockOperation::NonBlockingLockExclusive)?;
+        self.pack_files(&|_| true)
     }
 
     /// Replaces a file as a whole, so that it is on disk when this returns, and before it what is staged.

@@ -437,7 +437,8 @@ impl<'a, 'o> Session<'a, 'o> {
             }
         }
         if let Some(checkpointer) = &self.checkpointer {
-            // The run is over; what cannot be shared now is tried again at the end of the next one.
+            // The run is over; what cannot be done now is tried again at the end of the next one.
+            let _ = checkpointer.repository().tidy_store();
             let _ = checkpointer.repository().share();
         }
         drop(self.heartbeat.take());

@@ -269,3 +269,95 @@ fn gc_killed_while_it_packs_old_objects_loses_none() {
         assert_eq!(picture(&project), before, "killed at pass {pass}");
     }
 }
+
+#[test]
+fn many_files_are_undone_redone_and_rolled_back_hard() {
+    let project = TestProject::new().file("a.txt", "one\n");
+    made(&project, "src", 300);
+    made(&project, "gone", 150);
+    let project = project.committed();
+    let before = picture(&project);
+    succeeds(exec(
+        &project,
+        "for f in src/*/*.txt; do echo more >> $f; done; rm -r gone; echo file > gone; make new 200; chmod +x src/d0/*",
+    ));
+    let after = picture(&project);
+    succeeds(project.piton(["undo"]));
+    assert_eq!(picture(&project), before);
+    succeeds(project.piton(["redo"]));
+    assert_eq!(picture(&project), after);
+    succeeds(project.piton(["rollback", "--hard", "HEAD~3", "--yes"]));
+    assert_eq!(picture(&project), before);
+    succeeds(project.piton(["undo"]));
+    // The files are back; the branch stays where the roll back has moved it.
+    assert_eq!(picture(&project).0, after.0);
+    assert_whole(&project);
+}
+
+/// Objects with files of their own in the private store, of which nothing is needed, as very many steps leave them.
+fn many_stored_files(project: &TestProject) {
+    project.bash(
+        "mkdir ../many; for ((n = 0; n < 4000; n++)); do echo \"many $n\" > ../many/$n; done; \
+         ls -d \"$PWD\"/../many/* | GIT_OBJECT_DIRECTORY=.git/piton/store/objects git hash-object -w --stdin-paths > /dev/null",
+    );
+}
+
+#[test]
+fn the_private_store_packs_its_old_objects_by_itself() {
+    let folder = ".git/piton/store/objects";
+    let project = TestProject::new().file("a.txt", "one\n").committed();
+    succeeds(exec(&project, "echo two > a.txt"));
+    many_stored_files(&project);
+    // A process may rely on the files of young objects.
+    succeeds(exec(&project, "echo three > a.txt"));
+    let (loose, packs) = stored(&project, folder);
+    assert!(loose >= 4000 && packs.is_empty(), "{loose} {packs:?}");
+    project.bash("find .git/piton/store -type f -exec touch -d '3 hours ago' {} +");
+    succeeds(exec(&project, "echo four > a.txt"));
+    let (loose, packs) = stored(&project, folder);
+    assert!(loose < 20, "{loose} files of their own");
+    assert_eq!(packs.len(), 1, "{packs:?}");
+    project.bash(PRUNE);
+    for content in ["three\n", "two\n", "one\n"] {
+        succeeds(project.piton(["undo"]));
+        assert_eq!(project.read("a.txt"), content);
+    }
+    assert_whole(&project);
+}
+
+#[test]
+fn killed_while_the_private_store_is_packed_every_step_can_be_undone() {
+    for (place, pass) in
+        [("pack-written", 1), ("pack-named", 1), ("pack-indexed", 1), ("object-packed", 1), ("object-packed", 9)]
+    {
+        let armed = format!("{place}:{pass}");
+        let project = TestProject::new().file("a.txt", "one\n").committed();
+        succeeds(exec(&project, "echo two > a.txt"));
+        many_stored_files(&project);
+        project.bash("find .git/piton/store -type f -exec touch -d '3 hours ago' {} +");
+        let mut command = project.command(["exec", "--", "bash", "-c", "echo three > a.txt"]);
+        let killed = command.env("PITON_FAILPOINT", &armed).output().expect("piton starts");
+        assert_eq!(killed.status.code(), None, "{armed} was not reached");
+        succeeds(project.piton(["recover"]));
+        assert_eq!(project.read("a.txt"), "three\n", "{armed}");
+        for content in ["two\n", "one\n"] {
+            succeeds(project.piton(["undo"]));
+            assert_eq!(project.read("a.txt"), content, "{armed}");
+        }
+        assert_whole(&project);
+    }
+}
+
+#[test]
+fn a_step_leaves_no_more_objects_to_git_than_a_commit() {
+    let project = TestProject::new().file("a.txt", "one\n").file("src/deep/b.txt", "one\n").committed();
+    let count = |project: &TestProject| stored(project, ".git/objects").0;
+    for number in 0..3 {
+        let at_first = count(&project);
+        succeeds(exec(&project, &format!("echo {number} >> src/deep/b.txt")));
+        let by_step = count(&project) - at_first;
+        project.bash(&format!("echo mine {number} >> src/deep/b.txt; git add -A; git commit -qm x"));
+        let by_git = count(&project) - at_first - by_step;
+        assert!(by_step <= by_git, "a step leaves {by_step}, a commit {by_git}");
+    }
+}

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use git2::ObjectType;
 
@@ -24,9 +25,32 @@ const MANY_FILES: usize = 1000;
 /// So many bytes are deflated at once.
 const BATCH: usize = 16 << 20;
 
+/// A clock of a file system may stand still for so long.
+const TICK: Duration = Duration::from_millis(100);
+
 /// The packs that were found, once they were looked for.
 #[derive(Debug, Default)]
-pub(super) struct Packs(RefCell<Option<Vec<Arc<Pack>>>>);
+pub(super) struct Packs(RefCell<Option<Listed>>);
+
+/// The packs of a folder.
+#[derive(Debug)]
+struct Listed {
+    packs: Vec<Arc<Pack>>,
+    /// When the folder was last changed; none where that says nothing yet, because it was just now.
+    changed: Option<Changed>,
+}
+
+/// When a folder was last changed; none when it is not there.
+type Changed = Option<SystemTime>;
+
+impl Listed {
+    /// Lists a folder; packs that are open stay so.
+    fn read(folder: &Path, format: ObjectFormat, open: &[Arc<Pack>]) -> Self {
+        let at = changed_at(folder);
+        let is_settled = at.is_none_or(|at| at.elapsed().is_ok_and(|age| age >= TICK));
+        Self { packs: open_all(folder, format, open), changed: is_settled.then_some(at) }
+    }
+}
 
 impl Store {
     /// The pack that holds an object and stays for a while.
@@ -50,8 +74,21 @@ impl Store {
     /// The pack that holds an object, for callers that only look.
     pub(super) fn pack_holding(&self, id: ObjectId) -> Option<Arc<Pack>> {
         let mut packs = self.packs.0.borrow_mut();
-        let packs = packs.get_or_insert_with(|| open_all(&self.objects().join("pack"), self.format));
-        packs.iter().find(|pack| pack.holds(id)).cloned()
+        let listed = packs.get_or_insert_with(|| Listed::read(&self.objects().join("pack"), self.format, &[]));
+        listed.packs.iter().find(|pack| pack.holds(id)).cloned()
+    }
+
+    /// Whether there may be other packs than those that are known: another process may have packed objects that had
+    /// files of their own. They are known from here on.
+    pub(super) fn has_new_packs(&self) -> bool {
+        let folder = self.objects().join("pack");
+        let mut packs = self.packs.0.borrow_mut();
+        let Some(listed) = packs.as_mut() else { return false };
+        if listed.changed == Some(changed_at(&folder)) {
+            return false;
+        }
+        *listed = Listed::read(&folder, self.format, &listed.packs);
+        true
     }
 
     /// An object as a pack of the store holds it; none if it has a file of its own, or is not here.
@@ -63,8 +100,8 @@ impl Store {
     /// Counts a pack in that was written just now.
     pub(crate) fn add_pack(&self, path: &Path) {
         let mut packs = self.packs.0.borrow_mut();
-        if let (Some(packs), Some(pack)) = (packs.as_mut(), Pack::open(&path.with_extension("idx"), self.format)) {
-            packs.push(Arc::new(pack));
+        if let (Some(listed), Some(pack)) = (packs.as_mut(), Pack::open(&path.with_extension("idx"), self.format)) {
+            listed.packs.push(Arc::new(pack));
         }
     }
 
@@ -81,7 +118,7 @@ impl Store {
         sweep: Sweep,
         swept: &mut Swept,
     ) -> Result<(), CheckpointError> {
-        let packs = open_all(&self.objects().join("pack"), self.format);
+        let packs = open_all(&self.objects().join("pack"), self.format, &[]);
         let is_old = |pack: &Arc<Pack>| age_of(pack.path()).is_some_and(|age| age >= GRACE);
         let old: Vec<Arc<Pack>> = packs.into_iter().filter(is_old).collect();
         let join = old.len() >= MANY_PACKS;
@@ -123,11 +160,11 @@ impl Store {
     }
 
     /// Puts many old objects with files of their own into a pack. The caller holds the lock.
-    pub(super) fn pack_files(&self, needed: &BTreeSet<ObjectId>) -> Result<(), CheckpointError> {
+    pub(super) fn pack_files(&self, is_needed: &dyn Fn(ObjectId) -> bool) -> Result<(), CheckpointError> {
         let objects = self.objects();
         let mut files: Vec<(ObjectId, PathBuf)> = Vec::new();
         for entry in walkdir::WalkDir::new(&objects).min_depth(2).into_iter().flatten() {
-            let id = named_by(&objects, entry.path()).filter(|id| needed.contains(id));
+            let id = named_by(&objects, entry.path()).filter(|id| is_needed(*id));
             let is_old = || age_of(entry.path()).is_some_and(|age| age >= GRACE);
             files.extend(id.filter(|_| is_old()).map(|id| (id, entry.into_path())));
         }
@@ -185,10 +222,18 @@ impl Store {
     }
 }
 
-fn open_all(folder: &Path, format: ObjectFormat) -> Vec<Arc<Pack>> {
+fn changed_at(folder: &Path) -> Changed {
+    fs::metadata(folder).ok()?.modified().ok()
+}
+
+fn open_all(folder: &Path, format: ObjectFormat, open: &[Arc<Pack>]) -> Vec<Arc<Pack>> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let indexes = files.filter(|path| path.extension().is_some_and(|end| end == "idx"));
-    indexes.filter_map(|path| Pack::open(&path, format)).map(Arc::new).collect()
+    let opened = |path: PathBuf| {
+        let known = open.iter().find(|pack| pack.path() == path.with_extension("pack"));
+        known.cloned().or_else(|| Pack::open(&path, format).map(Arc::new))
+    };
+    indexes.filter_map(opened).collect()
 }
 
 /// Removes a pack, its index first: a pack without an index is not used.
