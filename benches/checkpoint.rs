@@ -3,7 +3,8 @@
 //! `cargo bench --bench checkpoint` takes some minutes; `-- 1000 10000` chooses sizes, `-- row 2000` makes so many
 //! checkpoints in a row instead and says whether each costs as much as the first, `-- against PATH` compares this piton
 //! with another one, e.g. that of the version before, in the same rounds, `-- bulk 200000` looks at so many
-//! untracked files for the first time, and puts half as many changed files back. Every tool has a
+//! untracked files for the first time, and puts half as many changed files back, by a roll back, undo and redo. The word
+//! `busy` keeps one core busy meanwhile. Every tool has a
 //! copy of the repository of its own and makes the same edits; their order changes from round to round.
 //! The phases of `piton exec` are the times in its own journal. See `docs/BENCHMARKS.md`.
 
@@ -19,7 +20,7 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -60,7 +61,18 @@ struct Cost {
     cpu: f64,
 }
 
+/// A process that keeps one core busy.
+struct Busy(Child);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).expect("it ends");
+    }
+}
+
 fn main() {
+    let is_busy = env::args().any(|word| word == "busy");
+    let _busy = is_busy.then(|| Busy(shell("while :; do :; done").spawn().expect("sh starts")));
     let chosen: Vec<usize> = env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
     if env::args().any(|word| word == "row") {
         row(chosen.first().copied().unwrap_or(2000));
@@ -211,17 +223,18 @@ fn bulk(size: usize) {
     plant(&untracked, 1);
     write_files(&untracked.join("data"), size);
     sh(folder.path(), "cp -a untracked other");
-    println!(
-        "\n### {size} untracked files, {} changed files\n\n| | git s | piton s | ratio |\n|---|---|---|---|",
-        size / 2
-    );
+    let head = "| | git s | piton s | ratio | CPU ratio |\n|---|---|---|---|---|";
+    println!("\n### {size} untracked files, {} changed files\n\n{head}", size / 2);
     let seconds = |folder: &Path, script: &str| {
         sh(folder, "sync");
-        let start = Instant::now();
+        let (before, start) = (children_cpu(), Instant::now());
         let _ = shell(script).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null()).status().expect("sh");
-        start.elapsed().as_secs_f64()
+        Cost { wall: start.elapsed().as_secs_f64(), cpu: children_cpu() - before }
     };
-    let row = |what: &str, git: f64, piton: f64| println!("| {what} | {git:.1} | {piton:.1} | {:.2} |", piton / git);
+    let row = |what: &str, git: Cost, piton: Cost| {
+        let (wall, cpu) = (piton.wall / git.wall, piton.cpu / git.cpu);
+        println!("| {what} | {:.1} | {:.1} | {wall:.2} | {cpu:.2} |", git.wall, piton.wall);
+    };
     row(
         "first look, `git add -A`",
         seconds(&other, "git add -A"),
@@ -236,21 +249,23 @@ fn bulk(size: usize) {
     println!("\nThe git directory has {files} files, {kib} KiB.");
     let edit = "find src lib docs -type f -print0 | xargs -0 -n 500 sed -i '1s/^/x/'";
     sh(&copy, edit);
-    println!("\n| | git s | piton s | ratio |\n|---|---|---|---|");
+    println!("\n{head}");
     let git = seconds(&copy, "git checkout --quiet -- .");
     let _ = seconds(&tracked, &format!("{piton} exec -- sh -c \"{edit}; exit 3\""));
     let phases = read_phases(&tracked);
     let back =
         phases.iter().find_map(|phase| phase.strip_prefix("rolled_back ")?.parse::<f64>().ok()).unwrap_or(f64::NAN);
-    row("put back, `git checkout`", git, back / 1000.0);
-    println!("\nPhases of the step, ms: {}", phases.join(", "));
+    row("put back, `git checkout`", git, Cost { wall: back / 1000.0, cpu: f64::NAN });
     sh(&copy, edit);
     let git = seconds(&copy, "git add -A && git commit --quiet --message x");
     let exec = seconds(&tracked, &format!("{piton} exec -- sh -c \"{edit}\""));
-    println!(
-        "\nCommitted: `git add -A && git commit` {git:.1} s, `piton exec` with the edit {exec:.1} s: {}",
-        read_phases(&tracked).join(", ")
-    );
+    let committed = read_phases(&tracked);
+    row("commit, with the edit in piton's time, `git add -A && git commit`", git, exec);
+    let revert = "git revert --no-edit HEAD";
+    row("undo, `git revert`", seconds(&copy, revert), seconds(&tracked, &format!("{piton} undo")));
+    row("redo, `git revert`", seconds(&copy, revert), seconds(&tracked, &format!("{piton} redo")));
+    println!("\nPhases of the roll back, ms: {}", phases.join(", "));
+    println!("Phases of the commit, ms: {}", committed.join(", "));
 }
 
 /// Files and KiB below the git directory, and refs.
