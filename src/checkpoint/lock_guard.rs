@@ -1,8 +1,9 @@
-//! Removing piton's locks of git when piton is killed.
+//! Removing piton's locks of git, and ending its filters and hooks, when piton is killed.
 //!
 //! While a lock of git is held, a [`LockGuard`] is alive: a copy of this process that only waits for the end of it. If piton is
 //! killed, the copy removes the locks, so that the user's git is never blocked until the next command of piton.
 //! Everything else that a kill leaves is for the recovery. Where no process can be started, the recovery removes the locks, too.
+//! A [`GroupGuard`] is the same for a group of processes, which it kills.
 //!
 //! A lock is a second name of a file of piton's own, the mark, which the holder has locked with `flock`. The guard locks the
 //! mark as well before it looks: neither it nor a recovery removes a lock that has another holder by then.
@@ -17,7 +18,7 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, lstat, open, unlink};
 use rustix::io::{Errno, read, retry_on_intr, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, setsid, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, setsid, waitpid};
 use rustix::stdio::stdin;
 
 /// What a pipe takes at once.
@@ -30,7 +31,15 @@ static CURRENT: Mutex<Weak<LockGuard>> = Mutex::new(Weak::new());
 
 /// A process that removes locks when this one is killed. It ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct LockGuard {
+pub(super) struct LockGuard(Copied);
+
+/// A process that kills a group of processes when this one is killed. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct GroupGuard(Copied);
+
+/// A copy of this process that waits for its end.
+#[derive(Debug)]
+struct Copied {
     pipe: OwnedFd,
     process: Pid,
 }
@@ -40,20 +49,33 @@ pub(super) fn guard(mark: &Path, lock: &Path) -> Option<Arc<LockGuard>> {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     let guard = match current.upgrade() {
         Some(guard) => guard,
-        None => Arc::new(LockGuard::start()?),
+        None => Arc::new(LockGuard(Copied::start(remove_locks)?)),
     };
     *current = Arc::downgrade(&guard);
     let names: Vec<u8> = [mark, lock].iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
     if names.len() > LONGEST {
         return None;
     }
-    write(&guard.pipe, &names).ok()?;
+    write(&guard.0.pipe, &names).ok()?;
     Some(guard)
 }
 
-impl LockGuard {
+impl GroupGuard {
+    /// Gets ready before the processes are started.
+    pub(super) fn start() -> Option<Self> {
+        Copied::start(kill_group).map(Self)
+    }
+
+    /// Names the group.
+    pub(super) fn watch(&self, group: Pid) {
+        let _ = write(&self.0.pipe, &group.as_raw_nonzero().get().to_ne_bytes());
+    }
+}
+
+impl Copied {
+    /// Has the copy do something, which must only make system calls and allocate nothing, at the end of this process.
     #[expect(unsafe_code, reason = "a copy of the process starts at once and needs no program of its own")]
-    fn start() -> Option<Self> {
+    fn start(at_end: fn()) -> Option<Self> {
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC).ok()?;
         let mut before = SigSet::empty();
         // No handler of piton may run in the copy.
@@ -61,16 +83,16 @@ impl LockGuard {
         // SAFETY: `serve` only makes system calls and allocates nothing, as is needed in a copy of a process with threads.
         let process = unsafe { libc::fork() };
         if process == 0 {
-            serve(theirs.as_raw_fd());
+            serve(theirs.as_raw_fd(), at_end);
         }
         let _ = before.thread_set_mask();
         Some(Self { pipe: ours, process: Pid::from_raw(process).filter(|_| process > 0)? })
     }
 }
 
-impl Drop for LockGuard {
+impl Drop for Copied {
     fn drop(&mut self) {
-        // All locks are gone. It is waited for, so that nothing of piton's is left as a zombie.
+        // Nothing is left to do. It is waited for, so that nothing of piton's is left as a zombie.
         let _ = kill_process(self.process, Signal::KILL);
         while waitpid(Some(self.process), WaitOptions::empty()).is_err_and(|err| err == Errno::INTR) {}
     }
@@ -78,7 +100,7 @@ impl Drop for LockGuard {
 
 /// The life of a guard.
 #[expect(unsafe_code, reason = "descriptors of other owners are closed, and the process ends without their farewells")]
-fn serve(pipe: RawFd) -> ! {
+fn serve(pipe: RawFd, at_end: fn()) -> ! {
     // A kill of piton's process group must not reach it.
     let _ = setsid();
     // SAFETY: this is a copy of a process, in which only this function runs. It uses no other descriptor than the pipe, and
@@ -87,6 +109,13 @@ fn serve(pipe: RawFd) -> ! {
         libc::dup2(pipe, 0);
         close_from(1);
     }
+    at_end();
+    // SAFETY: nothing has to be done before the end.
+    unsafe { libc::_exit(0) }
+}
+
+/// Reads the names of locks until piton ends, and removes them.
+fn remove_locks() {
     let mut names = [0; NAMES];
     let mut length = 0;
     let mut rest = [0; LONGEST];
@@ -103,8 +132,25 @@ fn serve(pipe: RawFd) -> ! {
     while let Some((mark, lock)) = next(&mut left).and_then(|mark| Some((mark, next(&mut left)?))) {
         let _ = remove_lock(mark, lock);
     }
-    // SAFETY: nothing has to be done before the end.
-    unsafe { libc::_exit(0) }
+}
+
+/// Reads the number of a group; when piton ends, the group is killed.
+fn kill_group() {
+    let mut number = [0; size_of::<i32>()];
+    let mut rest = [0; 1];
+    let mut length = 0;
+    loop {
+        let room = number.get_mut(length..).unwrap_or_default();
+        match read(stdin(), if room.is_empty() { &mut rest[..] } else { room }) {
+            Ok(0) => break,
+            Ok(more) => length = (length + more).min(number.len()),
+            Err(Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    if let Some(group) = Pid::from_raw(i32::from_ne_bytes(number)) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
 }
 
 /// Takes the next name.

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::checkpoint::lock_guard::GroupGuard;
+
 /// How much is kept of what a process writes.
 const KEPT: usize = 64 * 1024;
 /// How much is kept of a list that another repository sends.
@@ -68,7 +70,7 @@ pub(super) fn run_until_stopped(
     is_stopped: &dyn Fn() -> bool,
 ) -> io::Result<Finished> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = start(&mut command)?;
+    let (mut child, _guard) = start_guarded(&mut command)?;
     if let Some(mut pipe) = child.stdin.take() {
         let input = input.to_vec();
         thread::spawn(move || pipe.write_all(&input));
@@ -95,7 +97,7 @@ pub(super) fn run_in_front(mut command: Command) -> io::Result<Finished> {
 pub(super) fn run_merged(mut command: Command, limit: Duration) -> io::Result<Finished> {
     let (reader, writer) = io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let mut child = start(&mut command)?;
+    let (mut child, _guard) = start_guarded(&mut command)?;
     // Its copies of the pipe would keep it open for ever.
     drop(command);
     let output = Kept::of(reader, KEPT);
@@ -109,6 +111,21 @@ fn start(command: &mut Command) -> io::Result<Child> {
     command.process_group(0).spawn()
 }
 
+/// As [`start`], for programs of the user, which may take long: they do not outlive a piton that is killed.
+fn start_guarded(command: &mut Command) -> io::Result<(Child, Option<GroupGuard>)> {
+    // Where no guard can be started, they end by themselves.
+    let guard = GroupGuard::start();
+    let child = start(command)?;
+    if let (Some(guard), Some(group)) = (&guard, group_of(&child)) {
+        guard.watch(group);
+    }
+    Ok((child, guard))
+}
+
+fn group_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
 fn wait(child: &mut Child, limit: Duration, is_stopped: &dyn Fn() -> bool) -> io::Result<Ended> {
     const LONGEST_PAUSE: Duration = Duration::from_millis(20);
     let started = Instant::now();
@@ -120,7 +137,7 @@ fn wait(child: &mut Child, limit: Duration, is_stopped: &dyn Fn() -> bool) -> io
         let is_stopped = is_stopped();
         if is_stopped || started.elapsed() >= limit {
             // The child is not reaped yet, so the number is still its own.
-            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            if let Some(group) = group_of(child) {
                 let _ = kill_process_group(group, Signal::KILL);
             }
             child.wait()?;

@@ -89,6 +89,32 @@ fn a_slow_filter_ends_with_piton() {
 }
 
 #[test]
+fn a_filter_ends_with_a_piton_that_is_killed() {
+    let project = upper("*.up filter=up\n");
+    let fifo = project.home().join("fifo");
+    project.bash(&format!("mkfifo '{}'", fifo.display()));
+    project.bash(&format!("git config filter.up.clean 'echo $$ > \"{}\"; exec sleep 600'", fifo.display()));
+    let mut command = project.command(["exec", "--", "sh", "-c", "echo two > a.up"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts");
+    let mut pid = String::new();
+    BufReader::new(std::fs::File::open(&fifo).expect("the filter runs")).read_line(&mut pid).expect("its number");
+    child.kill().expect("a signal");
+    child.wait().expect("piton ends");
+    let is_gone = || {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_else(|_| ") Z".to_owned());
+        state.rsplit(") ").next().is_some_and(|state| state.starts_with('Z'))
+    };
+    let tries = (0..500).find(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        is_gone()
+    });
+    assert!(tries.is_some(), "the filter {} is still at work", pid.trim());
+    project.bash("git config filter.up.clean 'tr a-z A-Z'");
+    let ran = project.piton(["recover"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+}
+
+#[test]
 fn a_commit_that_was_cut_off_is_finished_or_taken_back() {
     for failpoint in ["after-taken", "commit-published", "commit-prepared", "commit-decided", "commit-ref-moved"] {
         let project = upper("*.up filter=up\n");
