@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use git2::ErrorCode;
+use serde_json::Value;
 
 use super::error::CheckpointError;
 use super::files::read_if_there;
@@ -70,8 +71,8 @@ pub(crate) fn remove_refs(repository: &Repository, refs: &[(&str, ObjectId)]) ->
         return Ok(());
     }
     let words = ["update-ref", "--stdin", "-m", "piton: remove"].map(OsString::from);
-    let output = repository.git_update_ref(&words, Some(lines.concat().as_bytes()))?;
-    if output.succeeded { Ok(()) } else { Err(refused(output.reason)) }
+    let updated = repository.git_update_ref(&words, Some(lines.concat().as_bytes()))?;
+    if updated.output.succeeded { Ok(()) } else { Err(updated.refusal()) }
 }
 
 /// Removes the locks of refs that processes of ours left behind when they died.
@@ -118,13 +119,33 @@ fn loose_path(repository: &Repository, name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Why git did not update a ref. Only its words say that it was the hook; they are English here (`LC_ALL=C`).
-fn refused(reason: String) -> CheckpointError {
-    if reason.contains("by hook") {
-        CheckpointError::HookFailed { hook: HOOK, reason }
-    } else {
-        CheckpointError::GitProgram { doing: "update-ref", reason }
+/// What came of `git update-ref`.
+struct Updated {
+    output: GitOutput,
+    /// Whether the hook ended with another status than 0.
+    hook_failed: bool,
+}
+
+impl Updated {
+    /// Why git did not update a ref.
+    fn refusal(self) -> CheckpointError {
+        let reason = self.output.reason;
+        if self.hook_failed {
+            CheckpointError::HookFailed { hook: HOOK, reason }
+        } else {
+            CheckpointError::GitProgram { doing: "update-ref", reason }
+        }
     }
+}
+
+/// Whether the hook failed, by the events that git writes about the processes that it starts (`GIT_TRACE2_EVENT`).
+fn has_failed_hook(events: &str) -> bool {
+    let events: Vec<Value> = events.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    // A hook may run git itself, which writes events of its own into the same file.
+    let Some(first) = events.first().map(|event| event["sid"].clone()) else { return false };
+    let own = || events.iter().filter(|event| event["sid"] == first);
+    let hooks: Vec<&Value> = own().filter(|event| event["hook_name"] == HOOK).map(|event| &event["child_id"]).collect();
+    own().any(|event| event["event"] == "child_exit" && event["code"] != 0 && hooks.contains(&&event["child_id"]))
 }
 
 impl Repository {
@@ -313,18 +334,18 @@ impl Repository {
         words.push(new.to_string().into());
         // Zeros: there must be no such ref.
         words.push(old.unwrap_or(ObjectId::zero(new.format())).to_string().into());
-        let output = self.git_update_ref(&words, None)?;
-        if output.succeeded {
+        let updated = self.git_update_ref(&words, None)?;
+        if updated.output.succeeded {
             return Ok(());
         }
         let found = self.ref_now(name);
         if found != old {
             return Err(CheckpointError::HeadMoved { expected: old, found });
         }
-        Err(refused(output.reason))
+        Err(updated.refusal())
     }
 
-    fn git_update_ref(&self, words: &[OsString], input: Option<&[u8]>) -> Result<GitOutput, CheckpointError> {
+    fn git_update_ref(&self, words: &[OsString], input: Option<&[u8]>) -> Result<Updated, CheckpointError> {
         let without_hooks = ["-c", "core.hooksPath=/dev/null"].map(OsStr::new);
         let settings = if self.ref_hook.get() == RefHook::Skip { without_hooks.as_slice() } else { &[] };
         // A line of the journal relies on the ref, and there is no file of its own to sync.
@@ -333,6 +354,17 @@ impl Repository {
         let synced = if is_synced { synced.as_slice() } else { &[] };
         let words = words.iter().map(OsString::as_os_str);
         let words: Vec<&OsStr> = settings.iter().chain(synced).copied().chain(words).collect();
-        self.program().run("update-ref", &words, &[], input, LIMIT)
+        if !self.has_ref_hook() {
+            let output = self.program().run("update-ref", &words, &[], input, LIMIT)?;
+            return Ok(Updated { output, hook_failed: false });
+        }
+        let own = self.own_folder().join("tmp");
+        let events = tempfile::Builder::new().prefix(".piton-tmp-").tempfile_in(&own);
+        let events = events.map_err(CheckpointError::io("make a file in", &own))?;
+        let variables = [("GIT_TRACE2_EVENT", OsString::from(events.path()))];
+        let output = self.program().run("update-ref", &words, &variables, input, LIMIT)?;
+        let written = read_if_there(events.path())?.unwrap_or_default();
+        let hook_failed = !output.succeeded && has_failed_hook(&String::from_utf8_lossy(&written));
+        Ok(Updated { output, hook_failed })
     }
 }

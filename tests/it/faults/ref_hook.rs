@@ -80,6 +80,25 @@ fn a_hook_that_refuses_stops_a_checkpoint_an_undo_and_a_hard_roll_back() {
 }
 
 #[test]
+fn the_words_of_git_do_not_decide_whether_it_was_the_hook() {
+    let project = project();
+    // A hook that agrees, and the lock of another program: that is no refusal by a hook.
+    hook(&project, ".git/hooks", "exit 0");
+    project.bash("git checkout -q -b by-hook; touch .git/refs/heads/by-hook.lock");
+    let failed = project.piton(["exec", "--format", "json", "--", "sh", "-c", "echo b > a.txt"]);
+    assert_eq!(failed.code(), Some(1), "{failed}");
+    assert!(!failed.to_string().contains("HOOK_FAILED"), "{failed}");
+    fs::remove_file(project.root().join(".git/refs/heads/by-hook.lock")).expect("a lock");
+    // A hook that refuses without a word, and runs git itself.
+    hook(&project, ".git/hooks", r#"git rev-parse HEAD >/dev/null; [ "$1" != prepared ]"#);
+    project.git(["checkout", "--quiet", "--", "a.txt"]);
+    let failed = project.piton(["exec", "--format", "json", "--", "sh", "-c", "echo b > a.txt"]);
+    assert_eq!(failed.code(), Some(1), "{failed}");
+    assert!(failed.to_string().contains("HOOK_FAILED"), "{failed}");
+    project.assert_clean();
+}
+
+#[test]
 fn checkpoint_hooks_skip_leaves_the_hook_out() {
     let project = project().variable("PITON_CHECKPOINT_HOOKS", "skip");
     hook(&project, ".git/hooks", REFUSING);
