@@ -292,6 +292,11 @@ impl Repository {
         Err(CheckpointError::InProgress(operation))
     }
 
+    /// Whether git keeps a ref that says that it picks or reverts a commit; only a reftable has it as a ref.
+    pub fn is_picking(&self) -> Result<bool, CheckpointError> {
+        Ok(self.has_root_ref("CHERRY_PICK_HEAD")? || self.has_root_ref("REVERT_HEAD")?)
+    }
+
     /// A setting that is true or false.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.config.get_bool(name).ok()

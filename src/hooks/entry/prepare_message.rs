@@ -23,6 +23,10 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     }
     let Some((file, text)) = call.message()? else { return Ok(Answer::default()) };
     let repository = call.open(&place)?;
+    // In a reftable these are refs, not files.
+    if repository.is_picking().map_err(RunError::from)? {
+        return Ok(Answer::default());
+    }
     let draft = Draft::new(&text, &repository.comment_mark());
     if !draft.claims().is_empty() {
         return Ok(Answer::default());

@@ -37,10 +37,7 @@ fn a_branch_that_moves_meanwhile_is_not_moved_back() {
     let ran = project.piton(["exec", "--", "sh", "-c", "echo x > in/x; git checkout -q -b other"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     assert!(ran.stderr().contains("other"), "{ran}");
-    assert_eq!(
-        project.git(["rev-list", "--count", "--all"]).trim(),
-        project.git(["rev-list", "--count", "--all"]).trim()
-    );
+    assert_eq!(project.git(["rev-list", "--count", "main", "other"]), "1\n");
     assert_eq!(project.git(["symbolic-ref", "HEAD"]), "refs/heads/other\n");
     assert_eq!(project.read("in/x"), "x\n");
 }
@@ -56,6 +53,24 @@ fn a_cherry_pick_in_progress_is_refused() {
     assert_eq!(refused.code(), Some(5), "{refused}");
     assert!(refused.to_string().contains("OPERATION_IN_PROGRESS"), "{refused}");
     assert!(!project.root().join("ran").exists());
+}
+
+#[test]
+fn a_commit_that_a_step_picks_keeps_its_message() {
+    for (how, message) in [("cherry-pick side", "side"), ("cherry-pick -x side", "side")] {
+        let project = TestProject::without_git();
+        project.bash(&format!(
+            "{MADE} git checkout -q -b side; echo side > in/side.txt; git add .; git commit -qm side; git checkout -q main; \
+             echo main > in/a.txt; git commit -qam main"
+        ));
+        let project = project.hooked(["prepare-commit-msg"]);
+        piton(&project, &["exec", "--", "sh", "-ec", &format!("git {how}")]);
+        assert_eq!(project.git(["log", "-1", "--format=%s"]), format!("{message}\n"));
+        assert!(!project.git(["log", "-1", "--format=%B"]).contains("Piton-"), "{how}");
+        // A commit of its own is the step's.
+        piton(&project, &["exec", "--", "sh", "-ec", "echo more >> in/a.txt; git commit -qam own"]);
+        assert!(project.git(["log", "-1", "--format=%B"]).contains("Piton-Run: "), "{how}");
+    }
 }
 
 #[test]
