@@ -1,6 +1,7 @@
 //! Every kind of repository that people have is served, or refused with its name.
 
-mod life;
+mod agents;
+pub(crate) mod life;
 mod partial;
 mod reftable;
 mod sha256;

@@ -112,7 +112,7 @@ pub(super) fn live(script: &str) {
 }
 
 /// Runs a script as a step in a folder; returns the name of the run.
-pub(super) fn exec_in(project: &TestProject, folder: &Path, script: &str) -> String {
+pub(crate) fn exec_in(project: &TestProject, folder: &Path, script: &str) -> String {
     let folder = folder.to_string_lossy();
     let ran = piton(project, &["-C", &folder, "--format", "json", "exec", "--", "sh", "-c", script]);
     let last: Value = serde_json::from_str(ran.stdout().lines().last().expect("a line")).expect("JSON");
