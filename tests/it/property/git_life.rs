@@ -161,6 +161,8 @@ struct Life {
     recorded: BTreeSet<String>,
     /// Whether the user dropped or altered a checkpoint, so that `verify` may be red.
     altered: bool,
+    /// Whether the user reworded a commit, which may be a checkpoint that no trailer names any more.
+    reworded: bool,
     /// The picture before the newest operation of piton that had an effect, if nothing happened since.
     before_newest: Option<Picture>,
     /// The picture before the undo that was the last operation.
@@ -174,7 +176,14 @@ impl Life {
         let lines = numbers.join("\n") + "\n";
         let project =
             TestProject::new().file("a", &lines).file("b", &lines).file(".gitignore", "ignored\n").committed();
-        Self { project, recorded: BTreeSet::new(), altered: false, before_newest: None, before_undo: None }
+        Self {
+            project,
+            recorded: BTreeSet::new(),
+            altered: false,
+            reworded: false,
+            before_newest: None,
+            before_undo: None,
+        }
     }
 
     fn act(&mut self, operation: &Operation) -> TestCaseResult {
@@ -185,6 +194,7 @@ impl Life {
                 // Content that left the branches, or other content below the name of a checkpoint.
                 let may_alter = matches!(user, User::Reset(_) | User::AmendAll);
                 self.altered |= may_alter && checkpoints != self.checkpoints();
+                self.reworded |= matches!(user, User::Reword);
                 self.before_newest = None;
                 self.before_undo = None;
             }
@@ -196,7 +206,8 @@ impl Life {
     }
 
     fn checkpoints(&self) -> String {
-        self.project.git(["log", "--all", "--format=%H", "--grep=^Piton-Run:"])
+        let named = if self.reworded { "" } else { "--grep=^Piton-Run:" };
+        self.project.bash(&format!("git log --all --format=%H {named}"))
     }
 
     fn bash(&self, commands: &str) -> bool {
@@ -386,6 +397,22 @@ impl Life {
         prop_assert!(strange.is_empty(), "{strange:?}");
         Ok(())
     }
+}
+
+#[test]
+fn a_reworded_checkpoint_that_a_reset_drops_is_told() {
+    let mut life = Life::new();
+    let edit = Edit { file: "a", change: Change::Line(0, 'p') };
+    for operation in [
+        Operation::Piton(Piton::Exec(edit, Mode::Auto)),
+        Operation::User(User::Reword),
+        Operation::User(User::Reset("--soft")),
+    ] {
+        life.act(&operation).expect("the model holds");
+    }
+    let verified = life.project.piton(["verify"]);
+    assert_eq!(verified.code(), Some(1), "{verified}");
+    assert!(verified.stdout().contains("[REWRITTEN]"), "{verified}");
 }
 
 proptest! {
