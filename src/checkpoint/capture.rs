@@ -14,9 +14,9 @@ use super::index::IndexEntry;
 use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
-use super::scan::{self, Blob, DiskKinds, Executable, Scan, Sink, Symlinks, TrustIndex};
+use super::scan::{self, Blob, DiskKinds, Executable, Large, LargeFile, Scan, Sink, Symlinks, TrustIndex};
 use super::snapshot::{LeftOut, LeftOutReason, Snapshot};
-use super::sparse::SparseCheckout;
+use super::sparse::{SparseCheckout, SparseDefinition};
 use super::tree::{self, Edits};
 use super::worktree::Found;
 
@@ -26,7 +26,9 @@ impl Checkpointer {
     /// The work tree before a step. The ignore rules of this moment count until the next one.
     pub fn before(&mut self) -> Result<Snapshot, CheckpointError> {
         let rules = self.shared_rules()?;
-        self.take(&rules)
+        let before = self.take(&rules)?;
+        self.definition = Some(SparseDefinition::load(&self.repository, &self.index)?);
+        Ok(before)
     }
 
     /// The work tree after a step, by the ignore rules from before it.
@@ -294,6 +296,7 @@ impl Checkpointer {
         let DiskKinds { executable, symlinks } = self.disk_kinds();
         let options = scan::Options {
             max_file_size: self.options.max_file_size,
+            large: if self.conversion < Conversion::Filtered { Large::LeaveOut } else { Large::Ask },
             executable,
             symlinks,
             trust_index: match self.conversion {
@@ -308,7 +311,13 @@ impl Checkpointer {
             objects.write_blobs(blobs)
         };
         let mut holds = |id: ObjectId| objects.is_stored(id);
-        let mut sink = Sink { holds: &mut holds, store: &mut store };
+        let mut keep_large = |file: &LargeFile<'_>| {
+            let Some(filter) = self.filter_of_large(file.path, file.size)? else { return Ok(None) };
+            let Some(seen) = (file.read)()? else { return Ok(None) };
+            let kept = self.keep_large(objects, file.path, &filter, &seen, (file.vouched)(&seen))?;
+            Ok(kept.map(|_| seen))
+        };
+        let mut sink = Sink { holds: &mut holds, store: &mut store, keep_large: &mut keep_large };
         scan::scan(&self.work_tree, &self.index, &self.cache, rules, &options, &mut sink)
     }
 

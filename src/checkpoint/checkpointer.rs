@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use super::error::CheckpointError;
 use super::filter::FilterMemory;
 use super::identity::Identity;
 use super::ignore::IgnoreRules;
-use super::index::lock::IndexLock;
+use super::index::lock::{IndexLock, set_date};
 use super::index::{Index, IndexEntry};
 use super::object::{Entry, ObjectId};
 use super::objects::Objects;
@@ -29,7 +30,7 @@ use super::repository::Repository;
 use super::restore::{Plan, Report};
 use super::scan::StatCache;
 use super::snapshot::{Head, LeftOut, LeftOutReason, PermissionKind, Snapshot};
-use super::sparse::SparseCheckout;
+use super::sparse::{SparseCheckout, SparseDefinition};
 use super::staging::{self, OnOverlap};
 use super::stat::Stat;
 use super::worktree::WorkTree;
@@ -66,6 +67,8 @@ pub struct Checkpointer {
     pub(super) index: Index,
     /// What git wants on disk, where that is not everything.
     pub(super) sparse: Option<SparseCheckout>,
+    /// What decided about that before the step.
+    pub(super) definition: Option<SparseDefinition>,
     /// The files that git kept off the disk at the last snapshot, and at the one before it.
     pub(super) off_disk: BTreeSet<RepoPath>,
     pub(super) off_disk_before: BTreeSet<RepoPath>,
@@ -109,6 +112,7 @@ impl Checkpointer {
             options,
             index,
             sparse,
+            definition: None,
             off_disk: BTreeSet::new(),
             off_disk_before: BTreeSet::new(),
             cache,
@@ -242,10 +246,13 @@ impl Checkpointer {
         let mut edits = staging::of_commit(objects, index, plan, head_tree, &stat_of, on_overlap)?;
         self.skip_outside(index, &mut edits)?;
         staging::publish(objects, &edits)?;
-        // What the scan found unchanged in a later second than it was written in is unchanged.
+        // What the scan found unchanged in a later second than it was written in is unchanged. Into anything younger git
+        // looks by itself, because the new index is dated by the scan.
         let scanned = index.is_same_file(&self.index);
+        let (began, _) = self.cache.began();
         let is_vouched = |path: &[u8], entry: &IndexEntry| {
-            scanned && entry.stat.modified_seconds < self.cache.began_seconds() && !self.unproved.contains(path)
+            let is_older = entry.stat.modified_seconds < began;
+            if is_older { scanned && !self.unproved.contains(path) } else { began > 0 }
         };
         Ok(index.edited_vouching(&edits, &is_vouched))
     }
@@ -255,7 +262,7 @@ impl Checkpointer {
         let (_, after) = plan.cleaned.get(path)?;
         // The content on disk has another name where git converts it.
         let is_stored = |raw: ObjectId| raw == entry.id || self.filters.find(path, raw) == Some(entry.id);
-        if *after == Some(entry) { self.cache.trusted_stat(path, is_stored) } else { None }
+        if *after == Some(entry) { self.cache.stat_of(path, is_stored) } else { None }
     }
 
     /// Where a private index with the content of the commit is written, for hooks to look at. They read it with git, so
@@ -272,7 +279,11 @@ impl Checkpointer {
         self.skip_outside(&self.index, &mut edits)?;
         let bytes = self.index.edited(&edits).to_bytes();
         let path = self.repository.own_folder().join("tmp").join("hook-index");
-        std::fs::write(&path, bytes).map_err(CheckpointError::io("write", &path))?;
+        let written = std::fs::File::create(&path).and_then(|mut file| {
+            file.write_all(&bytes)?;
+            set_date(&file, self.cache.began())
+        });
+        written.map_err(CheckpointError::io("write", &path))?;
         Ok(path)
     }
 
@@ -319,7 +330,7 @@ impl Checkpointer {
         message: &str,
         on_overlap: OnOverlap,
     ) -> Result<PreparedCommit<'_>, CheckpointError> {
-        let lock = self.lock_index()?;
+        let lock = self.lock_index()?.dated(self.cache.began());
         // Hooks and signing take their time: meanwhile somebody may have switched the branch.
         if let Some(err) = plan.head.moved_to(&self.repository.head()?) {
             return Err(err);
@@ -334,7 +345,7 @@ impl Checkpointer {
     /// Brings only the index up to date with a commit that the branch already has.
     pub fn finish_index(&self, plan: &CommitPlan) -> Result<(), CheckpointError> {
         let objects = Objects::of_user(&self.repository)?;
-        let lock = self.lock_index()?;
+        let lock = self.lock_index()?.dated(self.cache.began());
         let index = self.repository.load_index()?;
         let staged = self.staged_for(&objects, &index, plan, OnOverlap::KeepStaged)?;
         objects.stage()?;
@@ -353,7 +364,7 @@ impl Checkpointer {
         let objects = Objects::of(&self.repository)?;
         let bits = |folder: &RepoPath| before.permissions.of(folder, PermissionKind::Folder);
         let mut report = plan.apply(&objects, &self.work_tree, self.disk_kinds(), bits)?;
-        if delta.changes_index() || self.clears_outside(plan) {
+        if delta.changes_index() || self.clears_outside(plan) || self.has_new_definition()? {
             let lock = self.lock_index()?;
             let index = self.repository.load_index()?;
             let objects = Objects::of_user(&self.repository)?;
@@ -363,6 +374,9 @@ impl Checkpointer {
             staging::publish(&objects, &edits)?;
             objects.stage()?;
             self.skip_cleared(&index, plan, &mut edits)?;
+            for (path, edit) in self.put_definition_back(&index)? {
+                edits.entry(path).or_insert(edit);
+            }
             lock.write(&index.edited(&edits).to_bytes())?.commit()?;
             report.kept.extend(kept);
         }

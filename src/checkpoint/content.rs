@@ -178,6 +178,11 @@ impl Repository {
         let mut marked = BTreeSet::new();
         while let Some(needed) = next.pop() {
             let (Needed::Tree(id) | Needed::File(id) | Needed::Any(id)) = needed;
+            if let Ok(Some(stand_in)) = self.store.stand_in(id)
+                && marked.insert(id)
+            {
+                next.push(Needed::File(stand_in.stored));
+            }
             if !self.store.holds(id) || !marked.insert(id) || matches!(needed, Needed::File(_)) {
                 continue;
             }

@@ -97,6 +97,7 @@ impl Checkpointer {
                 return Ok(Some(Uncovered::Ignored));
             }
         }
-        Ok((size > self.options.max_file_size).then_some(Uncovered::TooLarge))
+        let is_large = size > self.options.max_file_size && self.filter_of_large(path, size)?.is_none();
+        Ok(is_large.then_some(Uncovered::TooLarge))
     }
 }

@@ -248,6 +248,9 @@ pub(crate) fn count_lines(
     old: Option<Entry>,
     new: Option<Entry>,
 ) -> Result<(u64, u64), CheckpointError> {
+    if [old, new].into_iter().flatten().any(|entry| objects.is_elsewhere(entry.id)) {
+        return Ok((0, 0));
+    }
     let content = |entry: Option<Entry>| match entry.filter(|entry| entry.mode.is_file()) {
         Some(entry) => objects.read(entry.id),
         None => Ok(Vec::new()),

@@ -3,7 +3,7 @@
 //! A [`Checkpointer`] remembers in [`StoredForms`] what git stores for which bytes. Where the user's index vouches for
 //! a file, that is what the index names and nothing is run, as with git. Everything else is converted by git in a
 //! private place ([`super::git_cli::filter`]) and copied into piton's store. The program of a filter comes from git's
-//! settings; after a tool ran, it only runs if the settings are those from before the tool.
+//! settings; after a step ran, it only runs if the settings are those from before the step.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -56,9 +56,11 @@ pub(super) struct FilterMemory {
     stored: std::cell::RefCell<StoredForms>,
     /// By the trees of the last snapshots.
     vouched: VecDeque<(ObjectId, Vouched)>,
+    /// What git stores for large files of the scan that is at work.
+    large: std::cell::RefCell<Vec<(RepoPath, ObjectId, ObjectId)>>,
     /// Tracked files that have the bytes of the index although something touched them.
     touched: BTreeSet<RepoPath>,
-    /// The settings before a tool ran, where a tool may have changed them.
+    /// The settings before a step ran, which may have changed them.
     expected: Option<FilterSettings>,
 }
 
@@ -72,7 +74,9 @@ struct ToClean<'f> {
 impl FilterMemory {
     /// Forgets what was converted by the attributes of the last snapshot.
     pub(super) fn renew(&mut self, tree: ObjectId, vouched: Vouched, touched: BTreeSet<RepoPath>) {
-        *self.stored.borrow_mut() = StoredForms { forms: forms_of(&vouched), ..StoredForms::default() };
+        let mut forms = forms_of(&vouched);
+        forms.extend(self.large.borrow_mut().drain(..).map(|(path, raw, stored)| ((path, raw), stored)));
+        *self.stored.borrow_mut() = StoredForms { forms, ..StoredForms::default() };
         self.vouched.push_back((tree, vouched));
         while self.vouched.len() > SNAPSHOTS {
             self.vouched.pop_front();
@@ -110,6 +114,20 @@ impl FilterMemory {
     /// Notes what git stores for bytes.
     pub(super) fn note(&self, path: &RepoPath, raw: ObjectId, stored: ObjectId) {
         self.stored.borrow_mut().forms.insert((path.clone(), raw), stored);
+    }
+
+    /// The bytes that were on disk when git stored something else for them, if that is known.
+    pub(super) fn raw_of(&self, path: &RepoPath, stored: ObjectId) -> Option<ObjectId> {
+        let forms = self.stored.borrow();
+        let all = forms.forms.range((path.clone(), ObjectId::zero(stored.format()))..).take_while(|((other, _), _)| other == path);
+        let noted = all.filter(|(_, form)| **form == stored).map(|((_, raw), _)| *raw).next();
+        let vouched = || self.vouched.iter().rev().find_map(|(_, vouched)| vouched.get(path));
+        noted.or_else(|| vouched().filter(|(_, form)| *form == stored).map(|(raw, _)| *raw))
+    }
+
+    /// Notes what git stores for a large file, during a scan.
+    pub(super) fn note_large(&self, path: &RepoPath, raw: ObjectId, stored: ObjectId) {
+        self.large.borrow_mut().push((path.clone(), raw, stored));
     }
 
     /// What git and filters said while they converted files and did not fail.
@@ -228,7 +246,7 @@ impl Checkpointer {
     ) -> Result<Option<Entry>, CheckpointError> {
         let Some(entry) = raw.filter(|entry| entry.mode.is_file()) else { return Ok(raw) };
         self.require_known_filters()?;
-        let folder = self.private_folder()?;
+        let folder = private_folder(&self.repository)?;
         let attributes = tree.to_string();
         let place = self.place_in(&folder, Some(&attributes));
         let filtering = Filtering::Unclear;
@@ -277,7 +295,21 @@ impl Checkpointer {
         Ok(std::borrow::Cow::Owned(all))
     }
 
-    /// Refuses programs of filters that a tool has put into git's settings, or changed in the work tree.
+    /// Refuses to keep changes for a later commit that would run the program of a filter which the step itself changed.
+    pub fn refuse_changed_filters(&self, delta: &Delta) -> Result<(), CheckpointError> {
+        if self.conversion < Conversion::Filtered {
+            return Ok(());
+        }
+        self.filters.note_changed(delta);
+        for change in delta.changes.iter().filter(|change| change.after.is_some_and(|entry| entry.mode.is_file())) {
+            if self.filtering(&change.path)?.is_some() {
+                return self.require_known_filters();
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses programs of filters that a step has put into git's settings, or changed in the work tree.
     fn require_known_filters(&self) -> Result<(), CheckpointError> {
         let Some(expected) = &self.filters.expected else { return Ok(()) };
         let now = filter_settings(&self.repository);
@@ -296,7 +328,7 @@ impl Checkpointer {
             return Ok(());
         }
         self.require_known_filters()?;
-        let folder = self.private_folder()?;
+        let folder = private_folder(&self.repository)?;
         let place = self.place_in(&folder, None);
         let is_on_disk = |file: &&ToClean<'_>| self.cache.recorded(file.path).is_some_and(|(id, _)| id == file.raw);
         let on_disk: Vec<&ToClean<'_>> = files.iter().filter(is_on_disk).collect();
@@ -364,7 +396,7 @@ impl Checkpointer {
             return Ok(contents);
         }
         self.require_known_filters()?;
-        let folder = self.private_folder()?;
+        let folder = private_folder(&self.repository)?;
         let attributes = of.to_string();
         let place = self.place_in(&folder, Some(&attributes));
         let edits: IndexEdits =
@@ -436,24 +468,47 @@ impl Checkpointer {
         programs.find(|program| !program.contains(['/', '$', '"', '\'']) && !self.git_program().has_program(program))
     }
 
-    fn private_folder(&self) -> Result<TempDir, CheckpointError> {
-        let own = self.repository.own_folder().join("tmp");
-        let folder = tempfile::Builder::new().prefix(&scratch::prefix()).tempdir_in(&own);
-        let folder = folder.map_err(CheckpointError::io("make a folder in", &own))?;
-        let objects = folder.path().join("objects");
-        std::fs::create_dir(&objects).map_err(CheckpointError::io("make the folder", &objects))?;
-        Ok(folder)
-    }
-
     fn place_in<'p>(&self, folder: &TempDir, attributes: Option<&'p str>) -> FilterPlace<'p> {
         FilterPlace {
             index: folder.path().join("index"),
             objects: folder.path().join("objects"),
             other_objects: vec![self.repository.git.commondir().join("objects"), self.repository.store.objects()],
             attributes,
+            settings: Vec::new(),
             is_stopped: self.listener.as_ref().map_or_else(|| Box::new(|| false) as Box<_>, |listen| listen()),
         }
     }
+}
+
+/// Has git store one file as it is on disk, without trusting the index; returns its entry.
+pub(super) fn clean_in_place(
+    checkpointer: &Checkpointer,
+    objects: &Objects<'_>,
+    path: &RepoPath,
+) -> Result<Option<IndexEntry>, CheckpointError> {
+    checkpointer.require_known_filters()?;
+    let folder = private_folder(&checkpointer.repository)?;
+    let place = checkpointer.place_in(&folder, None);
+    let unproved = checkpointer.index.entry_at(path).map(|entry| IndexEntry { stat: Stat::default(), ..*entry });
+    let edits: IndexEdits = unproved.map(|entry| (path.clone(), Some(entry))).into_iter().collect();
+    write(&place.index, &checkpointer.index.edited(&edits).to_bytes())?;
+    let convert = |paths: &[&RepoPath]| checkpointer.git_program().stage_files(&place, paths);
+    checkpointer.one_by_one_if_failed(&place, &[path], &convert)?;
+    let entry = checkpointer.repository.load_index_at(&place.index)?.entry_at(path).copied();
+    if let Some(entry) = entry {
+        import(objects, &made_in(&place)?, entry.id)?;
+    }
+    Ok(entry)
+}
+
+/// A folder in which git converts files.
+pub(super) fn private_folder(repository: &Repository) -> Result<TempDir, CheckpointError> {
+    let own = repository.own_folder().join("tmp");
+    let folder = tempfile::Builder::new().prefix(&scratch::prefix()).tempdir_in(&own);
+    let folder = folder.map_err(CheckpointError::io("make a folder in", &own))?;
+    let objects = folder.path().join("objects");
+    std::fs::create_dir(&objects).map_err(CheckpointError::io("make the folder", &objects))?;
+    Ok(folder)
 }
 
 fn forms_of(vouched: &Vouched) -> BTreeMap<(RepoPath, ObjectId), ObjectId> {

@@ -29,6 +29,7 @@ mod identity;
 mod ignore;
 mod index;
 pub mod integration;
+mod large;
 pub mod linked;
 mod lock_guard;
 mod merge;

@@ -291,12 +291,17 @@ impl<'repo> Objects<'repo> {
 
     /// As [`Self::exists`], for callers that only look.
     pub(crate) fn is_readable(&self, id: ObjectId) -> bool {
-        self.is_gathered(id) || self.store.holds(id) || self.odb.exists(id.into())
+        self.is_gathered(id) || self.store.holds(id) || self.odb.exists(id.into()) || self.store.has_stand_in(id)
     }
 
     /// Whether the private store has an object, which is not swept for a while.
     pub(crate) fn is_stored(&self, id: ObjectId) -> bool {
-        self.is_gathered(id) || self.store.has(id)
+        self.is_gathered(id) || self.store.has(id) || self.store.has_stand_in(id)
+    }
+
+    /// Whether an object is a large content that a filter keeps; reading it takes a process.
+    pub(crate) fn is_elsewhere(&self, id: ObjectId) -> bool {
+        self.store.has_stand_in(id)
     }
 
     fn is_gathered(&self, id: ObjectId) -> bool {
@@ -320,7 +325,11 @@ impl<'repo> Objects<'repo> {
         match self.odb.read(id.into()) {
             Ok(object) => Ok((object.kind(), object.data().to_vec())),
             Err(err) if err.code() == ErrorCode::NotFound => {
-                self.store.read(id)?.ok_or_else(|| missing(self.repository, id))
+                if let Some(found) = self.store.read(id)? {
+                    return Ok(found);
+                }
+                let stand_in = self.store.stand_in(id)?.ok_or_else(|| missing(self.repository, id))?;
+                stand_in.read(self.repository, self, id).map(|content| (ObjectType::Blob, content))
             }
             Err(err) => Err(CheckpointError::git("read an object")(err)),
         }

@@ -8,7 +8,7 @@
 mod guard;
 mod packs;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -26,6 +26,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::error::CheckpointError;
 use super::files::read_if_there;
+use super::large::StandIn;
 use super::object::{ObjectFormat, ObjectId};
 use crate::disk::Disk;
 use crate::failpoint::failpoint;
@@ -85,13 +86,15 @@ pub(crate) struct Store {
     packs: Packs,
     /// Files that keep `git repack` from dropping packs that no ref leads to yet.
     guards: RefCell<Vec<PathBuf>>,
+    /// Whether there may be stand-ins for large contents.
+    has_stand_ins: Cell<Option<bool>>,
 }
 
 impl Store {
     /// The store of a repository. Nothing is made before something is written.
     pub(crate) fn of(common_dir: &Path, disk: Disk, format: ObjectFormat) -> Self {
         let folder = common_dir.join("piton").join("store");
-        Self { folder, disk, format, packs: Packs::default(), guards: RefCell::default() }
+        Self { folder, disk, format, packs: Packs::default(), guards: RefCell::default(), has_stand_ins: Cell::default() }
     }
 
     /// Where the objects are.
@@ -117,6 +120,59 @@ impl Store {
     pub(crate) fn holds(&self, id: ObjectId) -> bool {
         let has_file = fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0);
         has_file || self.pack_holding(id).is_some() || (self.has_new_packs() && self.pack_holding(id).is_some())
+    }
+
+    /// Whether there is a stand-in for a large content.
+    pub(crate) fn has_stand_in(&self, id: ObjectId) -> bool {
+        let folder = self.stand_ins();
+        let is_there = self.has_stand_ins.get().unwrap_or_else(|| folder.exists());
+        self.has_stand_ins.set(Some(is_there));
+        is_there && folder.join(id.to_string()).is_file()
+    }
+
+    /// The stand-in for a large content.
+    pub(crate) fn stand_in(&self, id: ObjectId) -> Result<Option<StandIn>, CheckpointError> {
+        if !self.has_stand_in(id) {
+            return Ok(None);
+        }
+        let text = read_if_there(&self.stand_ins().join(id.to_string()))?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+    }
+
+    /// Keeps a stand-in for a large content.
+    pub(crate) fn write_stand_in(&self, id: ObjectId, text: &[u8]) -> Result<(), CheckpointError> {
+        let folder = self.stand_ins();
+        fs::create_dir_all(&folder).map_err(CheckpointError::io("make the folder", &folder))?;
+        self.write_durably(&folder.join(id.to_string()), text)?;
+        self.has_stand_ins.set(Some(true));
+        Ok(())
+    }
+
+    fn stand_ins(&self) -> PathBuf {
+        self.folder.join("large")
+    }
+
+    /// Removes the stand-ins that nothing needs, except young ones.
+    fn sweep_stand_ins(
+        &self,
+        needed: &BTreeSet<ObjectId>,
+        sweep: Sweep,
+        swept: &mut Swept,
+    ) -> Result<(), CheckpointError> {
+        for entry in walkdir::WalkDir::new(self.stand_ins()).into_iter().flatten() {
+            let id = entry.file_name().to_str().and_then(|name| name.parse::<ObjectId>().ok());
+            let Ok(found) = entry.metadata() else { continue };
+            let is_old = found.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age >= GRACE);
+            if !found.is_file() || !is_old || id.is_some_and(|id| needed.contains(&id)) {
+                continue;
+            }
+            if sweep == Sweep::Remove {
+                fs::remove_file(entry.path()).map_err(CheckpointError::io("remove", entry.path()))?;
+            }
+            swept.objects += 1;
+            swept.bytes += found.len();
+        }
+        Ok(())
     }
 
     /// Makes an old object young again. The lock is what [`Self::sweep`] holds: the object is either young
@@ -273,6 +329,7 @@ impl Store {
         let _lock = self.lock(FlockOperation::LockExclusive)?;
         self.sweep_unfinished_packs(&mut swept, sweep)?;
         self.sweep_packs(needed, sweep, &mut swept)?;
+        self.sweep_stand_ins(needed, sweep, &mut swept)?;
         let packs = objects.join("pack");
         let files = walkdir::WalkDir::new(&objects).into_iter().filter_entry(|entry| entry.path() != packs);
         for entry in files.flatten() {

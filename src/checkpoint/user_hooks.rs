@@ -185,6 +185,18 @@ impl Checkpointer {
             if let Some(after) = content(change.after)? {
                 hits.extend(scanner.scan_change(&change.path, content(change.before)?.as_deref(), &after));
             }
+            // A filter may store the content elsewhere, and git only a pointer to it.
+            let on_disk = |entry: Option<super::object::Entry>| {
+                let id =
+                    entry.and_then(|entry| self.filters.raw_of(&change.path, entry.id).filter(|raw| *raw != entry.id));
+                let id = id.filter(|id| !objects.is_elsewhere(*id));
+                id.map(|id| objects.read(id)).transpose()
+            };
+            if let Some(after) = on_disk(change.after)? {
+                let found = scanner.scan_change(&change.path, on_disk(change.before)?.as_deref(), &after);
+                let known: Vec<String> = hits.iter().map(|hit| hit.fingerprint.clone()).collect();
+                hits.extend(found.into_iter().filter(|hit| !known.contains(&hit.fingerprint)));
+            }
         }
         if hits.is_empty() {
             return Ok(Vec::new());

@@ -208,7 +208,10 @@ impl Session<'_, '_> {
         };
         let status = if denied.is_empty() { StepStatus::Failed } else { StepStatus::Denied };
         let mut settlement = match verdict {
-            Verdict::Keep(reason) => self.keep(step, reason, delta),
+            Verdict::Keep(reason) => match checkpointer.refuse_changed_filters(delta) {
+                Ok(()) => self.keep(step, reason, delta),
+                Err(err) => self.failed(step, &err),
+            },
             Verdict::Ask => {
                 self.record(&Event::Waiting { step, wait: Wait::Changes })?;
                 Ok(Settlement { asked: true, ..Settlement::of(counted(CheckpointStatus::Skipped, None, delta)) })

@@ -91,6 +91,10 @@ impl Session<'_, '_> {
         };
         self.begin_touched(step, unwatched.as_ref());
         let before = self.start_step(step, &command.name, kind, &writes)?;
+        if let Some(checkpointer) = self.checkpointer.as_mut().filter(|_| before.is_some()) {
+            // The command must not decide which program converts its files: that one would run without a supervisor.
+            checkpointer.fix_filters();
+        }
         let Ran { outcome, touched, lost } = match supervisor {
             Some(supervisor) => self.attend_command(step, &prepared, supervisor, unwatched)?,
             None => self.spawn(step, &prepared, unwatched.unwrap_or_default())?,

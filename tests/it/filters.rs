@@ -2,7 +2,9 @@
 //! committed with `git add -A && git commit`; trees, index and `git status` must be the same.
 
 mod failure;
+mod large;
 mod lfs;
+mod reading;
 mod unreadable;
 
 use crate::harness::{Ran, TestProject};
@@ -98,7 +100,7 @@ fn a_failing_step_is_put_back_byte_by_byte_without_a_filter() {
 }
 
 #[test]
-fn undo_redo_restore_and_show_give_the_bytes_that_were_on_disk() {
+fn undo_and_redo_give_the_bytes_that_were_on_disk() {
     let project = upper("*.up filter=up\n");
     let first = project.git(["rev-parse", "HEAD^{tree}"]);
     exec(&project, "printf 'Two\\n' > a.up; echo New > b.up");

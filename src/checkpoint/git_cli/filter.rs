@@ -41,6 +41,8 @@ pub(crate) struct FilterPlace<'p> {
     pub(crate) other_objects: Vec<PathBuf>,
     /// The tree whose attributes count, instead of those in the work tree.
     pub(crate) attributes: Option<&'p str>,
+    /// More settings of git: `-c`, and a name with its value.
+    pub(crate) settings: Vec<OsString>,
     /// Whether the user asked piton to stop.
     pub(crate) is_stopped: Box<dyn Fn() -> bool>,
 }
@@ -104,6 +106,7 @@ impl GitProgram {
     ) -> Result<Converted, CheckpointError> {
         let failed = |reason: String| CheckpointError::GitProgram { doing, reason };
         let settings = SETTINGS.iter().map(OsStr::new);
+        let settings = settings.chain(place.settings.iter().map(OsString::as_os_str));
         let all: Vec<&OsStr> = settings.chain(arguments.iter().copied()).collect();
         let mut command = self.git_command(&all).ok_or_else(|| failed(NO_GIT.to_owned()))?;
         command

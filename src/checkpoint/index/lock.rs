@@ -5,13 +5,13 @@
 //! takes the lock away when it is dropped. A lock of somebody else is never removed.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::retry_on_intr;
@@ -32,6 +32,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct IndexLock {
     disk: Disk,
     lock: LockFile,
+    /// When the files were looked at whose stat the new index holds.
+    looked: (u32, u32),
 }
 
 /// The lock, with a new index in it.
@@ -62,7 +64,7 @@ impl IndexLock {
             match fs::hard_link(&lock.mark, &lock.path) {
                 Ok(()) => {
                     failpoint("index-locked");
-                    return Ok(Self { disk: disk.clone(), lock });
+                    return Ok(Self { disk: disk.clone(), lock, looked: (0, 0) });
                 }
                 Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(err) => return Err(CheckpointError::io("make", &lock.path)(err)),
@@ -88,6 +90,12 @@ impl IndexLock {
         Ok(())
     }
 
+    /// Dates the new index by the moment at which its files were looked at, in seconds and nanoseconds. Git looks into
+    /// every file that is not older than its index, so that a later change within the same second is seen.
+    pub(crate) fn dated(self, looked: (u32, u32)) -> Self {
+        Self { looked, ..self }
+    }
+
     /// Writes the new index, and stages it.
     pub(crate) fn write(mut self, bytes: &[u8]) -> Result<WrittenLock, CheckpointError> {
         let failed = || CheckpointError::io("write", &self.lock.path);
@@ -97,6 +105,7 @@ impl IndexLock {
             Err(err) => return Err(CheckpointError::io("look at", &self.lock.index)(err)),
         }
         self.lock.file.write_all(bytes).map_err(failed())?;
+        set_date(&self.lock.file, self.looked).map_err(failed())?;
         self.disk.stage(&self.lock.file).map_err(failed())?;
         failpoint("index-written");
         Ok(WrittenLock { disk: self.disk, lock: self.lock })
@@ -171,6 +180,15 @@ fn names(index: &Path) -> Result<(PathBuf, PathBuf), CheckpointError> {
     let mut name = OsString::from(&index);
     name.push(".lock");
     Ok((index, PathBuf::from(name)))
+}
+
+/// Dates a new index; zero stands for an unknown moment.
+pub(crate) fn set_date(file: &File, (seconds, nanos): (u32, u32)) -> io::Result<()> {
+    if seconds == 0 {
+        return Ok(());
+    }
+    let date = SystemTime::UNIX_EPOCH + Duration::new(seconds.into(), nanos);
+    file.set_times(FileTimes::new().set_modified(date))
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {

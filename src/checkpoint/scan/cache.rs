@@ -76,12 +76,10 @@ impl StatCache {
         (!racy && same_kind && entry.stat == *stat).then_some(entry.id)
     }
 
-    /// The stat of a file with this content, if git may trust it: the file cannot have changed
-    /// again within the same second.
-    pub(crate) fn trusted_stat(&self, path: &RepoPath, is_meant: impl Fn(ObjectId) -> bool) -> Option<Stat> {
-        let at = self.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
-        let entry = self.entries.get(at).filter(|entry| is_meant(entry.id))?;
-        (entry.stat.modified_seconds < self.began.0).then_some(entry.stat)
+    /// The stat of a file with this content, for an index that is dated by [`Self::began`]: git looks into a file that
+    /// is not older than its index.
+    pub(crate) fn stat_of(&self, path: &RepoPath, is_meant: impl Fn(ObjectId) -> bool) -> Option<Stat> {
+        self.recorded(path).filter(|(id, _)| self.began.0 > 0 && is_meant(*id)).map(|(_, stat)| stat)
     }
 
     /// What the last scan read of a file, with the stat that it had.
@@ -90,9 +88,9 @@ impl StatCache {
         self.entries.get(at).map(|entry| (entry.id, entry.stat))
     }
 
-    /// When the scan began, in seconds: older files that it found unchanged are unchanged.
-    pub(crate) fn began_seconds(&self) -> u32 {
-        self.began.0
+    /// When the scan began, in seconds and nanoseconds: older files that it found unchanged are unchanged.
+    pub(crate) fn began(&self) -> (u32, u32) {
+        self.began
     }
 
     /// Adds what was hashed.

@@ -29,6 +29,21 @@ pub(crate) struct Sink<'s> {
     pub(crate) holds: &'s mut dyn FnMut(ObjectId) -> bool,
     /// Stores contents that the index does not name.
     pub(crate) store: &'s mut dyn FnMut(&[Blob]) -> Result<(), CheckpointError>,
+    /// Whether a file over the limit is not left out, given what git stores for it by the index.
+    pub(crate) keep_large: KeepLarge<'s>,
+}
+
+/// Decides about a file over the limit; its content is read when that is asked for.
+pub(crate) type KeepLarge<'s> = &'s mut dyn FnMut(&LargeFile<'_>) -> Result<Option<Seen>, CheckpointError>;
+
+/// A file over the limit.
+pub(crate) struct LargeFile<'f> {
+    pub(crate) path: &'f RepoPath,
+    pub(crate) size: u64,
+    /// What was found in the file, which is read once more each time.
+    pub(crate) read: &'f dyn Fn() -> Result<Option<Seen>, CheckpointError>,
+    /// What git stores for the file, if the index vouches for it in this state.
+    pub(crate) vouched: &'f dyn Fn(&Seen) -> Option<ObjectId>,
 }
 
 /// A content and its name.
@@ -59,6 +74,8 @@ pub(super) struct Resolved {
     /// Tracked files that went away before they could be read.
     pub(super) gone: Vec<usize>,
     pub(super) left_out: Vec<LeftOut>,
+    /// Files over the limit that are not left out, with their permission bits.
+    pub(super) large: Vec<(RepoPath, u32)>,
 }
 
 #[derive(Debug)]
@@ -90,8 +107,12 @@ pub(super) fn resolve(
         match file.known.filter(|id| in_index(*id) || (sink.holds)(*id)) {
             Some(id) => {
                 let seen = Seen { mode: file.mode, id, stat: file.stat, permissions: file.permissions };
+                if is_large(options, &file) {
+                    resolved.large.push((file.path.clone(), file.permissions));
+                }
                 resolved.files.push(ResolvedFile { path: file.path, tracked: file.tracked, seen });
             }
+            None if is_large(options, &file) => resolve_large(work_tree, tracked, options, file, sink, &mut resolved)?,
             None => to_hash.push(file),
         }
     }
@@ -123,6 +144,41 @@ pub(super) fn resolve(
         }
     }
     Ok(resolved)
+}
+
+fn is_large(options: &Options, file: &Pending) -> bool {
+    file.mode != FileMode::Symlink && file.size > options.max_file_size
+}
+
+/// Asks the sink about a file over the limit.
+fn resolve_large(
+    work_tree: &WorkTree,
+    tracked: Tracked<'_>,
+    options: &Options,
+    file: Pending,
+    sink: &mut Sink<'_>,
+    resolved: &mut Resolved,
+) -> Result<(), CheckpointError> {
+    let entry = || file.tracked.and_then(|at| tracked.entry(at)).filter(|entry| !entry.intent_to_add);
+    let read = || match read(work_tree, tracked, &Options { max_file_size: u64::MAX, ..*options }, &file)? {
+        Read::File(seen, _) => Ok(Some(seen)),
+        Read::Gone | Read::LeftOut(_) => Ok(None),
+    };
+    let vouched = |seen: &Seen| entry().filter(|entry| entry.is_proved_by(seen.mode, &seen.stat)).map(|entry| entry.id);
+    let asked = LargeFile { path: &file.path, size: file.size, read: &read, vouched: &vouched };
+    if let Some(seen) = (sink.keep_large)(&asked)? {
+        resolved.large.push((file.path.clone(), seen.permissions));
+        resolved.files.push(ResolvedFile { path: file.path, tracked: file.tracked, seen });
+        return Ok(());
+    }
+    match work_tree.state(&file.path)? {
+        Some(Found::File { size, modified, .. }) => {
+            let reason = LeftOutReason::TooLarge { size, modified };
+            resolved.left_out.push(LeftOut { path: file.path, reason });
+        }
+        _ => resolved.gone.extend(file.tracked),
+    }
+    Ok(())
 }
 
 /// The content that the index names, which is stored therefore.

@@ -25,7 +25,7 @@ use super::stat::Stat;
 use super::worktree::WorkTree;
 
 pub(crate) use cache::StatCache;
-pub(crate) use content::{Blob, Sink};
+pub(crate) use content::{Blob, LargeFile, Sink};
 use tracked::Tracked;
 
 /// What a scan found.
@@ -68,11 +68,21 @@ pub(crate) struct Seen {
 /// How to scan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Larger files are left out.
+    /// Larger files are left out, or the sink is asked about them.
     pub(crate) max_file_size: u64,
+    pub(crate) large: Large,
     pub(crate) executable: Executable,
     pub(crate) symlinks: Symlinks,
     pub(crate) trust_index: TrustIndex,
+}
+
+/// What becomes of files over the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Large {
+    /// They are left out.
+    LeaveOut,
+    /// A filter may keep their content: the sink decides.
+    Ask,
 }
 
 /// How symbolic links of the repository are kept on disk.
@@ -151,6 +161,13 @@ pub(crate) fn scan(
         files.insert(RepoPath::from_bytes(tracked.path(at)), None);
     }
     new_cache.finish();
+    for (path, permissions) in resolved.large {
+        let name = path.file_name();
+        let prefix = path.as_bytes().strip_suffix(name).unwrap_or_default();
+        let mut notes = permission::FolderNotes::new(prefix, None);
+        notes.file(name, permissions);
+        findings.permissions.push(notes);
+    }
     findings.left_out.extend(resolved.left_out);
     findings.left_out.sort();
     findings.empty_folders.sort();

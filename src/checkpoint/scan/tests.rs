@@ -26,6 +26,7 @@ struct Repo {
 type Files = BTreeMap<RepoPath, Entry>;
 
 const OPTIONS: Options = Options {
+    large: super::Large::LeaveOut,
     max_file_size: 1 << 20,
     executable: Executable::FromDisk,
     symlinks: Symlinks::Links,
@@ -105,7 +106,7 @@ impl Repo {
             Ok(())
         };
         let mut holds = |_| true;
-        let mut sink = Sink { holds: &mut holds, store: &mut store };
+        let mut sink = Sink { holds: &mut holds, store: &mut store, keep_large: &mut |_| Ok(None) };
         let scan = scan(&tree, &self.index(), cache, rules, options, &mut sink)?;
         Ok((scan, stored.into_inner()))
     }

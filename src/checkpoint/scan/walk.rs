@@ -25,7 +25,7 @@ use super::content::Pending;
 use super::listing::{Item, ItemFound, Listing, order};
 use super::permission::{FolderNotes, PermissionNotes};
 use super::tracked::{Tracked, TrackedFile};
-use super::{Executable, Options, Symlinks, TrustIndex};
+use super::{Executable, Large, Options, Symlinks, TrustIndex};
 
 /// Git does not read larger files of patterns either.
 const MAX_IGNORE_FILE: u64 = 100 << 20;
@@ -381,13 +381,16 @@ impl Walk<'_> {
         if entry.is_none() && !self.counts(visit, name, &path) {
             return;
         }
-        if let Found::File { size, modified, .. } = found
-            && size > self.options.max_file_size
-        {
-            visit.left_out(path, LeftOutReason::TooLarge { size, modified });
-            return;
+        match found {
+            Found::File { size, modified, .. } if size > self.options.max_file_size => {
+                if self.options.large == Large::LeaveOut {
+                    visit.left_out(path, LeftOutReason::TooLarge { size, modified });
+                    return;
+                }
+            }
+            // The bits of a large file count once it is known that it is not left out.
+            found => visit.note_file(name, found),
         }
-        visit.note_file(name, found);
         let known = self.cache.find(&path, mode, &stat);
         let path = RepoPath::from_bytes(path);
         visit.findings.pending.push(Pending { path, tracked: at, mode, stat, permissions, size, known });

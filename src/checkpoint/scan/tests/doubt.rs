@@ -34,7 +34,7 @@ fn the_cache_answers_only_while_the_object_is_stored() {
         count += blobs.len();
         Ok(())
     };
-    let mut sink = Sink { holds: &mut |_| false, store: &mut store };
+    let mut sink = Sink { holds: &mut |_| false, store: &mut store, keep_large: &mut |_| Ok(None) };
     scan(&tree, &repo.index(), &first.cache, &repo.rules(), &OPTIONS, &mut sink).unwrap();
     assert_eq!(count, 1);
 }
@@ -104,7 +104,7 @@ fn an_entry_that_proves_nothing_is_hashed() {
             ..*index.get(index.find(path.as_bytes()).unwrap()).unwrap()
         };
         let index = index.edited(&BTreeMap::from([(path.into(), Some(entry))]));
-        let mut sink = Sink { holds: &mut |_| true, store: &mut |_| Ok(()) };
+        let mut sink = Sink { holds: &mut |_| true, store: &mut |_| Ok(()), keep_large: &mut |_| Ok(None) };
         let scan = scan(&tree, &index, &StatCache::default(), &repo.rules(), &OPTIONS, &mut sink);
         scan.unwrap().files.contains_key(path.as_bytes())
     };
@@ -130,9 +130,7 @@ fn a_file_that_never_holds_still_is_an_error() {
         size: 0,
         known: None,
     };
-    let mut sink = Sink { holds: &mut |_| true, store: &mut |_| Ok(()) };
-    let error =
-        content::resolve(&tree, Tracked::of(&Index::empty(ObjectFormat::Sha1)), &OPTIONS, vec![pending], &mut sink)
-            .unwrap_err();
+    let mut sink = Sink { holds: &mut |_| true, store: &mut |_| Ok(()), keep_large: &mut |_| Ok(None) };
+    let error = content::resolve(&tree, Tracked::of(&Index::empty(ObjectFormat::Sha1)), &OPTIONS, vec![pending], &mut sink).unwrap_err();
     assert!(matches!(&error, CheckpointError::Changing(path) if *path == RepoPath::from("status")), "{error:?}");
 }
