@@ -71,6 +71,7 @@ mod power_loss;
 mod property;
 mod quickstart;
 mod reference;
+mod reliability;
 mod repository_kinds;
 mod resolution;
 mod rewritten;
