@@ -1,6 +1,5 @@
 //! Every kind of repository that people have is served, or refused with its name.
 
-mod agents;
 pub(crate) mod life;
 mod partial;
 mod reftable;
