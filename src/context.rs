@@ -27,6 +27,7 @@ use sha2::Digest;
 use crate::config::{Config, Files, InvalidVariable};
 use crate::item::signature::hex;
 use crate::item::store::Roots;
+use crate::problem::{Code, Explain, Hint};
 
 /// The folder of a project or user that holds items.
 pub const ITEMS: &str = ".ai";
@@ -330,33 +331,31 @@ impl Environment {
     }
 }
 
-impl ContextError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for ContextError {
+    fn code(&self) -> Code {
         match self {
-            Self::NoWorkingFolder => "NO_WORKING_FOLDER",
-            Self::NotAFolder { .. } => "NOT_A_FOLDER",
-            Self::RootIsSystem | Self::RootIsHome(_) | Self::InsideGitData(_) => "NOT_A_PROJECT",
-            Self::Variable(_) => "INVALID_VARIABLE",
+            Self::NoWorkingFolder => Code::NoWorkingFolder,
+            Self::NotAFolder { .. } => Code::NotAFolder,
+            Self::RootIsSystem | Self::RootIsHome(_) | Self::InsideGitData(_) => Code::NotAProject,
+            Self::Variable(_) => Code::InvalidVariable,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
-            Self::NoWorkingFolder => Some("go to a folder that exists, or name one with `-C DIR`".to_owned()),
+            Self::NoWorkingFolder => Some("go to a folder that exists, or name one with `-C DIR`".into()),
             Self::NotAFolder { .. } => None,
             Self::RootIsSystem => Some(
-                "go to the folder of a project or name one with `-C DIR`; a folder with `.ai/` in it is one".to_owned(),
+                "go to the folder of a project or name one with `-C DIR`; a folder with `.ai/` in it is one".into(),
             ),
             Self::RootIsHome(_) => Some(
                 "go to the folder of a project or name one with `-C DIR`; `~/.ai` is for what you use in all of them"
-                    .to_owned(),
+                    .into(),
             ),
             Self::InsideGitData(_) => {
-                Some("go to a work tree of the repository, or make one with `git worktree add`".to_owned())
+                Some("go to a work tree of the repository, or make one with `git worktree add`".into())
             }
-            Self::Variable(_) => Some("correct the variable or unset it".to_owned()),
+            Self::Variable(_) => Some("correct the variable or unset it".into()),
         }
     }
 }

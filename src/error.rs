@@ -12,8 +12,8 @@ use crate::item::finding::Finding;
 use crate::item::store::LookupError;
 use crate::item::tool::Origin;
 use crate::item::wording::shown;
-use crate::journal::summary::ErrorSummary;
-use crate::run::error::{RunError, with_causes};
+use crate::problem::{Call, Code, Explain, Hint, Problem, hint};
+use crate::run::error::RunError;
 use crate::run::tool::{AcceptError, ToolResult, ToolStatus};
 
 /// Everything that can stop a command.
@@ -121,21 +121,21 @@ pub enum Error {
     #[error("{message}")]
     Server {
         /// The stable code.
-        code: &'static str,
+        code: Code,
         /// Why.
         message: String,
         /// The way out.
-        hint: Option<String>,
+        hint: Option<Hint>,
     },
     /// The settings of a client of the server cannot be changed.
     #[error("{message}")]
     ClientSettings {
         /// The stable code.
-        code: &'static str,
+        code: Code,
         /// Why.
         message: String,
         /// The way out.
-        hint: String,
+        hint: Option<Hint>,
     },
     /// Hooks of git cannot be changed.
     #[error("{message}")]
@@ -171,83 +171,90 @@ pub enum ExitStatus {
     Command(u8),
 }
 
-impl Error {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for Error {
+    fn code(&self) -> Code {
         match self {
             Self::Context(err) => err.code(),
-            Self::Settings(_) => "INVALID_SETTINGS",
-            Self::UnknownSetting { .. } => "UNKNOWN_SETTING",
-            Self::UnknownTopic { .. } => "UNKNOWN_TOPIC",
+            Self::Settings(_) => Code::InvalidSettings,
+            Self::UnknownSetting { .. } => Code::UnknownSetting,
+            Self::UnknownTopic { .. } => Code::UnknownTopic,
             Self::UnknownFormat { .. }
             | Self::InvalidDate(_)
             | Self::InvalidJson { .. }
             | Self::OnlyHard
             | Self::NoRegistry
             | Self::NothingToCheckpoint(_)
-            | Self::NothingToSign => "USAGE",
-            Self::FilesInTheWay(_) => "FILES_IN_THE_WAY",
+            | Self::NothingToSign => Code::Usage,
+            Self::FilesInTheWay(_) => Code::FilesInTheWay,
             Self::Lookup(err) => err.code(),
-            Self::Read { .. } => "CANNOT_READ",
-            Self::NotAnItem(_) => "NOT_AN_ITEM",
-            Self::InvalidFile { .. } => "INVALID_FILE",
+            Self::Read { .. } => Code::CannotRead,
+            Self::NotAnItem(_) => Code::NotAnItem,
+            Self::InvalidFile { .. } => Code::InvalidFile,
             Self::Run(err) => err.code(),
             Self::Accept(err) => err.code(),
-            Self::Server { code, .. } | Self::ClientSettings { code, .. } => code,
-            Self::Write { .. } | Self::Hooks { .. } | Self::Output(_) => "CANNOT_WRITE",
+            Self::Server { code, .. } | Self::ClientSettings { code, .. } => *code,
+            Self::Write { .. } | Self::Hooks { .. } | Self::Output(_) => Code::CannotWrite,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::Context(err) => err.hint(),
-            Self::Settings(_) => Some("`piton config` shows which settings apply".to_owned()),
-            Self::UnknownSetting { similar: Some(name), .. } => Some(format!("did you mean `{name}`?")),
-            Self::UnknownSetting { similar: None, .. } => Some("list the settings with `piton config`".to_owned()),
+            Self::Settings(_) => Some("`piton config` shows which settings apply".into()),
+            Self::UnknownSetting { similar: Some(name), .. } => Some(format!("did you mean `{name}`?").into()),
+            Self::UnknownSetting { similar: None, .. } => Some("list the settings with `piton config`".into()),
             Self::UnknownTopic { similar, known, .. } => {
                 let meant = similar.as_ref().map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
                 let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-                Some(format!("{meant}There is help on {}", known.join(", ")))
+                Some(format!("{meant}There is help on {}", known.join(", ")).into())
             }
-            Self::UnknownFormat { offered, .. } => Some(format!("choose {offered}")),
+            Self::UnknownFormat { offered, .. } => Some(format!("choose {offered}").into()),
             Self::FilesInTheWay(_) => Some(
-                "nothing was written, because nothing is ever overwritten: move away what is there, or keep it"
-                    .to_owned(),
+                "nothing was written, because nothing is ever overwritten: move away what is there, or keep it".into(),
             ),
-            Self::InvalidDate(_) => Some("write `2026-01-02`, `2026-01-02T03:04`, `2h` or `\"3 days\"`".to_owned()),
-            Self::NothingToCheckpoint(flag) => Some(format!("leave `{flag}` out: no checkpoint covers anything else")),
-            Self::NoRegistry => {
-                Some("`--source local` is the project and `~/.ai/`; `all` adds what is built in".to_owned())
+            Self::InvalidDate(_) => Some("write `2026-01-02`, `2026-01-02T03:04`, `2h` or `\"3 days\"`".into()),
+            Self::NothingToCheckpoint(flag) => {
+                Some(format!("leave `{flag}` out: no checkpoint covers anything else").into())
             }
-            Self::InvalidJson { .. } => Some(r#"write e.g. '{"count": 3}', in quotes for the shell"#.to_owned()),
-            Self::OnlyHard => Some(
-                "`piton undo` takes one step back and keeps everything else; `piton rollback --hard REF` moves the \
-                 branch and discards what is not committed"
-                    .to_owned(),
-            ),
+            Self::NoRegistry => {
+                Some("`--source local` is the project and `~/.ai/`; `all` adds what is built in".into())
+            }
+            Self::InvalidJson { .. } => Some(r#"write e.g. '{"count": 3}', in quotes for the shell"#.into()),
+            Self::OnlyHard => Some(hint![
+                Call::Undo(None),
+                " takes one step back and keeps everything else; `piton rollback --hard REF` moves the branch and \
+                 discards what is not committed"
+            ]),
             Self::NothingToSign => Some(
-                "name items, e.g. `piton sign greet` or `piton sign 'ops/*'`, or take all of them with `--all`"
-                    .to_owned(),
+                "name items, e.g. `piton sign greet` or `piton sign 'ops/*'`, or take all of them with `--all`".into(),
             ),
             Self::Lookup(err) => err.hint(),
             Self::NotAnItem(_) => {
-                Some("items are Markdown, YAML, JSON or scripts; `piton init` makes one of each".to_owned())
+                Some("items are Markdown, YAML, JSON or scripts; `piton init` makes one of each".into())
             }
             Self::Read { .. } => {
-                Some("name a file or folder that exists; paths are relative to the current folder".to_owned())
+                Some("name a file or folder that exists; paths are relative to the current folder".into())
             }
             Self::Run(err) => err.hint(),
             Self::Accept(err) => err.hint(),
             Self::Server { hint, .. } => hint.clone(),
-            Self::ClientSettings { hint, .. } | Self::Hooks { hint, .. } => Some(hint.clone()),
-            Self::Write { .. } => {
-                Some("see that its folder is there and writable, and that the disk has room".to_owned())
-            }
+            Self::ClientSettings { hint, .. } => hint.clone(),
+            Self::Hooks { hint, .. } => Some(hint.as_str().into()),
+            Self::Write { .. } => Some("see that its folder is there and writable, and that the disk has room".into()),
             Self::InvalidFile { .. } | Self::Output(_) => None,
         }
     }
 
+    fn place(&self) -> Option<Origin> {
+        match self {
+            Self::Lookup(err) => err.finding().map(Origin::of),
+            Self::Run(err) => err.place(),
+            _ => None,
+        }
+    }
+}
+
+impl Error {
     /// What is wrong in files, place by place, where that is the reason.
     pub fn findings(&self) -> &[Finding] {
         match self {
@@ -255,15 +262,6 @@ impl Error {
             Self::Lookup(err) => err.finding().map(std::slice::from_ref).unwrap_or_default(),
             Self::Run(err) => err.findings(),
             _ => &[],
-        }
-    }
-
-    /// The one place in a file that the message is about, where there is one.
-    pub fn place(&self) -> Option<Origin> {
-        match self {
-            Self::Lookup(err) => err.finding().map(Origin::of),
-            Self::Run(err) => err.place(),
-            _ => None,
         }
     }
 
@@ -275,9 +273,7 @@ impl Error {
             ExitStatus::Interrupted => ToolStatus::Cancelled,
             _ => ToolStatus::Error,
         };
-        let (code, message, suggestion) = (self.code().to_owned(), with_causes(self), self.hint());
-        result.fail(status, &ErrorSummary { code, message, suggestion });
-        result.place = self.place();
+        result.fail(status, &Problem::of(self));
         result.findings = self.findings().to_vec();
         result
     }

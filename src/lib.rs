@@ -17,6 +17,7 @@
 //! - [`context`]: project, home, environment, settings and clock; the only reader of the process.
 //! - [`config`]: settings in layers, each value with its source.
 //! - [`item`]: what is on disk under `.ai/`; parsing and validation, never execution.
+//! - [`problem`]: what a user can be told: codes, hints and problems.
 //! - [`disk`]: when the files that piton writes reach the disk.
 //! - [`failpoint`]: where tests let piton die; nothing in release builds.
 
@@ -34,5 +35,6 @@ pub mod item;
 pub mod journal;
 pub mod mcp;
 pub mod policy;
+pub mod problem;
 pub mod run;
 pub mod validation;

@@ -16,13 +16,13 @@ use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::exec::chain::{self, ChainError, ExecutorChain};
 use crate::exec::syntax::{self, Interpreters, Language, Script};
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::place::Place;
 use crate::item::source::{MAX_TEXT, SourceFile};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::tool::LoadedTool;
 use crate::item::validate::{self, Unsigned, place_of};
+use crate::problem::{Code, Explain};
 
 /// How to validate.
 #[derive(Clone, Debug)]

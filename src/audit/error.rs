@@ -4,6 +4,7 @@ use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::secret::SecretHit;
 use crate::journal::{JournalError, RunId};
+use crate::problem::{Call, Code, Explain, Hint, hint};
 
 /// Everything that can stop an audit.
 #[derive(Debug, thiserror::Error)]
@@ -43,34 +44,31 @@ pub enum AuditError {
     },
 }
 
-impl AuditError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for AuditError {
+    fn code(&self) -> Code {
         match self {
             Self::Checkpoint(err) => err.code(),
             Self::Journal(err) => err.code(),
-            Self::NoSuchLine { .. } => "NO_SUCH_LINE",
-            Self::Diverged { .. } => "LOG_MISMATCH",
-            Self::SecretFound(_) => "SECRET_FOUND",
-            Self::StaysHere { .. } => "NOT_PUSHABLE",
+            Self::NoSuchLine { .. } => Code::NoSuchLine,
+            Self::Diverged { .. } => Code::LogMismatch,
+            Self::SecretFound(_) => Code::SecretFound,
+            Self::StaysHere { .. } => Code::NotPushable,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::Checkpoint(err) => err.hint(),
             Self::Journal(err) => err.hint(),
-            Self::NoSuchLine { .. } => Some("name lines that are in the file".to_owned()),
+            Self::NoSuchLine { .. } => Some("name lines that are in the file".into()),
             Self::Diverged { run, .. } => Some(format!(
                 "`piton verify {run}` says which of them fits the commits; `git update-ref -d refs/piton/runs/{run}/log` \
                  removes a log that was made up"
-            )),
+            ).into()),
             Self::SecretFound(_) => Some(
-                "nothing was pushed; if it is no secret, allow it by its fingerprint with `checkpoint.secrets_allowed`"
-                    .to_owned(),
+                "nothing was pushed; if it is no secret, allow it by its fingerprint with `checkpoint.secrets_allowed`".into(),
             ),
-            Self::StaysHere { .. } => Some("`piton log` shows which runs there are and how they ended".to_owned()),
+            Self::StaysHere { .. } => Some(hint![Call::Log, " shows which runs there are and how they ended"]),
         }
     }
 }

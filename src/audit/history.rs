@@ -29,8 +29,9 @@ use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Acceptance, Decision, HandCommit, RewrittenCommit, StepKind, ToolCall, Wait, Written};
-use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus};
+use crate::journal::summary::{RunStatus, RunSummary, StepStatus};
 use crate::journal::{self, Digest, Event, JournalError, Record, RunId, StepId};
+use crate::problem::Problem;
 
 /// Every run that has a journal or a log, newest first.
 #[derive(Clone, Debug, Default)]
@@ -172,13 +173,13 @@ pub struct StepRecord {
     pub status: Option<StepStatus>,
     /// Why it did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorSummary>,
+    pub error: Option<Problem>,
     /// Settings and hooks of git that changed meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub git_changed: Vec<String>,
     /// What it returned, or why it failed, where it is a step of a directive.
     #[serde(skip)]
-    pub answer: Option<(Value, Option<ErrorSummary>)>,
+    pub answer: Option<(Value, Option<Problem>)>,
     /// The files that belong to it, where somebody has named them with the answer.
     #[serde(skip)]
     pub named: Vec<RepoPath>,
@@ -561,7 +562,7 @@ impl StepRecord {
             }
             Event::NoChanges { .. } => self.outcome = Outcome::NoChanges,
             Event::CheckpointFailed { code, message, .. } => {
-                self.outcome = Outcome::Failed { code: code.clone(), message: message.clone() };
+                self.outcome = Outcome::Failed { code: *code, message: message.clone() };
             }
             Event::CheckpointSkipped { reason, .. } => self.outcome = Outcome::Kept { reason: reason.clone() },
             Event::StepFinished { status, error, .. } => {

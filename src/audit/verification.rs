@@ -26,6 +26,7 @@ use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::journal::event::{Decision, StepKind};
 use crate::journal::{self, JournalError, Record, RunId, StepId};
+use crate::problem::Code;
 
 pub use landing::{judge_landing, judge_log};
 
@@ -100,38 +101,6 @@ pub struct Finding {
     /// The way out, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
-}
-
-/// What kind of break it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Code {
-    /// The chain of the journal does not hold, or a line cannot be read.
-    JournalBroken,
-    /// The log of a run whose journal is elsewhere does not hold, has no end, or cannot be read.
-    LogBroken,
-    /// The log of a run is not the beginning of its journal.
-    LogMismatch,
-    /// The journal contradicts itself.
-    JournalInconsistent,
-    /// The recorded changes are not the difference of the recorded snapshots.
-    DeltaMismatch,
-    /// The commit is not its parent and the recorded changes.
-    CommitMismatch,
-    /// The trailers of the commit name something else.
-    TrailerMismatch,
-    /// The changes of a checkpoint are in no branch or tag, or a commit that names a step changes something else.
-    Rewritten,
-    /// Content that a step can be led back with is gone.
-    SnapshotMissing,
-    /// A commit says that it is a checkpoint which the journal does not know.
-    NotRecorded,
-    /// An object cannot be read.
-    ObjectDamaged,
-    /// A commit says that it is a checkpoint of a run whose log is not here.
-    LogMissing,
-    /// Git shows another object in the place of one that a checkpoint is made of.
-    Replaced,
 }
 
 /// Looks at the runs of a repository.
@@ -436,27 +405,6 @@ impl Finding {
             _ => None,
         };
         Self { code, run, step, message, commits: Vec::new(), suggestion }
-    }
-}
-
-impl Code {
-    /// The stable code.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::JournalBroken => "JOURNAL_BROKEN",
-            Self::LogBroken => "LOG_BROKEN",
-            Self::LogMismatch => "LOG_MISMATCH",
-            Self::JournalInconsistent => "JOURNAL_INCONSISTENT",
-            Self::DeltaMismatch => "DELTA_MISMATCH",
-            Self::CommitMismatch => "COMMIT_MISMATCH",
-            Self::TrailerMismatch => "TRAILER_MISMATCH",
-            Self::Rewritten => "REWRITTEN",
-            Self::SnapshotMissing => "SNAPSHOT_MISSING",
-            Self::NotRecorded => "NOT_RECORDED",
-            Self::ObjectDamaged => "OBJECT_DAMAGED",
-            Self::LogMissing => "LOG_MISSING",
-            Self::Replaced => "REPLACED",
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::index::IndexEntry;
 use super::object::FileMode;
 use super::path::RepoPath;
 use super::worktree::is_safe;
+use crate::problem::Code;
 
 /// Why no snapshot holds a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +30,10 @@ pub enum Uncovered {
 
 impl Uncovered {
     /// The stable code.
-    pub(super) fn code(self) -> &'static str {
+    pub(super) fn code(self) -> Code {
         match self {
-            Self::Ignored => "IGNORED_BY_GIT",
-            Self::NestedRepository | Self::Overlooked | Self::TooLarge | Self::Name => "OUTSIDE_CHECKPOINTS",
+            Self::Ignored => Code::IgnoredByGit,
+            Self::NestedRepository | Self::Overlooked | Self::TooLarge | Self::Name => Code::OutsideCheckpoints,
         }
     }
 

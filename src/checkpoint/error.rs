@@ -14,6 +14,7 @@ use super::reversal::LeftRepository;
 use super::secret::SecretHit;
 use super::trail::run_of_trail;
 use crate::item::wording::shown;
+use crate::problem::{Call, Code, Explain, Hint, hint};
 
 /// Everything that can stop a checkpoint.
 #[derive(Debug, thiserror::Error)]
@@ -298,160 +299,168 @@ impl Operation {
     }
 }
 
-impl CheckpointError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for CheckpointError {
+    fn code(&self) -> Code {
         match self {
-            Self::NoRepository(_) => "NO_REPOSITORY",
-            Self::Bare(_) => "BARE_REPOSITORY",
-            Self::TooBroad(_) => "WORK_TREE_TOO_BROAD",
-            Self::ForeignOwner(_) => "FOREIGN_OWNER",
-            Self::InProgress(_) => "OPERATION_IN_PROGRESS",
-            Self::Unmerged(_) => "UNMERGED_INDEX",
+            Self::NoRepository(_) => Code::NoRepository,
+            Self::Bare(_) => Code::BareRepository,
+            Self::TooBroad(_) => Code::WorkTreeTooBroad,
+            Self::ForeignOwner(_) => Code::ForeignOwner,
+            Self::InProgress(_) => Code::OperationInProgress,
+            Self::Unmerged(_) => Code::UnmergedIndex,
             Self::Uncovered { why, .. } => why.code(),
-            Self::Unsupported { .. } => "UNSUPPORTED_REPOSITORY",
-            Self::NoIdentity => "NO_IDENTITY",
-            Self::InvalidDate { .. } => "INVALID_DATE",
-            Self::IndexLocked { .. } => "INDEX_LOCKED",
-            Self::RefLocked(_) => "REF_LOCKED",
-            Self::Unreadable { .. } => "UNREADABLE_FILE",
-            Self::Changing(_) => "FILE_CHANGING",
-            Self::OverBudget { .. } => "OVER_BUDGET",
-            Self::DiskFull { .. } => "DISK_FULL",
-            Self::DirtyOverlap(_) => "DIRTY_OVERLAP",
-            Self::EditedSince(_) => "EDITED_SINCE",
-            Self::SecretFound(_) => "SECRET_FOUND",
-            Self::HeadMoved { .. } => "HEAD_MOVED",
-            Self::BranchSwitched { .. } => "BRANCH_SWITCHED",
-            Self::HookFailed { .. } => "HOOK_FAILED",
-            Self::SigningFailed { .. } => "SIGNING_FAILED",
-            Self::FilterFailed { .. } => "FILTER_FAILED",
-            Self::FilterInterrupted => "INTERRUPTED",
-            Self::FilterChanged(_) => "FILTER_CHANGED",
-            Self::ChangedSince(_) => "CHANGED_SINCE",
-            Self::Unwritable(_) => "UNWRITABLE_FILE",
-            Self::RepositoriesLeft(_) => "REPOSITORY_LEFT",
-            Self::InvalidMessage { .. } => "INVALID_MESSAGE",
-            Self::InvalidIndex { .. } => "INVALID_INDEX",
-            Self::InvalidAllowance { .. } => "INVALID_SETTINGS",
-            Self::GitProgram { .. } => "GIT_PROGRAM_FAILED",
-            Self::UnknownRemote { .. } => "UNKNOWN_REMOTE",
-            Self::Remote { .. } => "REMOTE_FAILED",
-            Self::RemoteRefused { .. } => "LOG_REFUSED",
-            Self::Missing { .. } => "MISSING",
-            Self::Git { .. } => "GIT_FAILED",
-            Self::Io { .. } => "IO_FAILED",
+            Self::Unsupported { .. } => Code::UnsupportedRepository,
+            Self::NoIdentity => Code::NoIdentity,
+            Self::InvalidDate { .. } => Code::InvalidDate,
+            Self::IndexLocked { .. } => Code::IndexLocked,
+            Self::RefLocked(_) => Code::RefLocked,
+            Self::Unreadable { .. } => Code::UnreadableFile,
+            Self::Changing(_) => Code::FileChanging,
+            Self::OverBudget { .. } => Code::OverBudget,
+            Self::DiskFull { .. } => Code::DiskFull,
+            Self::DirtyOverlap(_) => Code::DirtyOverlap,
+            Self::EditedSince(_) => Code::EditedSince,
+            Self::SecretFound(_) => Code::SecretFound,
+            Self::HeadMoved { .. } => Code::HeadMoved,
+            Self::BranchSwitched { .. } => Code::BranchSwitched,
+            Self::HookFailed { .. } => Code::HookFailed,
+            Self::SigningFailed { .. } => Code::SigningFailed,
+            Self::FilterFailed { .. } => Code::FilterFailed,
+            Self::FilterInterrupted => Code::Interrupted,
+            Self::FilterChanged(_) => Code::FilterChanged,
+            Self::ChangedSince(_) => Code::ChangedSince,
+            Self::Unwritable(_) => Code::UnwritableFile,
+            Self::RepositoriesLeft(_) => Code::RepositoryLeft,
+            Self::InvalidMessage { .. } => Code::InvalidMessage,
+            Self::InvalidIndex { .. } => Code::InvalidIndex,
+            Self::InvalidAllowance { .. } => Code::InvalidSettings,
+            Self::GitProgram { .. } => Code::GitProgramFailed,
+            Self::UnknownRemote { .. } => Code::UnknownRemote,
+            Self::Remote { .. } => Code::RemoteFailed,
+            Self::RemoteRefused { .. } => Code::LogRefused,
+            Self::Missing { .. } => Code::Missing,
+            Self::Git { .. } => Code::GitFailed,
+            Self::Io { .. } => Code::IoFailed,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         Some(match self {
             Self::NoRepository(_) => {
-                "make one with `git init`, or go without checkpoints: `--checkpoint disabled`".to_owned()
+                "make one with `git init`, or go without checkpoints: `--checkpoint disabled`".into()
             }
-            Self::Bare(_) => "work in a clone or in a linked worktree (`git worktree add`)".to_owned(),
-            Self::TooBroad(_) => "make a repository of the folder with your project instead".to_owned(),
+            Self::Bare(_) => "work in a clone or in a linked worktree (`git worktree add`)".into(),
+            Self::TooBroad(_) => "make a repository of the folder with your project instead".into(),
             Self::ForeignOwner(path) => format!(
                 "if you trust it: `git config --global --add safe.directory '{}'`",
                 path.display()
-            ),
-            Self::InProgress(operation) => operation.way_out().to_owned(),
-            Self::Uncovered { why, .. } => why.hint(),
-            Self::Unmerged(_) => "resolve them and `git add` the files; `git status` lists them".to_owned(),
+            ).into(),
+            Self::InProgress(operation) => operation.way_out().into(),
+            Self::Uncovered { why, .. } => why.hint().into(),
+            Self::Unmerged(_) => "resolve them and `git add` the files; `git status` lists them".into(),
             Self::Unsupported { found, .. } => {
-                format!("it was found in {found}; `--checkpoint disabled` goes on without checkpoints")
+                format!("it was found in {found}; `--checkpoint disabled` goes on without checkpoints").into()
             }
             Self::NoIdentity => {
-                "tell it: `git config user.name \"Your Name\"` and `git config user.email you@example.org`".to_owned()
+                "tell it: `git config user.name \"Your Name\"` and `git config user.email you@example.org`".into()
             }
             Self::InvalidDate { .. } => {
-                "`GIT_AUTHOR_DATE` and `GIT_COMMITTER_DATE` take `@SECONDS +ZONE`, RFC 2822 or ISO 8601".to_owned()
+                "`GIT_AUTHOR_DATE` and `GIT_COMMITTER_DATE` take `@SECONDS +ZONE`, RFC 2822 or ISO 8601".into()
             }
             Self::IndexLocked { path, .. } | Self::RefLocked(path) => format!(
                 "wait for it, or, when no git process is running any more, remove `{}`",
                 path.display()
-            ),
+            ).into(),
             Self::Unreadable { .. } => {
-                "make it readable, or let git ignore it: checkpoints hold every file that git would see".to_owned()
+                "make it readable, or let git ignore it: checkpoints hold every file that git would see".into()
             }
-            Self::Changing(_) => "stop what writes to it, or let git ignore it".to_owned(),
+            Self::Changing(_) => "stop what writes to it, or let git ignore it".into(),
             Self::OverBudget { .. } => {
-                "let git ignore what is generated, or raise `checkpoint.max_total_size`".to_owned()
+                "let git ignore what is generated, or raise `checkpoint.max_total_size`".into()
             }
-            Self::DiskFull { .. } => "make room; `piton gc` drops old snapshots".to_owned(),
+            Self::DiskFull { .. } => "make room; `piton gc` drops old snapshots".into(),
             Self::DirtyOverlap(_) => {
-                "`piton undo` takes the step back: commit or stash your own part and run it again; or commit both together with `piton checkpoint PATH`"
-                    .to_owned()
+                hint![
+                    Call::Undo(None),
+                    " takes the step back: commit or stash your own part and run it again; or commit both together \
+                     with `piton checkpoint PATH`"
+                ]
             }
             Self::EditedSince(_) => {
-                "`piton checkpoint --include-edits` commits these files as they are on disk; `piton diff` shows them"
-                    .to_owned()
+                "`piton checkpoint --include-edits` commits these files as they are on disk; `piton diff` shows them".into()
             }
             Self::SecretFound(_) => {
-                "the changes are on disk and not committed: remove the secret, or allow it by its fingerprint with `checkpoint.secrets_allowed`".to_owned()
+                "the changes are on disk and not committed: remove the secret, or allow it by its fingerprint with `checkpoint.secrets_allowed`".into()
             }
             Self::HeadMoved { .. } | Self::BranchSwitched { .. } => {
-                "nothing was moved back; piton keeps the old tip, and `git reflog` names it".to_owned()
+                "nothing was moved back; piton keeps the old tip, and `git reflog` names it".into()
             }
             Self::HookFailed { .. } => {
-                "mend what it complains about, or leave hooks out with `checkpoint.hooks: skip`".to_owned()
+                "mend what it complains about, or leave hooks out with `checkpoint.hooks: skip`".into()
             }
             Self::SigningFailed { .. } => {
-                "mend the signing settings of git (`user.signingkey`, `gpg.format`), or turn `commit.gpgsign` off"
-                    .to_owned()
+                "mend the signing settings of git (`user.signingkey`, `gpg.format`), or turn `commit.gpgsign` off".into()
             }
             Self::FilterFailed { missing: Some(program), .. } => {
-                format!("`{program}` is not on the search path: install it, then `piton checkpoint` commits the changes")
+                hint![
+                    format!("`{program}` is not on the search path: install it, then "),
+                    Call::Checkpoint,
+                    " commits the changes"
+                ]
             }
             Self::FilterFailed { path, .. } => {
-                format!("`git add {path}` fails in the same way; `git config --get-regexp '^filter'` lists the filters")
+                format!("`git add {path}` fails in the same way; `git config --get-regexp '^filter'` lists the filters").into()
             }
-            Self::FilterInterrupted => "the changes are on disk: `piton checkpoint` commits them".to_owned(),
+            Self::FilterInterrupted => hint!["the changes are on disk: ", Call::Checkpoint, " commits them"],
             Self::FilterChanged(_) => {
-                "piton does not run it: look at `git config --get-regexp '^filter'` and commit the changes yourself, or `piton undo` takes them back"
-                    .to_owned()
+                hint![
+                    "piton does not run it: look at `git config --get-regexp '^filter'` and commit the changes \
+                     yourself, or ",
+                    Call::Undo(None),
+                    " takes them back"
+                ]
             }
-            Self::ChangedSince(_) => "what is there now is kept; see it with `piton diff`".to_owned(),
+            Self::ChangedSince(_) => "what is there now is kept; see it with `piton diff`".into(),
             Self::Unwritable(_) => {
-                "see who may write there (`ls -ld`, `lsattr`), allow it, and try again".to_owned()
+                "see who may write there (`ls -ld`, `lsattr`), allow it, and try again".into()
             }
             Self::RepositoriesLeft(left) => {
                 let ways: Vec<String> = left.iter().filter_map(LeftRepository::way_back).collect();
-                return (!ways.is_empty()).then(|| ways.join("; "));
+                return (!ways.is_empty()).then(|| ways.join("; ").into());
             }
-            Self::InvalidMessage { .. } => "use one line without control characters".to_owned(),
-            Self::InvalidIndex { .. } => "see what git says with `git status`".to_owned(),
-            Self::InvalidAllowance { .. } => "see it with `piton config checkpoint.secrets_allowed`".to_owned(),
-            Self::GitProgram { .. } => "see that `git` is installed and works here".to_owned(),
+            Self::InvalidMessage { .. } => "use one line without control characters".into(),
+            Self::InvalidIndex { .. } => "see what git says with `git status`".into(),
+            Self::InvalidAllowance { .. } => "see it with `piton config checkpoint.secrets_allowed`".into(),
+            Self::GitProgram { .. } => "see that `git` is installed and works here".into(),
             Self::UnknownRemote { known, .. } if known.is_empty() => {
-                "there is none yet: `git remote add origin URL` makes one".to_owned()
+                "there is none yet: `git remote add origin URL` makes one".into()
             }
             Self::UnknownRemote { known, .. } => {
                 let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-                format!("there is {}; a URL will do as well", known.join(", "))
+                format!("there is {}; a URL will do as well", known.join(", ")).into()
             }
             Self::Remote { remote, .. } => {
-                format!("nothing was changed here; `git ls-remote {remote}` shows whether git can reach it")
+                format!("nothing was changed here; `git ls-remote {remote}` shows whether git can reach it").into()
             }
             Self::RemoteRefused { refused, .. } if refused.iter().all(|(_, why)| why.is_some()) => {
-                "whoever looks after the other repository can say why; everything else went through".to_owned()
+                "whoever looks after the other repository can say why; everything else went through".into()
             }
             Self::RemoteRefused { .. } => {
-                "logs are only ever continued, so one of the two was changed after it was written: see what `piton verify --all` says here and in the other repository"
-                    .to_owned()
+                "logs are only ever continued, so one of the two was changed after it was written: see what `piton verify --all` says here and in the other repository".into()
             }
-            Self::Git { .. } => "see what git says with `git fsck`".to_owned(),
+            Self::Git { .. } => "see what git says with `git fsck`".into(),
             Self::Missing { promisor: Some(remote), .. } => {
-                format!("piton fetches nothing by itself: `git cat-file -t OBJECT` fetches one object, `git fetch --refetch --no-filter {remote}` everything")
+                format!("piton fetches nothing by itself: `git cat-file -t OBJECT` fetches one object, `git fetch --refetch --no-filter {remote}` everything").into()
             }
             Self::Missing { .. } => {
-                "`piton gc` drops the contents of old runs, and git prunes commits that no branch has; `piton verify` tells more".to_owned()
+                "`piton gc` drops the contents of old runs, and git prunes commits that no branch has; `piton verify` tells more".into()
             }
             Self::Io { .. } => return None,
         })
     }
+}
 
+impl CheckpointError {
     /// Whether the repository or the machine is the reason, so that nothing was even tried.
     pub fn is_unsafe(&self) -> bool {
         matches!(

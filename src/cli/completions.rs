@@ -186,7 +186,7 @@ fn topics() -> Vec<CompletionCandidate> {
     let root = Arguments::described();
     let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
     let commands = commands.map(|command| (command.get_name().to_owned(), command.get_about().cloned()));
-    let codes = [(super::help::CODES.to_owned(), Some("the codes that `piton validate` reports".into()))];
+    let codes = [(super::help::CODES.to_owned(), Some("the codes that piton reports".into()))];
     let topics = TOPICS.iter().map(|topic| (topic.name.to_owned(), Some(topic.summary.into()))).chain(codes);
     topics.chain(commands).map(|(name, help)| CompletionCandidate::new(name).help(help)).collect()
 }

@@ -42,7 +42,7 @@ impl<'r> Diagnostics<'r> {
                 .annotation(AnnotationKind::Primary.span(caret)),
         );
         if let Some(suggestion) = &finding.suggestion {
-            group = group.element(Level::HELP.with_name("hint").message(clean(suggestion).into_owned()));
+            group = group.element(Level::HELP.with_name("hint").message(clean(&suggestion.to_string()).into_owned()));
         }
         format!("{}\n\n", self.renderer.render(&[group]))
     }

@@ -13,7 +13,8 @@ use crate::error::{Error, ExitStatus};
 use crate::exec::call::Progress as CallProgress;
 use crate::exec::supervisor::Stream;
 use crate::journal::event::{ChangedItem, Event, Resolution, StepKind, Wait};
-use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus};
+use crate::journal::summary::{RunStatus, RunSummary, StepStatus};
+use crate::problem::Problem;
 use crate::run::directive::drive::Halt;
 use crate::run::directive::{Input, Restarted, Run, Waiting};
 use crate::run::error::way_on;
@@ -167,8 +168,8 @@ impl<'u> Driver<'u> {
         restarted.notes.iter().for_each(|note| ui.note(note));
     }
 
-    fn resolved(&self, ui: &mut Ui, name: &str, then: Resolution, error: Option<&ErrorSummary>) {
-        let why = error.map(|error| error.message.as_str()).unwrap_or_default();
+    fn resolved(&self, ui: &mut Ui, name: &str, then: Resolution, error: Option<&Problem>) {
+        let why = error.map(Problem::message).unwrap_or_default();
         match then {
             Resolution::Retry => {
                 let mut attempt = self.attempt.borrow_mut();
@@ -381,7 +382,7 @@ pub(super) fn show_waiting(ui: &mut Ui, waiting: &Waiting) {
         Wait::Indeterminate { reason } => ui.warning(&format!("step `{name}`: {reason}")),
         Wait::Unknown => ui.note(&format!("step `{name}` waits for something that a newer piton knows")),
     }
-    ui.hint(&way_on(waiting));
+    ui.hint(&way_on(waiting).to_string());
 }
 
 /// "release succeeded: 3 steps, 2 commits, 4.2 s (run …)".

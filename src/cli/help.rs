@@ -14,11 +14,11 @@ use clap::error::ErrorKind;
 
 use super::{Arguments, Format, Ui};
 use crate::error::{Error, ExitStatus};
-use crate::item::code::Code;
 use crate::item::topic::{Page, TOPICS, Topic};
 use crate::item::wording::nearest;
+use crate::problem::Code;
 
-/// The list of the codes of findings; each of them is a topic as well.
+/// The list of all codes; each of them is a topic as well.
 pub(super) const CODES: &str = "codes";
 
 const BOLD: Style = Style::new().bold();
@@ -31,10 +31,10 @@ Examples:
   piton help permissions      A topic
   piton help tool run         A command
   piton help checkpoint       Both: the command, then the topic
-  piton help NOT_UTF8         A code that `piton validate` reports
-  piton help codes            All of these codes")]
+  piton help NOT_UTF8         A code that piton reports
+  piton help codes            All codes")]
 pub(super) struct HelpArguments {
-    /// A topic, the words of a command, or a code that `piton validate` reports.
+    /// A topic, the words of a command, or a code that piton reports.
     #[arg(value_name = "TOPIC")]
     words: Vec<String>,
 }
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &HelpArguments, ui: &mut Ui) -> Result<ExitStatus, 
     Ok(ExitStatus::Success)
 }
 
-/// The list of all codes of findings, or what is known about one.
+/// The list of all codes, or what is known about one.
 fn about_codes(name: &str) -> Option<String> {
     if name != CODES {
         return Code::find(name).map(|code| format!("{}\n", code.section()));

@@ -12,9 +12,8 @@ use crate::context::{Context, Environment};
 use crate::error::{Error, ExitStatus};
 use crate::hooks::Hook;
 use crate::hooks::entry::{self, Answer, HookCall};
-use crate::item::code::Code;
 use crate::item::finding::Severity;
-use crate::run::error::with_causes;
+use crate::problem::{Code, Explain, with_causes};
 
 /// More than git ever tells a hook.
 const MOST_INPUT: u64 = 256 * 1024 * 1024;

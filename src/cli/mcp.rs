@@ -12,6 +12,7 @@ use crate::item::source::read_bytes;
 use crate::mcp::desk::Desk;
 use crate::mcp::http::{HttpError, HttpOptions, Reach, Token};
 use crate::mcp::server::Server;
+use crate::problem::Explain;
 
 /// The variable that holds the token of clients over HTTP.
 const TOKEN: &str = "PITON_MCP_TOKEN";
@@ -126,9 +127,7 @@ fn read_token(path: &Path, file: &Path) -> Result<String, Error> {
 
 fn told(err: &HttpError) -> Error {
     let hint = match err {
-        HttpError::NotLoopback { .. } => {
-            Some("listen on `127.0.0.1`, or let others in with `--allow-remote`".to_owned())
-        }
+        HttpError::NotLoopback { .. } => Some("listen on `127.0.0.1`, or let others in with `--allow-remote`".into()),
         _ => err.hint(),
     };
     Error::Server { code: err.code(), message: err.to_string(), hint }

@@ -39,7 +39,7 @@ pub(super) fn show(ui: &mut Ui, past: &Past, run: &RunRecord) -> Result<(), Erro
             fact(ui, "uncommitted", &listed(&summary.uncommitted))?;
         }
         if let Some(error) = &summary.error {
-            fact(ui, "failure", &format!("{} [{}]", error.message, error.code))?;
+            fact(ui, "failure", &format!("{} [{}]", error.message(), error.code))?;
         }
     }
     steps(ui, past, run)?;

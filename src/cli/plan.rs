@@ -93,9 +93,9 @@ impl Page<'_> {
             self.call(call, &inner)?;
         }
         if let Some(error) = &step.error {
-            self.row(&inner, "would fail", &format!("{} [{}]", error.message, error.code))?;
-            if let Some(suggestion) = &error.suggestion {
-                self.row(&inner, "", suggestion)?;
+            self.row(&inner, "would fail", &format!("{} [{}]", error.message(), error.code))?;
+            if let Some(hint) = &error.hint {
+                self.row(&inner, "", &hint.to_string())?;
             }
         }
         self.limits(&inner, &step.limits)?;

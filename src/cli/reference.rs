@@ -177,8 +177,8 @@ fn exit_codes() -> String {
     );
     page.push_str(
         "\nBeside its exit code every error has a stable code in capitals. With `--format json` an error is the last \
-         line of stdout: `{\"error\": {\"code\", \"message\", \"suggestion\", …}}`. The codes of findings, which \
-         `piton validate` reports, are explained in [Codes of findings](codes.md).\n",
+         line of stdout: `{\"error\": {\"code\", \"message\", \"suggestion\", …}}`. [Codes](codes.md) \
+         explains every code, and so does `piton help CODE`.\n",
     );
     page
 }

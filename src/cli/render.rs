@@ -6,7 +6,8 @@ pub(super) use crate::checkpoint::delta::{files, stat};
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::error::ExitStatus;
 use crate::journal::event::{Event, HandCommit, Maker};
-use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary};
+use crate::journal::summary::{RunStatus, RunSummary};
+use crate::problem::Problem;
 
 /// Shows one event.
 pub(super) fn event(ui: &mut Ui, event: &Event) {
@@ -45,7 +46,7 @@ pub(super) fn event(ui: &mut Ui, event: &Event) {
         }
         Event::CallStarted { number, call, .. } => ui.detail(&format!("call {number}: {}", call.tool())),
         Event::CallFinished { number, error: Some(error), .. } => {
-            ui.note(&format!("call {number} did not succeed: {}", error.message));
+            ui.note(&format!("call {number} did not succeed: {}", error.message()));
         }
         Event::CheckpointFailed { .. } => ui.failure("no checkpoint was made; the changes stay on disk"),
         Event::CheckpointSkipped { reason, .. } => ui.note(&format!("no checkpoint: {reason}")),
@@ -129,9 +130,9 @@ pub(super) fn end(ui: &mut Ui, summary: &RunSummary) -> ExitStatus {
     }
 }
 
-fn failed(ui: &mut Ui, error: &ErrorSummary) {
-    ui.complaint(&format!("{} [{}]", error.message, error.code));
-    if let Some(suggestion) = &error.suggestion {
-        ui.hint(suggestion);
+fn failed(ui: &mut Ui, error: &Problem) {
+    ui.complaint(&format!("{} [{}]", error.message(), error.code));
+    if let Some(hint) = &error.hint {
+        ui.hint(&hint.to_string());
     }
 }

@@ -217,8 +217,8 @@ pub(super) fn cancel(arguments: &CancelArguments, ctx: &Context, ui: &mut Ui) ->
     })?;
     if ui.format() == Format::Human {
         ui.success(&format!("run {id} was cancelled"));
-        if let Some(suggestion) = summary.error.and_then(|error| error.suggestion) {
-            ui.hint(&suggestion);
+        if let Some(hint) = summary.error.and_then(|error| error.hint) {
+            ui.hint(&hint.to_string());
         }
     }
     Ok(ExitStatus::Success)

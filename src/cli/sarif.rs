@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::item::code::{Code, Level};
 use crate::item::finding::{Finding, Severity};
+use crate::problem::{Code, Level};
 use crate::validation::Report;
 
 /// Turns a report into a SARIF log.
 pub(super) fn log(report: &Report) -> Value {
-    let rules: Vec<Value> = Code::ALL.iter().map(|code| rule(*code)).collect();
+    let rules: Vec<Value> = Code::of_findings().map(rule).collect();
     let results: Vec<Value> = report.findings.iter().map(result).collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -25,7 +25,7 @@ pub(super) fn log(report: &Report) -> Value {
 
 fn rule(code: Code) -> Value {
     let level = match code.level() {
-        Level::Error => "error",
+        Level::Error | Level::RunTime => "error",
         Level::Warning | Level::ErrorWhenStrict => "warning",
     };
     json!({
@@ -43,11 +43,11 @@ fn result(finding: &Finding) -> Value {
     let mut text = finding.message.clone();
     if let Some(suggestion) = &finding.suggestion {
         text.push_str("; ");
-        text.push_str(suggestion);
+        text.push_str(&suggestion.to_string());
     }
     json!({
         "ruleId": finding.code.as_str(),
-        "ruleIndex": Code::ALL.iter().position(|code| *code == finding.code),
+        "ruleIndex": Code::of_findings().position(|code| code == finding.code),
         "level": level,
         "message": {"text": text},
         "locations": [{

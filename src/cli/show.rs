@@ -187,7 +187,7 @@ fn facts(ui: &mut Ui, past: &Past, run: &RunRecord, step: &StepRecord, fate: Opt
         fact("result", &shortened(&result.to_string()))?;
     }
     if let Some(error) = &step.error {
-        fact("failure", &format!("{} [{}]", error.message, error.code))?;
+        fact("failure", &format!("{} [{}]", error.message(), error.code))?;
     }
     let is_settled = past.settled.contains(&step.id);
     fact("outcome", &if is_settled { past.outcome(step) } else { past::outcome(step) })?;
@@ -272,7 +272,7 @@ fn calls(fact: &mut dyn FnMut(&str, &str) -> io::Result<()>, source: Source, rec
         fact("", &format!("  {}", told_permission(permission)))?;
     }
     if let Some(error) = &record.error {
-        fact("", &format!("  {} [{}]", error.message, error.code))?;
+        fact("", &format!("  {} [{}]", error.message(), error.code))?;
     }
     Ok(())
 }

@@ -111,7 +111,7 @@ fn told(answer: &Signed, arguments: &SignArguments, ui: &mut Ui) -> Result<(), E
     for item in &answer.failed {
         ui.failure(&format!("{} `{}` ({}): {}", item.item_type, item.name, item.path, item.error));
         if let Some(suggestion) = &item.suggestion {
-            ui.hint(suggestion);
+            ui.hint(&suggestion.to_string());
         }
     }
     let earlier: Vec<String> =
@@ -162,7 +162,7 @@ fn lines(checked: &Checked, ui: &mut Ui) -> Result<(), Error> {
     ui.complaint(&checked.message);
     let wrong = |item: &&CheckedItem| !item.valid;
     if let Some(suggestion) = checked.items.iter().filter(wrong).find_map(|item| item.suggestion.as_ref()) {
-        ui.hint(suggestion);
+        ui.hint(&suggestion.to_string());
     }
     Ok(())
 }

@@ -7,7 +7,6 @@
 mod live;
 
 use std::borrow::Cow;
-use std::error::Error as _;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -24,9 +23,9 @@ use crate::context::person::Person;
 use crate::error::Error;
 use crate::item::finding::{Finding, Severity};
 use crate::item::tool::Origin;
+use crate::problem::{Code, Explain, Problem};
 use crate::run::directive::Input;
 use crate::run::doctor::{Terminal, TerminalKind};
-use crate::run::error::with_causes;
 use live::{Cursor, LiveHandle, LiveLine};
 
 pub(super) use live::elapsed;
@@ -380,14 +379,14 @@ impl Ui {
         self.say(from, Some((style, label)), &format!("{} [{}]", finding.message, finding.code));
         self.say(from, None, &place);
         if let Some(suggestion) = &finding.suggestion {
-            self.say(from, Some((CYAN, "hint: ")), suggestion);
+            self.say(from, Some((CYAN, "hint: ")), &suggestion.to_string());
         }
     }
 
     /// Reports why a command was not done: as talk, or as the result when that is JSON.
     pub fn error(&mut self, err: &Error) -> io::Result<()> {
         if self.format == Format::Json {
-            let mut report = json!({"code": err.code(), "message": with_causes(err), "suggestion": err.hint()});
+            let mut report = json!(Problem::of(err));
             if !err.findings().is_empty() {
                 report["findings"] = json!(err.findings());
             }
@@ -405,18 +404,17 @@ impl Ui {
         if matches!(err, Error::InvalidFile { .. }) {
             return Ok(());
         }
-        self.say(Verbosity::Quiet, Some((RED, "error: ")), &err.to_string());
-        let mut cause = err.source();
-        while let Some(source) = cause {
-            self.say(Verbosity::Quiet, None, &format!("  caused by: {source}"));
-            cause = source.source();
+        let problem = Problem::of(err);
+        self.say(Verbosity::Quiet, Some((RED, "error: ")), problem.summary());
+        for cause in problem.causes() {
+            self.say(Verbosity::Quiet, None, &format!("  caused by: {cause}"));
         }
-        if let Some(place) = place {
+        if let Some(place) = problem.place {
             self.say(Verbosity::Quiet, None, &shown_place(&place.file, place.line, place.column));
         }
-        if let Some(hint) = err.hint() {
+        if let Some(hint) = problem.hint {
             self.say(Verbosity::Quiet, None, "");
-            self.say(Verbosity::Quiet, Some((CYAN, "hint: ")), &hint);
+            self.say(Verbosity::Quiet, Some((CYAN, "hint: ")), &hint.to_string());
         }
         Ok(())
     }
@@ -430,7 +428,7 @@ impl Ui {
             let text = err.render().to_string();
             let first = text.split("\n\n").next().unwrap_or_default();
             let message = first.strip_prefix("error: ").unwrap_or(first).trim();
-            let report = json!({"code": "USAGE", "message": message, "suggestion": "see `piton --help`"});
+            let report = json!({"code": Code::Usage, "message": message, "suggestion": "see `piton --help`"});
             return self.json(&json!({"error": report}));
         }
         // The message repeats the arguments as they are; styles go where they could hide something.

@@ -7,9 +7,9 @@ use super::diagnostic::Diagnostics;
 use super::{Format, Ui, sarif};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Severity, Strength};
 use crate::item::store::ItemStore;
+use crate::problem::Code;
 use crate::validation::{self, Counts, Options, Report};
 
 /// Checks directives, tools, knowledge and settings, and reports everything it finds.

@@ -96,7 +96,7 @@ fn show(ui: &mut Ui, found: &Verification) -> Result<(), Error> {
             (None, Some(run)) => run.to_string(),
             (None, None) => "history".to_owned(),
         };
-        ui.line(&format!("{place}: {} [{}]", one.message, one.code.name()))?;
+        ui.line(&format!("{place}: {} [{}]", one.message, one.code))?;
     }
     if found.elsewhere > 0 {
         let runs = if found.elsewhere == 1 { "run" } else { "runs" };
@@ -112,7 +112,7 @@ fn show(ui: &mut Ui, found: &Verification) -> Result<(), Error> {
         // Each way out once: the first of its kind shows how.
         let mut told = BTreeSet::new();
         for one in &found.breaks {
-            if let Some(suggestion) = one.suggestion.as_ref().filter(|_| told.insert(one.code.name())) {
+            if let Some(suggestion) = one.suggestion.as_ref().filter(|_| told.insert(one.code)) {
                 ui.hint(suggestion);
             }
         }

@@ -8,13 +8,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{Config, Key, Source};
-use crate::item::code::Code;
 use crate::item::finding::{Findings, Strength};
 use crate::item::node::{Data, Entry, Node};
 use crate::item::place::Place;
 use crate::item::source::{MAX_DOCUMENT, SourceFile, leaves};
 use crate::item::wording::{did_you_mean, nearest};
 use crate::item::yaml;
+use crate::problem::Code;
 
 /// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 //! [`resolve`] follows the executors by id through project, user and built-in items. It is pure: the
 //! same store gives the same chain. Its errors show the whole chain as far as it was followed.
 
-use crate::item::code::Code;
 use crate::item::id::ItemId;
 use crate::item::store::{Item, ItemKind, ItemStore, LookupError};
 use crate::item::tool::{LoadedTool, ToolKind};
+use crate::problem::{Code, Explain, Hint};
 
 /// The most links a chain may have.
 pub const MAX_LINKS: usize = 16;
@@ -131,9 +131,8 @@ pub enum ChainError {
     },
 }
 
-impl ChainError {
-    /// The stable code.
-    pub fn code(&self) -> Code {
+impl Explain for ChainError {
+    fn code(&self) -> Code {
         match self {
             Self::UnknownExecutor { .. } => Code::UnknownExecutor,
             Self::Cycle(_) => Code::ExecutorCycle,
@@ -142,23 +141,21 @@ impl ChainError {
         }
     }
 
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::UnknownExecutor { lookup, .. } if matches!(**lookup, LookupError::NotFound { similar: None, .. }) => Some(
-                "built in are `subprocess`, `http_client`, `python_runtime`, `bash_runtime`, `node_runtime` and `docker_runtime`"
-                    .to_owned(),
+                "built in are `subprocess`, `http_client`, `python_runtime`, `bash_runtime`, `node_runtime` and `docker_runtime`".into(),
             ),
             Self::UnknownExecutor { lookup, .. } => match &**lookup {
                 LookupError::Broken { finding, .. } => {
-                    Some(format!("mend `{}`, line {} first", finding.file.display(), finding.line))
+                    Some(format!("mend `{}`, line {} first", finding.file.display(), finding.line).into())
                 }
                 other => other.hint(),
             },
-            Self::Cycle(_) => Some("let one of them name a primitive: `subprocess` or `http_client`".to_owned()),
-            Self::TooLong(_) => Some("let the tool name a runtime or a primitive directly".to_owned()),
-            Self::NoPrimitive { last, .. } => Some(format!("give `{last}` an executor")),
-            Self::WrongKind { suggestion, .. } => Some((*suggestion).to_owned()),
+            Self::Cycle(_) => Some("let one of them name a primitive: `subprocess` or `http_client`".into()),
+            Self::TooLong(_) => Some("let the tool name a runtime or a primitive directly".into()),
+            Self::NoPrimitive { last, .. } => Some(format!("give `{last}` an executor").into()),
+            Self::WrongKind { suggestion, .. } => Some((*suggestion).into()),
         }
     }
 }

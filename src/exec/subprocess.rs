@@ -28,6 +28,7 @@ use super::interrupt::Interrupts;
 use super::process::{Adoption, adopt_orphans, await_end, kill_orphans, own_children};
 use super::supervisor::Work;
 use super::terminal::Terminal;
+use crate::problem::{Code, Explain, Hint};
 
 /// How long a command that was asked to stop has until it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -411,31 +412,31 @@ impl Drop for Running {
     }
 }
 
-impl SubprocessError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for SubprocessError {
+    fn code(&self) -> Code {
         match self {
-            Self::NoCommand => "NO_COMMAND",
-            Self::NotFound(_) => "PROGRAM_NOT_FOUND",
-            Self::NotExecutable(_) => "PROGRAM_NOT_EXECUTABLE",
-            Self::NotStarted { .. } | Self::Lost { .. } => "PROGRAM_FAILED",
+            Self::NoCommand => Code::NoCommand,
+            Self::NotFound(_) => Code::ProgramNotFound,
+            Self::NotExecutable(_) => Code::ProgramNotExecutable,
+            Self::NotStarted { .. } | Self::Lost { .. } => Code::ProgramFailed,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
-            Self::NoCommand => Some("name it after `--`: `piton exec -- make`".to_owned()),
-            Self::NotFound(name) if name.components().count() > 1 => Some("see that the file exists".to_owned()),
+            Self::NoCommand => Some("name it after `--`: `piton exec -- make`".into()),
+            Self::NotFound(name) if name.components().count() > 1 => Some("see that the file exists".into()),
             Self::NotFound(_) => {
-                Some("see that it is installed and on the search path; shell words need `sh -c '…'`".to_owned())
+                Some("see that it is installed and on the search path; shell words need `sh -c '…'`".into())
             }
-            Self::NotExecutable(file) if file.is_dir() => Some("it is a folder".to_owned()),
-            Self::NotExecutable(file) => Some(format!("make it a program: `chmod +x '{}'`", file.display())),
+            Self::NotExecutable(file) if file.is_dir() => Some("it is a folder".into()),
+            Self::NotExecutable(file) => Some(format!("make it a program: `chmod +x '{}'`", file.display()).into()),
             Self::NotStarted { .. } | Self::Lost { .. } => None,
         }
     }
+}
 
+impl SubprocessError {
     /// The status that a shell would end with.
     pub fn shell_status(&self) -> Option<i32> {
         match self {

@@ -35,6 +35,7 @@ pub use parent::Supervisor;
 pub use touched::{Touched, TouchedLog, TouchedPaths};
 
 use super::invocation::Limits;
+use crate::problem::{Code, Explain, Hint};
 
 /// The word that makes piton a supervisor.
 const MODE: &str = "__supervise";
@@ -219,22 +220,18 @@ pub enum SupervisorError {
     Lost,
 }
 
-impl SupervisorError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for SupervisorError {
+    fn code(&self) -> Code {
         match self {
-            Self::NotStarted(_) | Self::Lost => "SUPERVISOR_FAILED",
-            Self::Program { .. } => "PROGRAM_FAILED",
+            Self::NotStarted(_) | Self::Lost => Code::SupervisorFailed,
+            Self::Program { .. } => Code::ProgramFailed,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::NotStarted(_) | Self::Program { .. } => None,
-            Self::Lost => {
-                Some("the command may have killed it; everything that it had started was ended too".to_owned())
-            }
+            Self::Lost => Some("the command may have killed it; everything that it had started was ended too".into()),
         }
     }
 }

@@ -137,6 +137,16 @@ pub(super) fn refused(host: &str) -> Failure {
     )
 }
 
+/// The kind of a failure to reach a server: an address that may not be reached is not a fault of the network.
+pub(super) fn kind_of(err: &(dyn std::error::Error + 'static)) -> FailureKind {
+    let is_refused = |err: &(dyn std::error::Error + 'static)| err.downcast_ref::<LookupFault>().is_some();
+    if std::iter::successors(Some(err), |err| err.source()).any(is_refused) {
+        FailureKind::Address
+    } else {
+        FailureKind::Network
+    }
+}
+
 /// An error with what caused it.
 pub(super) fn with_sources(err: &dyn std::error::Error) -> String {
     let mut text = err.to_string();

@@ -15,15 +15,10 @@ use serde_json::Value;
 
 use super::supervisor::{Channel, Ended, ResultFault, Work};
 use super::{container, http, javascript, mcp};
+use crate::problem::{Code, Hint};
 
 /// The word that makes piton a worker.
 const MODE: &str = "__work";
-
-/// The code of a tool that is refused until a person accepts what it is now.
-pub const MCP_CHANGED: &str = "MCP_CHANGED";
-
-/// The code of a call that was sent and got no answer, so that it may have been done.
-pub const NO_ANSWER: &str = "NO_ANSWER";
 
 /// The largest job that is read.
 const MAX_JOB: u64 = 64 * 1024 * 1024;
@@ -62,7 +57,7 @@ pub struct Failure {
     /// What happened, in lower case.
     pub message: String,
     /// The way out.
-    pub suggestion: Option<String>,
+    pub suggestion: Option<Hint>,
 }
 
 /// The kinds of failure, each with a stable code.
@@ -121,32 +116,32 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// The stable code.
-    pub fn code(self) -> &'static str {
+    pub fn code(self) -> Code {
         match self {
-            Self::Job => "WORKER_FAILED",
-            Self::Network => "NETWORK_FAILED",
-            Self::NoAnswer => NO_ANSWER,
-            Self::Address => "ADDRESS_REFUSED",
-            Self::Redirect => "REDIRECT_REFUSED",
-            Self::Status => "HTTP_STATUS",
-            Self::Response => "BAD_RESPONSE",
-            Self::Transform => "TRANSFORM_FAILED",
-            Self::ContainerEngine => "CONTAINER_ENGINE",
-            Self::ContainerImage => "IMAGE_UNAVAILABLE",
-            Self::ContainerBuild => "BUILD_FAILED",
-            Self::Container => "CONTAINER_FAILED",
-            Self::ContainerMemory => "OUT_OF_MEMORY",
-            Self::ScriptTimeout => "SCRIPT_TIMEOUT",
-            Self::ScriptMemory => "SCRIPT_MEMORY",
-            Self::ScriptThrew => "SCRIPT_THREW",
-            Self::ScriptReturn => "SCRIPT_RETURN",
-            Self::ScriptTooLarge => "RESULT_TOO_LARGE",
-            Self::McpServer => "MCP_SERVER_FAILED",
-            Self::McpProtocol => "MCP_PROTOCOL",
-            Self::McpNoTool => "MCP_NO_TOOL",
-            Self::McpChanged => MCP_CHANGED,
-            Self::McpTool => "MCP_TOOL_ERROR",
-            Self::Arguments => "INVALID_PARAMETER",
+            Self::Job => Code::WorkerFailed,
+            Self::Network => Code::NetworkFailed,
+            Self::NoAnswer => Code::NoAnswer,
+            Self::Address => Code::AddressRefused,
+            Self::Redirect => Code::RedirectRefused,
+            Self::Status => Code::HttpStatus,
+            Self::Response => Code::BadResponse,
+            Self::Transform => Code::TransformFailed,
+            Self::ContainerEngine => Code::ContainerEngine,
+            Self::ContainerImage => Code::ImageUnavailable,
+            Self::ContainerBuild => Code::BuildFailed,
+            Self::Container => Code::ContainerFailed,
+            Self::ContainerMemory => Code::OutOfMemory,
+            Self::ScriptTimeout => Code::ScriptTimeout,
+            Self::ScriptMemory => Code::ScriptMemory,
+            Self::ScriptThrew => Code::ScriptThrew,
+            Self::ScriptReturn => Code::ScriptReturn,
+            Self::ScriptTooLarge => Code::ResultTooLarge,
+            Self::McpServer => Code::McpServerFailed,
+            Self::McpProtocol => Code::McpProtocol,
+            Self::McpNoTool => Code::McpNoTool,
+            Self::McpChanged => Code::McpChanged,
+            Self::McpTool => Code::McpToolError,
+            Self::Arguments => Code::InvalidParameter,
         }
     }
 }
@@ -167,12 +162,12 @@ impl Failure {
     /// The same, of a call that was sent and may have been done.
     pub(super) fn unanswered(self) -> Self {
         let way_out = "it may have been done: find out before you make the call again";
-        let suggestion = self.suggestion.or_else(|| Some(way_out.to_owned()));
+        let suggestion = self.suggestion.or_else(|| Some(way_out.into()));
         Self { kind: FailureKind::NoAnswer, suggestion, ..self }
     }
 
     /// The same with a way out.
-    pub(super) fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+    pub(super) fn suggest(mut self, suggestion: impl Into<Hint>) -> Self {
         self.suggestion = Some(suggestion.into());
         self
     }

@@ -3,11 +3,11 @@
 //! [`Report`] words the findings that both make, moves places to where the text stands in its file,
 //! and bounds how much a single hostile document can say. Every text it shows is shortened.
 
-use super::code::Code;
 use super::finding::Findings;
 use super::place::Place;
 use super::source::MAX_DOCUMENT;
 use super::wording::shown;
+use crate::problem::Code;
 
 /// The deepest that lists and maps may be nested.
 pub const MAX_DEPTH: usize = 64;

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use regex::{Regex, RegexBuilder};
 
-use super::code::Code;
 use super::finding::Findings;
 use super::node::{Data, Entry, Node};
 use super::place::Place;
@@ -19,6 +18,7 @@ use super::source::{MAX_DOCUMENT, SourceFile};
 use super::tool::KEYS as FIELDS;
 use super::wording::{did_you_mean, nearest};
 use super::yaml;
+use crate::problem::Code;
 
 /// The most that one compiled pattern may take.
 const PATTERN_LIMIT: usize = 1 << 20;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-use super::code::{Code, Level};
 use super::place::Place;
+use crate::problem::{Code, Hint, Level};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -49,7 +49,7 @@ pub struct Finding {
     /// What is wrong.
     pub message: String,
     /// What to do about it.
-    pub suggestion: Option<String>,
+    pub suggestion: Option<Hint>,
 }
 
 /// Collects the findings of one file.
@@ -86,7 +86,7 @@ impl Findings {
     ) -> &mut Finding {
         let severity = match (code.level(), self.strength) {
             (Level::Warning, _) | (Level::ErrorWhenStrict, Strength::Lenient) => Severity::Warning,
-            (Level::Error, _) | (Level::ErrorWhenStrict, Strength::Strict) => Severity::Error,
+            (Level::Error | Level::RunTime, _) | (Level::ErrorWhenStrict, Strength::Strict) => Severity::Error,
         };
         self.list.push(Finding {
             code,
@@ -125,7 +125,7 @@ impl Findings {
 
 impl Finding {
     /// Adds the way out.
-    pub fn suggest(&mut self, suggestion: impl Into<String>) -> &mut Self {
+    pub fn suggest(&mut self, suggestion: impl Into<Hint>) -> &mut Self {
         self.suggestion = Some(suggestion.into());
         self
     }

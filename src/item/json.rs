@@ -16,11 +16,11 @@ use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::de::IgnoredAny;
 
-use super::code::Code;
 use super::document::{MAX_DEPTH, Report, push_index, push_key};
 use super::finding::Findings;
 use super::node::{Data, Entry, Node};
 use super::place::{LineIndex, Place};
+use crate::problem::Code;
 
 const STRICT: ParseOptions = ParseOptions {
     allow_comments: false,

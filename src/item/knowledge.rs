@@ -10,7 +10,6 @@ mod tests;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::code::Code;
 use super::finding::Findings;
 use super::id::ItemId;
 use super::node::{Data, Entry, Node};
@@ -20,6 +19,7 @@ use super::source::SourceFile;
 use super::version;
 use super::wording::shown;
 use super::yaml;
+use crate::problem::Code;
 
 /// A long list of anything else is one mistake, not thousands.
 const MAX_WRONG_TAGS: usize = 20;

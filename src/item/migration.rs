@@ -26,6 +26,7 @@ use super::signature::Integrity;
 use super::source::{MAX_TEXT, SourceFile};
 use super::store::{Item, ItemStore};
 
+use crate::problem::{Code, Explain, Hint};
 use choice::{Chosen, choose, find};
 pub use error::MigrationError;
 use modules::{Modules, Needs};
@@ -95,11 +96,11 @@ pub struct Skipped {
     /// Where it lies.
     pub path: PathBuf,
     /// The code of the error, for a script that cannot become a tool.
-    pub code: Option<&'static str>,
+    pub code: Option<Code>,
     /// Why.
     pub reason: String,
     /// What a person can do about it.
-    pub suggestion: Option<String>,
+    pub suggestion: Option<Hint>,
 }
 
 /// What is to be migrated.

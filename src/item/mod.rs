@@ -4,7 +4,6 @@
 //! [`finding::Finding`] and [`node::Node`] first: every parser turns a file into nodes with places
 //! and adds findings, and never stops at the first.
 
-pub mod code;
 pub mod directive;
 pub mod document;
 pub mod endpoint;

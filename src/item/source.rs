@@ -12,10 +12,10 @@ use std::path::{Component, Path, PathBuf};
 use rustix::buffer::spare_capacity;
 use rustix::io::retry_on_intr;
 
-use super::code::Code;
 use super::finding::Findings;
 use super::footprint::Sight;
 use super::place::{LineIndex, Place};
+use crate::problem::Code;
 
 /// The most that a manifest, front matter or settings file may hold.
 pub const MAX_DOCUMENT: u64 = 256 * 1024;

@@ -5,10 +5,10 @@
 
 use semver::Version;
 
-use super::code::Code;
 use super::finding::{Finding, Findings};
 use super::node::{Data, Node};
 use super::wording::shown;
+use crate::problem::Code;
 
 /// Reads a version and reports what is wrong with it; gives back what is written, and the finding.
 pub fn check<'f>(value: &Node, path: &str, findings: &'f mut Findings) -> (String, Option<&'f mut Finding>) {
@@ -60,7 +60,7 @@ mod tests {
         let mut findings = Findings::new(Path::new("x.yaml"), Strength::Lenient);
         let node = yaml::parse(yaml, Place::START, &mut findings).unwrap();
         let (_, finding) = check(&node, "version", &mut findings);
-        finding.map(|it| (it.code, it.severity, it.message.clone(), it.suggestion.clone()))
+        finding.map(|it| (it.code, it.severity, it.message.clone(), it.suggestion.clone().map(String::from)))
     }
 
     #[test]

@@ -15,12 +15,12 @@ use std::ops::ControlFlow;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
-use super::code::Code;
 use super::document::{MAX_DEPTH, Report, push_index, push_key};
 use super::finding::Findings;
 use super::node::{Data, Entry, Node};
 use super::place::{LineIndex, Place};
 use super::wording::shown;
+use crate::problem::Code;
 use scalar::Plain;
 
 /// What aliases may copy, in nodes; long texts count for several.

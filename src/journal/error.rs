@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::chain::Break;
 use super::id::RunId;
+use crate::problem::{Call, Code, Explain, Hint, hint};
 
 /// Everything that can be wrong with a journal.
 #[derive(Debug, thiserror::Error)]
@@ -60,37 +61,35 @@ pub enum JournalError {
     },
 }
 
-impl JournalError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for JournalError {
+    fn code(&self) -> Code {
         match self {
-            Self::NoRun(_) => "RUN_NOT_FOUND",
-            Self::Exists(_) => "RUN_EXISTS",
-            Self::Damaged { .. } => "JOURNAL_DAMAGED",
-            Self::Newer { .. } => "JOURNAL_NEWER",
-            Self::Broken { .. } | Self::Changed(_) => "JOURNAL_BROKEN",
-            Self::Unsure(_) | Self::Io { .. } => "JOURNAL_FAILED",
+            Self::NoRun(_) => Code::RunNotFound,
+            Self::Exists(_) => Code::RunExists,
+            Self::Damaged { .. } => Code::JournalDamaged,
+            Self::Newer { .. } => Code::JournalNewer,
+            Self::Broken { .. } | Self::Changed(_) => Code::JournalBroken,
+            Self::Unsure(_) | Self::Io { .. } => Code::JournalFailed,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::NoRun(_) => "list the runs with `piton log`".to_owned(),
-            Self::Exists(_) => "try again: the next run gets another name".to_owned(),
-            Self::Damaged { .. } | Self::Broken { .. } => "`piton verify` says what can still be trusted".to_owned(),
+            Self::NoRun(_) => hint!["list the runs with ", Call::Log],
+            Self::Exists(_) => "try again: the next run gets another name".into(),
+            Self::Damaged { .. } | Self::Broken { .. } => "`piton verify` says what can still be trusted".into(),
             Self::Changed(_) => {
-                "what the step did stays on disk, and nothing of it is on record: look at what it ran".to_owned()
+                "what the step did stays on disk, and nothing of it is on record: look at what it ran".into()
             }
-            Self::Newer { .. } => "use the piton that wrote it, or a newer one".to_owned(),
-            Self::Unsure(_) => "the next start of piton finds out what was written and recovers".to_owned(),
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                "make room on the disk".to_owned()
-            }
+            Self::Newer { .. } => "use the piton that wrote it, or a newer one".into(),
+            Self::Unsure(_) => "the next start of piton finds out what was written and recovers".into(),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => "make room on the disk".into(),
             Self::Io { .. } => return None,
         })
     }
+}
 
+impl JournalError {
     /// Gives what the system said a place in a sentence: ``cannot {doing} `{path}` ``.
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.into(), source }

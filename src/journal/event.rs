@@ -15,13 +15,14 @@ use serde_json::{Map, Value};
 
 use super::chain::Digest;
 use super::id::{RunId, StepId};
-use super::summary::{ErrorSummary, RunSummary, StepStatus};
+use super::summary::{RunSummary, StepStatus};
 use crate::checkpoint::delta::{Change, Delta, Oversized};
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::CheckpointMode;
 use crate::policy::Denial;
+use crate::problem::{Code, Hint, Problem};
 
 pub use call::{AfterFailure, SignedBy, ToolCall, Written};
 pub use commits::{Acceptance, AcceptedCommit, FinishHow, HandCommit, Maker, RewrittenCommit};
@@ -93,7 +94,7 @@ pub enum Event {
         outputs: Map<String, Value>,
         /// Why it did not succeed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<ErrorSummary>,
+        error: Option<Problem>,
     },
     /// A step is not run.
     StepSkipped {
@@ -119,7 +120,7 @@ pub enum Event {
         result: Value,
         /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<ErrorSummary>,
+        error: Option<Problem>,
         /// The files that belong to it, where somebody has named them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         paths: Vec<RepoPath>,
@@ -132,7 +133,7 @@ pub enum Event {
         then: Resolution,
         /// The failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<ErrorSummary>,
+        error: Option<Problem>,
     },
     /// A step needs somebody; until then nothing happens.
     Waiting {
@@ -275,7 +276,7 @@ pub enum Event {
         status: StepStatus,
         /// Why it did not succeed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<ErrorSummary>,
+        error: Option<Problem>,
     },
     /// The work tree was compared with the one before.
     ChangesFound {
@@ -383,11 +384,11 @@ pub enum Event {
         /// The step.
         step: u32,
         /// The stable code of the reason.
-        code: String,
+        code: Code,
         /// The reason.
         message: String,
         /// The way out.
-        suggestion: Option<String>,
+        suggestion: Option<Hint>,
     },
     /// The changes were left as they are.
     CheckpointSkipped {
@@ -439,7 +440,7 @@ pub enum Event {
         status: StepStatus,
         /// Why it did not succeed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<ErrorSummary>,
+        error: Option<Problem>,
     },
     /// The run ended, or waits.
     RunFinished(RunSummary),
@@ -482,7 +483,7 @@ pub enum Decision {
         status: Option<StepStatus>,
         /// Why it ends so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<ErrorSummary>,
+        error: Option<Problem>,
     },
     /// They stay as they are.
     Keep {

@@ -22,6 +22,7 @@ use super::id::RunId;
 use crate::disk::Disk;
 use crate::exec::process;
 use crate::failpoint::failpoint;
+use crate::problem::{Code, Explain, Hint};
 
 /// Its name; empty while nobody holds it, which hooks rely on.
 pub const FILE: &str = "lock";
@@ -228,25 +229,25 @@ impl RunLock {
     }
 }
 
-impl LockError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for LockError {
+    fn code(&self) -> Code {
         match self {
-            Self::Held { .. } => "LOCKED",
-            Self::Io { .. } => "LOCK_FAILED",
+            Self::Held { .. } => Code::Locked,
+            Self::Io { .. } => Code::LockFailed,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::Held { .. } => {
-                Some("wait for it (`--lock-timeout`), or work in a worktree of its own (`git worktree add`)".to_owned())
+                Some("wait for it (`--lock-timeout`), or work in a worktree of its own (`git worktree add`)".into())
             }
             Self::Io { .. } => None,
         }
     }
+}
 
+impl LockError {
     fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.into(), source }
     }

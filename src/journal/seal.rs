@@ -40,10 +40,9 @@ enum Part {
     Said(&'static str),
 }
 
+use crate::problem::Code;
 use Part::{Absent, Each, Hashed, Said};
 
-/// The codes of errors whose messages people write.
-const SAID: [&str; 3] = ["STEP_FAILED", "REJECTED", "SENT_BACK"];
 /// What stands for such a message.
 const SAID_BY_A_PERSON: &str = "said by a person";
 
@@ -109,8 +108,7 @@ fn parts(event: &Event) -> &'static [Part] {
         Event::DirectiveStarted { .. } => DIRECTIVE_STARTED,
         // It names every step of the run.
         Event::RunFinished(summary)
-            if summary.outputs.is_empty()
-                && summary.error.as_ref().is_none_or(|error| !SAID.contains(&error.code.as_str())) =>
+            if summary.outputs.is_empty() && summary.error.as_ref().is_none_or(|error| !error.code.is_said()) =>
         {
             NOTHING
         }
@@ -203,8 +201,8 @@ impl Part {
     fn applies(self, event: &Value) -> bool {
         let Said(pointer) = self else { return true };
         let error = event.pointer(pointer.trim_end_matches("/message"));
-        let code = error.and_then(|error| error.get("code")).and_then(Value::as_str);
-        code.is_some_and(|code| SAID.contains(&code))
+        let code = error.and_then(|error| error.get("code")).and_then(Value::as_str).and_then(Code::find);
+        code.is_some_and(Code::is_said)
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::id::RunId;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
+use crate::problem::Problem;
 
 /// So many steps are listed at most, the newest.
 pub const MOST_LISTED: usize = 1000;
@@ -39,7 +40,7 @@ pub struct RunSummary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncommitted: Vec<RepoPath>,
     /// Why it did not succeed.
-    pub error: Option<ErrorSummary>,
+    pub error: Option<Problem>,
 }
 
 /// How a run ended, or that it waits.
@@ -245,17 +246,6 @@ pub enum CheckpointStatus {
     Skipped,
     /// They should have been a commit and are still on disk.
     Failed,
-}
-
-/// Why a run did not succeed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ErrorSummary {
-    /// The stable code.
-    pub code: String,
-    /// What happened.
-    pub message: String,
-    /// The way out.
-    pub suggestion: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

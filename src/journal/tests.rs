@@ -1,5 +1,6 @@
 //! Tests with real files.
 
+use crate::problem::{Code, Explain as _};
 use std::os::unix::fs::symlink;
 
 use tempfile::TempDir;
@@ -115,7 +116,7 @@ fn a_run_exists_once() {
     let before = ground.bytes();
     let err =
         Journal::create(&ground.folder(), ground.run, salt(), Durability::Decisions, &Disk::unsynced()).unwrap_err();
-    assert_eq!((err.code(), err.to_string()), ("RUN_EXISTS", format!("there is a run `{RUN}` already")));
+    assert_eq!((err.code(), err.to_string()), (Code::RunExists, format!("there is a run `{RUN}` already")));
     assert_eq!(ground.bytes(), before);
 }
 
@@ -123,7 +124,7 @@ fn a_run_exists_once() {
 fn a_run_that_does_not_exist_is_not_made_by_opening_it() {
     let ground = Ground::new();
     let err = reopen(&ground).unwrap_err();
-    assert_eq!(err.code(), "RUN_NOT_FOUND");
+    assert_eq!(err.code(), Code::RunNotFound);
     assert!(!ground.folder().exists());
 }
 
@@ -280,7 +281,7 @@ fn a_broken_chain_is_not_continued() {
     ground.judge(&lines).unwrap_err();
     let before = ground.bytes();
     let err = reopen(&ground).unwrap_err();
-    assert_eq!(err.code(), "JOURNAL_BROKEN");
+    assert_eq!(err.code(), Code::JournalBroken);
     assert!(err.to_string().ends_with("lines before line 2 are missing"), "{err}");
     assert_eq!(ground.bytes(), before);
 }
@@ -359,7 +360,7 @@ fn a_private_part_that_was_edited_or_dropped_is_named() {
     assert_eq!(ground.judge(&dropped), broken(3, BreakReason::PrivateDropped));
     let records = read(&ground.path()).unwrap().records;
     assert!(verify_public(&records, ground.run).is_ok());
-    assert_eq!(reopen(&ground).unwrap_err().code(), "JOURNAL_BROKEN");
+    assert_eq!(reopen(&ground).unwrap_err().code(), Code::JournalBroken);
     // A private part that nothing speaks of.
     let mut added = lines.clone();
     let (_, private) = lines[2].split_once('\t').unwrap();
@@ -400,10 +401,10 @@ fn something_else_in_the_place_of_a_journal_is_an_error_at_once() {
     let ground = Ground::with_lines(1);
     fs::rename(ground.path(), ground.home.path().join("moved")).unwrap();
     symlink(ground.home.path().join("moved"), ground.path()).unwrap();
-    assert_eq!(read(&ground.path()).unwrap_err().code(), "JOURNAL_FAILED");
+    assert_eq!(read(&ground.path()).unwrap_err().code(), Code::JournalFailed);
     fs::remove_file(ground.path()).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, ground.path(), rustix::fs::Mode::RUSR).unwrap();
-    assert_eq!(read(&ground.path()).unwrap_err().code(), "JOURNAL_FAILED");
+    assert_eq!(read(&ground.path()).unwrap_err().code(), Code::JournalFailed);
 }
 
 #[test]
@@ -419,7 +420,10 @@ fn a_full_disk_leaves_a_journal_that_can_be_continued() {
     let err = journal
         .append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() })
         .unwrap_err();
-    assert_eq!((err.code(), err.hint().as_deref()), ("JOURNAL_FAILED", Some("make room on the disk")));
+    assert_eq!(
+        (err.code(), err.hint().map(String::from).as_deref()),
+        (Code::JournalFailed, Some("make room on the disk"))
+    );
     assert_eq!(journal.head(), head);
     // Nobody knows how much was written: from here on only a new start may continue.
     (journal.file, journal.path, journal.length) = (good, path, length);

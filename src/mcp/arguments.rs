@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::failure::Failure;
 use crate::item::store::ItemKind;
 use crate::item::wording::{nearest, shown};
+use crate::problem::Code;
 
 /// The arguments of a call.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +84,6 @@ pub(crate) fn missing(name: &str) -> Failure {
         "project_path" => "add `project_path: \"/absolute/path\"`".to_owned(),
         _ => format!("add `{name}`; `help` says what it means"),
     };
-    Failure::new(&format!("{name} is required"), "MISSING_ARGUMENT", format!("the argument `{name}` is missing"))
+    Failure::new(&format!("{name} is required"), Code::MissingArgument, format!("the argument `{name}` is missing"))
         .with_suggestion(suggestion)
 }

@@ -24,6 +24,7 @@ use super::failure::Failure;
 use crate::checkpoint::object::ObjectId;
 use crate::item::signature::hex;
 use crate::journal::RunId;
+use crate::problem::Code;
 use crate::run::directive::Input;
 
 /// The name of the one question that is put at a time.
@@ -183,7 +184,7 @@ fn bound(caller: &Caller) -> Vec<u8> {
 
 /// An answer that cannot be taken.
 pub(crate) fn refused(why: &str) -> Failure {
-    Failure::new("Answer refused", "ANSWER_REFUSED", format!("the answer of the person was not taken: {why}"))
+    Failure::new("Answer refused", Code::AnswerRefused, format!("the answer of the person was not taken: {why}"))
         .with_suggestion("nothing was changed; call `execute` with `action: \"continue\"`, which asks again")
 }
 

@@ -18,6 +18,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::item::search::{Cache, Index};
 use crate::item::wording::shown;
+use crate::problem::Code;
 use crate::run::baseline::Baseline;
 use crate::run::error::RunError;
 
@@ -132,7 +133,7 @@ impl Desk {
             return Ok(());
         }
         let message = format!("`{}` is not a project that this server serves", shown(&folder.to_string_lossy()));
-        Err(Failure::new("Project not served", "PROJECT_NOT_SERVED", message)
+        Err(Failure::new("Project not served", Code::ProjectNotServed, message)
             .with_suggestion("start the server in that project, or with `piton mcp --root DIR`"))
     }
 }

@@ -1,12 +1,15 @@
 //! Why a call could not be done: `{error, item_type, message, suggestion}`, in words that agents know.
 
+use super::hints::for_agents;
 use serde_json::{Map, Value, json};
 
 use crate::audit::reference::ReferenceError;
 use crate::error::Error;
 use crate::item::store::ItemKind;
-use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary};
+use crate::journal::summary::{RunStatus, RunSummary};
+use crate::problem::{Call, Code, Explain, Hint, Problem, hint};
 use crate::run::error::RunError;
+
 use crate::run::headline::headline;
 
 /// Why a call could not be done.
@@ -14,54 +17,45 @@ use crate::run::headline::headline;
 pub(crate) struct Failure {
     /// In few words, the same ones every time.
     pub(crate) error: String,
-    /// The stable code.
-    pub(crate) code: String,
+    /// What went wrong.
+    pub(crate) problem: Box<Problem>,
     /// What the call was about.
     pub(crate) item_type: Option<ItemKind>,
-    /// What went wrong.
-    pub(crate) message: String,
-    /// The way out.
-    pub(crate) suggestion: Option<String>,
     /// What else belongs to it, such as the tool that was called.
     pub(crate) more: Box<Map<String, Value>>,
 }
 
 impl Failure {
     /// A failure that no other error describes.
-    pub(crate) fn new(error: &str, code: &str, message: impl Into<String>) -> Self {
-        Self {
-            error: error.to_owned(),
-            code: code.to_owned(),
-            item_type: None,
-            message: message.into(),
-            suggestion: None,
-            more: Box::default(),
-        }
+    pub(crate) fn new(error: &str, code: Code, message: impl Into<String>) -> Self {
+        Self::titled(error, Problem::new(code, message))
     }
 
     /// An argument that cannot be meant.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
-        Self::new("Invalid argument", "INVALID_ARGUMENT", message)
+        Self::new("Invalid argument", Code::InvalidArgument, message)
     }
 
     /// Something that cannot happen, and did.
     pub(crate) fn internal(err: &dyn std::error::Error) -> Self {
-        Self::new("Internal error", "INTERNAL", err.to_string())
-            .with_suggestion("this is a fault of piton; `piton status` and `piton log` say what was done")
+        let hint = hint!["this is a fault of piton; ", Call::Status(None), " and ", Call::Log, " say what was done"];
+        Self::new("Internal error", Code::Internal, err.to_string()).with_suggestion(hint)
     }
 
     /// Why a run did not succeed.
-    pub(crate) fn of_run(error: &ErrorSummary) -> Self {
-        Self {
-            suggestion: error.suggestion.clone(),
-            ..Self::new(headline(&error.code, None), &error.code, &*error.message)
-        }
+    pub(crate) fn of_run(error: &Problem) -> Self {
+        Self::titled(headline(error.code, None), error.clone())
+    }
+
+    fn titled(error: &str, problem: Problem) -> Self {
+        Self { error: error.to_owned(), problem: Box::new(problem), item_type: None, more: Box::default() }
     }
 
     /// The same with a way out.
     #[must_use]
-    pub(crate) fn with_suggestion(self, suggestion: impl Into<String>) -> Self {
-        Self { suggestion: Some(suggestion.into()), ..self }
+    pub(crate) fn with_suggestion(mut self, suggestion: impl Into<Hint>) -> Self {
+        self.problem.hint = Some(suggestion.into());
+        self
     }
 
     /// The same about a kind of items.
@@ -70,8 +64,8 @@ impl Failure {
         if self.item_type.is_none() {
             self.item_type = Some(kind);
             // Only now it is known what was not found.
-            if self.error == headline(&self.code, None) {
-                headline(&self.code, Some(kind)).clone_into(&mut self.error);
+            if self.error == headline(self.problem.code, None) {
+                headline(self.problem.code, Some(kind)).clone_into(&mut self.error);
             }
         }
         self
@@ -81,8 +75,10 @@ impl Failure {
     pub(crate) fn of_summary(summary: &RunSummary) -> Self {
         let failure = match (&summary.error, summary.status) {
             (Some(error), _) => Self::of_run(error),
-            (None, RunStatus::Cancelled) => Self::new("Cancelled", "INTERRUPTED", "it was interrupted and put back"),
-            (None, _) => Self::new("Execution failed", "UNFINISHED", "the run was not finished"),
+            (None, RunStatus::Cancelled) => {
+                Self::new("Cancelled", Code::Interrupted, "it was interrupted and put back")
+            }
+            (None, _) => Self::new("Execution failed", Code::Unfinished, "the run was not finished"),
         };
         failure.with("run_id", summary.run_id.to_string()).with("run", json!(summary))
     }
@@ -97,9 +93,9 @@ impl Failure {
     /// The same with what every failed call says about itself, where it does not yet.
     #[must_use]
     pub(crate) fn of_call(mut self, action: &str) -> Self {
-        let status = match self.error.as_str() {
-            "Permission denied" | "Content hash mismatch" => "denied",
-            "Cancelled" => "cancelled",
+        let status = match self.problem.code {
+            code if code.is_denial() => "denied",
+            code if code.is_cancellation() => "cancelled",
             _ => "error",
         };
         for (name, value) in [("action", action), ("status", status)] {
@@ -112,10 +108,10 @@ impl Failure {
     pub(crate) fn into_value(self) -> Value {
         let mut value = Map::new();
         value.insert("error".to_owned(), self.error.into());
-        value.insert("code".to_owned(), self.code.into());
+        value.insert("code".to_owned(), self.problem.code.as_str().into());
         value.insert("item_type".to_owned(), self.item_type.map(|kind| kind.to_string()).into());
-        value.insert("message".to_owned(), self.message.into());
-        value.insert("suggestion".to_owned(), self.suggestion.into());
+        value.insert("message".to_owned(), self.problem.message().into());
+        value.insert("suggestion".to_owned(), self.problem.hint.as_ref().map(for_agents).into());
         value.extend(*self.more);
         Value::Object(value)
     }
@@ -124,12 +120,11 @@ impl Failure {
 impl<E: Into<Error>> From<E> for Failure {
     fn from(err: E) -> Self {
         let err: Error = err.into();
-        let message = crate::run::error::with_causes(&err);
         let words = match &err {
             Error::Run(err) if is_unknown_run(err) => "Run not found",
             err => headline(err.code(), None),
         };
-        let failure = Self { suggestion: err.hint(), ..Self::new(words, err.code(), message) };
+        let failure = Self::titled(words, Problem::of(&err));
         match err.findings() {
             [] => failure,
             // What is wrong in files, place by place.

@@ -12,6 +12,7 @@ use super::arguments::Arguments;
 use super::failure::Failure;
 use crate::item::topic::{TOPICS, Topic};
 use crate::item::wording::{nearest, shown};
+use crate::problem::Code;
 
 /// The arguments that it knows.
 pub(crate) const ARGUMENTS: [&str; 2] = ["topic", "dry_run"];
@@ -51,7 +52,7 @@ pub(crate) fn answer(arguments: &Arguments) -> Result<CallToolResult, Failure> {
         Some(similar) => format!("did you mean `{similar}`? {known}"),
         None => known,
     };
-    let failure = Failure::new("Topic not found", "UNKNOWN_TOPIC", format!("there is no topic `{}`", shown(name)));
+    let failure = Failure::new("Topic not found", Code::UnknownTopic, format!("there is no topic `{}`", shown(name)));
     Err(failure.with_suggestion(suggestion).with("topics", topics))
 }
 

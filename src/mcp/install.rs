@@ -19,6 +19,7 @@ use crate::exec::subprocess::find_on_path;
 use crate::item::json::member::{self, MemberError, Replacement};
 use crate::item::toml;
 use crate::item::wording::shown;
+use crate::problem::{Code, Explain, Hint};
 
 /// The name of the entry.
 const NAME: &str = "piton";
@@ -119,37 +120,35 @@ pub enum InstallError {
     },
 }
 
-impl InstallError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for InstallError {
+    fn code(&self) -> Code {
         match self {
-            Self::NoHome => "NO_HOME",
-            Self::NoProgram | Self::NotText(_) => "NOT_TEXT",
-            Self::Unclear { .. } => "INVALID_FILE",
-            Self::Other { .. } => "ENTRY_DIFFERS",
-            Self::Leaves(_) => "OUTSIDE_PROJECT",
-            Self::Dangling(_) | Self::ReadOnly(_) | Self::Unwritable { .. } => "CANNOT_WRITE",
-            Self::Changed(_) => "CHANGED_MEANWHILE",
+            Self::NoHome => Code::NoHome,
+            Self::NoProgram | Self::NotText(_) => Code::NotText,
+            Self::Unclear { .. } => Code::InvalidFile,
+            Self::Other { .. } => Code::EntryDiffers,
+            Self::Leaves(_) => Code::OutsideProject,
+            Self::Dangling(_) | Self::ReadOnly(_) | Self::Unwritable { .. } => Code::CannotWrite,
+            Self::Changed(_) => Code::ChangedMeanwhile,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> String {
+    fn hint(&self) -> Option<Hint> {
         let by_hand = "without `--write`, `piton mcp install` prints what to write by hand";
-        match self {
-            Self::NoHome => "set `HOME`, or install for the project with `--scope project`".to_owned(),
-            Self::NoProgram => "start piton by its path, e.g. `/usr/local/bin/piton mcp install`".to_owned(),
-            Self::NotText(_) => "rename the folder".to_owned(),
-            Self::Unclear { .. } => format!("nothing was written: correct the file first; {by_hand}"),
+        Some(match self {
+            Self::NoHome => "set `HOME`, or install for the project with `--scope project`".into(),
+            Self::NoProgram => "start piton by its path, e.g. `/usr/local/bin/piton mcp install`".into(),
+            Self::NotText(_) => "rename the folder".into(),
+            Self::Unclear { .. } => format!("nothing was written: correct the file first; {by_hand}").into(),
             Self::Other { .. } => {
-                "`--force` replaces what piton sets and keeps the other keys; nothing was written".to_owned()
+                "`--force` replaces what piton sets and keeps the other keys; nothing was written".into()
             }
-            Self::Leaves(_) => format!("nothing was written, because a project must not say where; {by_hand}"),
-            Self::Dangling(_) => "make what it leads to, or remove the link".to_owned(),
-            Self::ReadOnly(_) => format!("make it writable with `chmod u+w`; {by_hand}"),
-            Self::Changed(_) => "nothing was written: try again, best while the client is not running".to_owned(),
-            Self::Unwritable { .. } => by_hand.to_owned(),
-        }
+            Self::Leaves(_) => format!("nothing was written, because a project must not say where; {by_hand}").into(),
+            Self::Dangling(_) => "make what it leads to, or remove the link".into(),
+            Self::ReadOnly(_) => format!("make it writable with `chmod u+w`; {by_hand}").into(),
+            Self::Changed(_) => "nothing was written: try again, best while the client is not running".into(),
+            Self::Unwritable { .. } => by_hand.into(),
+        })
     }
 }
 

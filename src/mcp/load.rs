@@ -14,6 +14,7 @@ use super::execute::PATIENCE;
 use super::failure::Failure;
 use crate::context::Context;
 use crate::item::store::{ItemKind, Layer};
+use crate::problem::{Call, hint};
 use crate::run::items::{self, Effort, ItemAnswer, ItemOutcome, ItemRequest, Loaded, Verb};
 
 /// The arguments that it knows.
@@ -59,11 +60,11 @@ fn load(desk: &Desk, kind: ItemKind, arguments: &Arguments, work: &Work) -> Answ
 
 /// The way out of a place that is taken, as an argument of this call.
 fn overwritten(failure: Failure) -> Failure {
-    let is_replaceable = failure.suggestion.as_ref().is_some_and(|hint| hint.contains("--overwrite"));
+    let is_replaceable = failure.problem.hint.as_ref().is_some_and(|hint| hint.offers(&Call::Overwrite));
     if !is_replaceable {
         return failure;
     }
-    failure.with_suggestion("`overwrite: true` replaces it; `dry_run: true` shows what would be written")
+    failure.with_suggestion(hint![Call::Overwrite, " replaces it; ", Call::DryRun, " shows what would be written"])
 }
 
 /// What was loaded, in the shape that agents know.

@@ -4,7 +4,7 @@
 //! [`desk`] knows the projects that are served, [`call`] is one call and gives it a thread of its own: only
 //! this module is asynchronous; what runs tools or git is not. [`decision`] asks a person, [`tale`] tells how far a run
 //! is; [`answer`] and [`failure`] are what goes back,
-//! [`phrase`] its words. [`stack`] guards the server, [`stdio`] and [`http`] are the ways in;
+//! [`hints`] its words. [`stack`] guards the server, [`stdio`] and [`http`] are the ways in;
 //! [`install`] tells clients of it.
 
 pub(crate) mod answer;
@@ -16,11 +16,11 @@ pub mod desk;
 pub(crate) mod execute;
 pub(crate) mod failure;
 pub(crate) mod help;
+mod hints;
 pub mod http;
 pub mod install;
 pub(crate) mod load;
 mod page;
-mod phrase;
 mod prompts;
 mod resources;
 mod roots;

@@ -16,7 +16,6 @@ use serde_json::{Map, Value, json};
 use super::desk::Desk;
 use super::failure::Failure;
 use super::page::page;
-use super::phrase::as_calls;
 use crate::audit::history::{History, RunRecord, StepRecord};
 use crate::audit::reference;
 use crate::checkpoint::object::ObjectId;
@@ -25,6 +24,7 @@ use crate::item::search::{Order, Query, Scope};
 use crate::item::store::ItemKind;
 use crate::item::wording::shown;
 use crate::journal::RunId;
+use crate::problem::Code;
 use crate::run::account::{LoggedRun, ShownRun};
 use crate::run::error::RunError;
 use crate::run::items::{self, ItemAnswer, ItemRequest, Verb};
@@ -145,7 +145,7 @@ pub(super) fn read(desk: &Desk, project: Option<&str>, uri: &str) -> Result<Read
     if text.len() > MOST_BYTES {
         let message = format!("`{}` has {} bytes; at most {MOST_BYTES} are sent", shown(uri), text.len());
         let suggestion = "read it where it lies: an item in its file, which `search` names; a run with `piton show`";
-        return Err(refused(Failure::new("Resource too large", "TOO_LARGE", message).with_suggestion(suggestion)));
+        return Err(refused(Failure::new("Resource too large", Code::TooLarge, message).with_suggestion(suggestion)));
     }
     let contents = ResourceContents::text(text, uri).with_mime_type(mime);
     Ok(ReadResourceResult::new(vec![contents]))
@@ -226,7 +226,6 @@ fn mime_type(kind: ItemKind, path: &str) -> &'static str {
 }
 
 /// A failure of a call that is not one of a tool.
-pub(super) fn refused(mut failure: Failure) -> ErrorData {
-    failure.suggestion = failure.suggestion.as_deref().map(as_calls);
-    ErrorData::internal_error(failure.message.clone(), Some(failure.into_value()))
+pub(super) fn refused(failure: Failure) -> ErrorData {
+    ErrorData::internal_error(failure.problem.message(), Some(failure.into_value()))
 }

@@ -8,6 +8,7 @@ use super::failure::Failure;
 use crate::item::search::{Order, Query, Scope};
 use crate::item::store::ItemKind;
 use crate::item::wording::shown;
+use crate::problem::Code;
 
 /// The arguments that it knows.
 pub(crate) const ARGUMENTS: [&str; 10] =
@@ -46,7 +47,7 @@ fn query(kind: ItemKind, arguments: &Arguments) -> Result<Query, Failure> {
             Some("all") => Scope::All,
             Some("registry") => {
                 let message = "piton has no registry of items";
-                return Err(Failure::new("Registry not supported", "NO_REGISTRY", message).with_suggestion(SOURCES));
+                return Err(Failure::new("Registry not supported", Code::NoRegistry, message).with_suggestion(SOURCES));
             }
             Some(other) => {
                 return Err(Failure::argument(format!("`{}` is no source", shown(other))).with_suggestion(SOURCES));

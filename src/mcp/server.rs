@@ -20,8 +20,9 @@ use super::desk::Desk;
 use super::failure::Failure;
 use super::page::page;
 use super::roots::{self, Filled};
-use super::{completions, execute, help, load, phrase, prompts, resources, search, size, toolbox};
+use super::{completions, execute, help, hints, load, prompts, resources, search, size, toolbox};
 use crate::journal::seal::canonical;
+use crate::problem::Code;
 
 /// What an agent reads first.
 const INSTRUCTIONS: &str = "piton runs tools and directives of a project with checkpoints: what changes is committed, \
@@ -64,7 +65,7 @@ impl Server {
 /// Nobody says which project is meant, and nothing here can.
 fn no_project() -> Failure {
     let message = "the server was started in no project, and the client does not say which one it works in";
-    Failure::new("Project not found", "NOT_A_PROJECT", message)
+    Failure::new("Project not found", Code::NotAProject, message)
         .with_suggestion("call the tools with `project_path`, or start the server in a project")
 }
 
@@ -189,7 +190,7 @@ impl ServerHandler for Server {
                 ));
             }
         };
-        let answer = phrase::for_agents(answered.unwrap_or_else(Answer::from));
+        let answer = hints::answer_for_agents(answered.unwrap_or_else(Answer::from));
         let answer = size::fit(answer, &self.desk, &request.name, project.as_deref());
         Ok(CallToolResult::from(answer).into())
     }

@@ -19,8 +19,8 @@ pub(super) fn fit(answer: Answer, desk: &Desk, tool: &str, project: Option<&str>
     if size <= MOST {
         return answer;
     }
-    let saved = desk.project(project).map_err(|failure| failure.message).and_then(|(_, ctx)| {
-        outputs::spill(&ctx, tool, &answer.value).map_err(|err| crate::run::error::with_causes(&err))
+    let saved = desk.project(project).map_err(|failure| failure.problem.message()).and_then(|(_, ctx)| {
+        outputs::spill(&ctx, tool, &answer.value).map_err(|err| crate::problem::with_causes(&err))
     });
     let Value::Object(fields) = answer.value else { return answer };
     let (mut fields, cut) = cut(fields);

@@ -8,13 +8,14 @@ use super::rewrite;
 use super::session::{Session, refuse_inside};
 use crate::audit::history::{History, StepRecord};
 use crate::audit::reference::{self, ReferenceError};
-use crate::audit::verification::{self, Code, Finding, Scope};
+use crate::audit::verification::{self, Finding, Scope};
 use crate::checkpoint::message::Trailers;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::repository::Repository;
 use crate::context::Context;
 use crate::journal::event::{Acceptance, AcceptedCommit, Event};
 use crate::journal::{RunId, StepId};
+use crate::problem::{Code, Explain, Hint};
 
 /// Why nothing was accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +29,7 @@ pub enum AcceptanceError {
         /// The step.
         step: StepId,
         /// The code of what is wrong.
-        code: &'static str,
+        code: Code,
         /// What is wrong.
         message: String,
     },
@@ -37,24 +38,23 @@ pub enum AcceptanceError {
     NoReason,
 }
 
-impl AcceptanceError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for AcceptanceError {
+    fn code(&self) -> Code {
         match self {
-            Self::NothingToAccept(_) => "NOTHING_TO_ACCEPT",
-            Self::NotRewritten { .. } => "NOT_ACCEPTABLE",
-            Self::NoReason => "USAGE",
+            Self::NothingToAccept(_) => Code::NothingToAccept,
+            Self::NotRewritten { .. } => Code::NotAcceptable,
+            Self::NoReason => Code::Usage,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::NothingToAccept(_) => "`piton verify --all` lists what does not verify".to_owned(),
+            Self::NothingToAccept(_) => "`piton verify --all` lists what does not verify".into(),
             Self::NotRewritten { step, .. } => {
                 format!("`piton verify {}` says more; only `REWRITTEN` and `NOT_RECORDED` can be accepted", step.run)
+                    .into()
             }
-            Self::NoReason => "say why with `--reason TEXT`: later verifications show it with your name".to_owned(),
+            Self::NoReason => "say why with `--reason TEXT`: later verifications show it with your name".into(),
         })
     }
 }
@@ -126,7 +126,7 @@ fn acceptable(step: StepId, breaks: &[Finding]) -> Result<Vec<ObjectId>, Accepta
     let of_step = || breaks.iter().filter(|found| found.step == Some(step));
     let is_acceptable = |found: &&Finding| matches!(found.code, Code::Rewritten | Code::NotRecorded);
     if let Some(other) = of_step().find(|found| !is_acceptable(found)) {
-        let (code, message) = (other.code.name(), other.message.clone());
+        let (code, message) = (other.code, other.message.clone());
         return Err(AcceptanceError::NotRewritten { step, code, message });
     }
     if of_step().next().is_none() {

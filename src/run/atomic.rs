@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::{RunError, with_causes};
+use super::error::RunError;
 use super::session::Session;
 use super::settle::{Rules, Settlement, Verdict, Wording};
 use super::undo::{commits_of, operations_of};
@@ -21,38 +21,33 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::failpoint::failpoint;
 use crate::journal::RunId;
 use crate::journal::event::StepKind;
-use crate::journal::summary::{ErrorSummary, StepStatus};
+use crate::journal::summary::StepStatus;
+use crate::problem::Problem;
 
 /// The name of the step that puts a run back.
 const NAME: &str = "roll back the run";
 
 impl Session<'_, '_> {
     /// Puts back everything that the run did; returns why it failed, with what became of that.
-    pub(super) fn put_run_back(&mut self, error: Option<ErrorSummary>) -> Result<Option<ErrorSummary>, RunError> {
+    pub(super) fn put_run_back(&mut self, error: Option<Problem>) -> Result<Option<Problem>, RunError> {
         let put_back = match self.put_back() {
             Ok(put_back) => put_back,
-            Err(err @ (RunError::Checkpoint(_) | RunError::Undo(_))) => {
-                let code = err.code().to_owned();
-                Some(Err(ErrorSummary { code, message: with_causes(&err), suggestion: err.hint() }))
-            }
+            Err(err @ (RunError::Checkpoint(_) | RunError::Undo(_))) => Some(Err(Problem::of(&err))),
             Err(err) => return Err(err),
         };
         let Some(put_back) = put_back else { return Ok(error) };
         Ok(error.map(|error| match put_back {
-            Ok(()) => ErrorSummary {
-                suggestion: Some("everything that the run did was rolled back; run the directive again".to_owned()),
-                ..error
-            },
-            Err(why) => ErrorSummary {
-                message: format!("{}; the run was not rolled back: {}", error.message, why.message),
-                suggestion: why.suggestion.or(error.suggestion),
-                code: error.code,
-            },
+            Ok(()) => error.with_hint("everything that the run did was rolled back; run the directive again"),
+            Err(why) => {
+                let message = format!("{}; the run was not rolled back: {}", error.message(), why.message());
+                let hint = why.hint.or(error.hint);
+                Problem::new(error.code, message).with_hint_of(hint)
+            }
         }))
     }
 
     /// None when the run has changed nothing that is still there.
-    fn put_back(&mut self) -> Result<Option<Result<(), ErrorSummary>>, RunError> {
+    fn put_back(&mut self) -> Result<Option<Result<(), Problem>>, RunError> {
         let (history, _) = History::load(&self.folders().runs)?;
         let steps = steps_of(&history, self.run);
         if steps.is_empty() {

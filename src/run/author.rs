@@ -32,6 +32,7 @@ use crate::item::validate;
 use crate::item::wording::shown;
 pub use crate::journal::event::SignedBy;
 use crate::policy::author::{Revoked, Signers};
+use crate::problem::Hint;
 
 /// What the signature beside an item is worth.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -104,21 +105,19 @@ impl Authorship {
     }
 
     /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::Valid { .. } => None,
             Self::Unsigned | Self::OtherContent { .. } | Self::Invalid { .. } => {
-                Some("read it, then sign it with `piton sign --key KEY ITEM`, or ask its author to".to_owned())
+                Some("read it, then sign it with `piton sign --key KEY ITEM`, or ask its author to".into())
             }
             Self::Untrusted { key, .. } => {
-                Some(format!("if you know whose key it is: `piton trust add '{key}' --as NAME`"))
+                Some(format!("if you know whose key it is: `piton trust add '{key}' --as NAME`").into())
             }
-            Self::Revoked { .. } | Self::Expired { .. } => {
-                Some("have it signed anew with a key that is valid".to_owned())
-            }
-            Self::OtherPurpose { .. } => {
-                Some(format!("add `{NAMESPACE}` to the `namespaces` of its line; `piton trust list` shows where"))
-            }
+            Self::Revoked { .. } | Self::Expired { .. } => Some("have it signed anew with a key that is valid".into()),
+            Self::OtherPurpose { .. } => Some(
+                format!("add `{NAMESPACE}` to the `namespaces` of its line; `piton trust list` shows where").into(),
+            ),
         }
     }
 

@@ -111,7 +111,7 @@ pub fn git_checkpoint(
         (_, Some(error)) => {
             let rolled_back = step.is_some_and(|step| step.status == CheckpointStatus::RolledBack);
             let state = if rolled_back { FailedState::RolledBack } else { FailedState::Unchanged };
-            GitCheckpoint::Failed { reason: error.message, state }
+            GitCheckpoint::Failed { reason: error.message(), state }
         }
         (Some(step), None) => match step.commit_sha {
             Some(commit_sha) => GitCheckpoint::Committed {

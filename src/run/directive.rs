@@ -23,7 +23,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::agent::AgentCommands;
-use super::error::{RunError, with_causes};
+use super::error::RunError;
 use super::marker::{self, WaitingRun};
 use super::session::{DirectiveStart, Observer, Reopened, RunRequest, Session};
 use super::tool::Listener;
@@ -37,7 +37,8 @@ use crate::item::finding::Strength;
 use crate::item::store::ItemStore;
 use crate::journal::RunId;
 use crate::journal::event::{Event, Wait};
-use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepStatus, StepSummary};
+use crate::journal::summary::{RunStatus, RunSummary, StepStatus, StepSummary};
+use crate::problem::{Code, Problem};
 pub(in crate::run) use act::HUMAN_ACTION;
 use pin::{Pinned, RunOptions};
 pub use restart::{Restarted, StartAt};
@@ -294,7 +295,7 @@ impl<'a, 'o> Run<'a, 'o> {
         }
         let ready = run.session.take_over_own_refs().and_then(|()| run.enter_root());
         if let Err(err) = ready.and_then(|()| run.forget_settled()) {
-            run.pause_with(Some(told(&err)))?;
+            run.pause_with(Some(Problem::of(&err)))?;
             return Err(err);
         }
         Ok((run, input))
@@ -349,7 +350,7 @@ impl<'a, 'o> Run<'a, 'o> {
         self.pause_with(None)
     }
 
-    fn pause_with(&mut self, error: Option<ErrorSummary>) -> Result<RunSummary, RunError> {
+    fn pause_with(&mut self, error: Option<Problem>) -> Result<RunSummary, RunError> {
         if let Some(waiting) = self.waiting() {
             self.session.steps.push(StepSummary::without_changes(waiting.name, StepStatus::Waiting));
         }
@@ -365,7 +366,7 @@ impl<'a, 'o> Run<'a, 'o> {
         if self.waiting().is_none() && self.session.open_step.is_some() {
             return Ok(None);
         }
-        self.pause_with(Some(told(err))).map(Some)
+        self.pause_with(Some(Problem::of(err))).map(Some)
     }
 
     fn state(&self) -> Option<&RunState> {
@@ -381,8 +382,7 @@ impl<'a, 'o> Run<'a, 'o> {
 pub fn cancel(ctx: &Context, run: RunId, observer: &mut Observer<'_>) -> Result<RunSummary, RunError> {
     let (mut session, open) = Session::reopen_to_end(ctx, run, observer)?;
     session.record(&Event::RunResumed { with: "cancel".to_owned(), restart: None })?;
-    let error =
-        ErrorSummary { code: "CANCELLED".to_owned(), message: "the run was cancelled".to_owned(), suggestion: None };
+    let error = Problem::new(Code::Cancelled, "the run was cancelled");
     if let Some(open) = open {
         let step = open.id.step;
         if open.before.is_some() && open.outcome == Outcome::Open {
@@ -402,9 +402,4 @@ pub fn cancel(ctx: &Context, run: RunId, observer: &mut Observer<'_>) -> Result<
 /// The run of a directive that is not finished in a worktree.
 pub fn unfinished(ctx: &Context) -> Result<Option<WaitingRun>, RunError> {
     marker::find(&Session::folders_of(ctx))
-}
-
-/// Why something could not be done, for a journal.
-pub(super) fn told(err: &RunError) -> ErrorSummary {
-    ErrorSummary { code: err.code().to_owned(), message: with_causes(err), suggestion: err.hint() }
 }

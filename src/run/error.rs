@@ -27,6 +27,7 @@ use crate::item::tool::Origin;
 use crate::item::wording::shown as item_shown;
 use crate::journal::lock::LockError;
 use crate::journal::{JournalError, RunId};
+use crate::problem::{Call, Code, Explain, Hint, hint, with_causes};
 
 use super::directive::Waiting;
 use super::items::ItemStepError;
@@ -37,7 +38,7 @@ use super::values::ValueError;
 
 pub use restart::RestartError;
 use words::{needs, problems_in_words, tree_name, waiting_in};
-pub use words::{way_on, with_causes};
+pub use words::{way_on, way_on_in};
 
 /// Everything that can stop a run before or between its steps.
 #[derive(Debug, thiserror::Error)]
@@ -305,66 +306,64 @@ pub enum RunError {
     NotConfirmed(&'static str),
 }
 
-impl RunError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for RunError {
+    fn code(&self) -> Code {
         match self {
             Self::Checkpoint(err) => err.code(),
             Self::Journal(err) => err.code(),
             Self::Audit(err) => err.code(),
             Self::Lock(err) => err.code(),
             Self::Subprocess(err) => err.code(),
-            Self::NoDirective(LookupError::NotFound { .. }) => "DIRECTIVE_NOT_FOUND",
+            Self::NoDirective(LookupError::NotFound { .. }) => Code::DirectiveNotFound,
             Self::Lookup(err) | Self::NoDirective(err) => err.code(),
             Self::Lower(err) => err.code(),
             Self::Call(err) => err.code(),
             Self::Supervisor(err) => err.code(),
             Self::Author(err) => err.code(),
-            Self::Elsewhere { .. } => "WAITS_ELSEWHERE",
+            Self::Elsewhere { .. } => Code::WaitsElsewhere,
             Self::Foreseen { first, .. } => first.code(),
             Self::Unsettled { source, .. } => source.code(),
-            Self::Requirements { .. } => "REQUIREMENTS_MISSING",
-            Self::Sandbox { .. } => "SANDBOX_UNAVAILABLE",
-            Self::Unfinished(_) => "UNFINISHED",
-            Self::Signals(_) => "SIGNALS_FAILED",
-            Self::Recovery { .. } => "RECOVERY_FAILED",
-            Self::InvalidDirective { .. } => "INVALID_ITEM",
-            Self::InvalidGlob { .. } => "INVALID_PATTERN",
-            Self::NothingToRollBack | Self::AgentCommand(_) => "USAGE",
-            Self::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)) => "NOT_FOUND",
-            Self::Reference(ReferenceError::NoCommit(_)) => "NO_COMMIT",
-            Self::Reference(ReferenceError::NoSnapshot(_) | ReferenceError::SnapshotDropped(_)) => "NO_SNAPSHOT",
-            Self::Reference(ReferenceError::Ambiguous { .. }) => "AMBIGUOUS",
+            Self::Requirements { .. } => Code::RequirementsMissing,
+            Self::Sandbox { .. } => Code::SandboxUnavailable,
+            Self::Unfinished(_) => Code::Unfinished,
+            Self::Signals(_) => Code::SignalsFailed,
+            Self::Recovery { .. } => Code::RecoveryFailed,
+            Self::InvalidDirective { .. } => Code::InvalidItem,
+            Self::InvalidGlob { .. } => Code::InvalidPattern,
+            Self::NothingToRollBack | Self::AgentCommand(_) => Code::Usage,
+            Self::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)) => Code::NotFound,
+            Self::Reference(ReferenceError::NoCommit(_)) => Code::NoCommit,
+            Self::Reference(ReferenceError::NoSnapshot(_) | ReferenceError::SnapshotDropped(_)) => Code::NoSnapshot,
+            Self::Reference(ReferenceError::Ambiguous { .. }) => Code::Ambiguous,
             Self::Undo(err) => err.code(),
-            Self::NoSuchPath(_) | Self::NoSuchFile { .. } => "NO_SUCH_PATH",
-            Self::OutsidePath(_) => "OUTSIDE_PATH",
-            Self::RunWaits(_) => "RUN_WAITS",
-            Self::NotResumable { .. } => "NOT_RESUMABLE",
+            Self::NoSuchPath(_) | Self::NoSuchFile { .. } => Code::NoSuchPath,
+            Self::OutsidePath(_) => Code::OutsidePath,
+            Self::RunWaits(_) => Code::RunWaits,
+            Self::NotResumable { .. } => Code::NotResumable,
             Self::Restart(err) => err.code(),
-            Self::NothingWaits => "NOTHING_WAITS",
-            Self::WrongAnswer(_) | Self::NothingAsked(_) => "WRONG_ANSWER",
-            Self::ShownChanged { .. } => "CHANGED_SINCE_SHOWN",
-            Self::Inputs { .. } => "INVALID_INPUTS",
+            Self::NothingWaits => Code::NothingWaits,
+            Self::WrongAnswer(_) | Self::NothingAsked(_) => Code::WrongAnswer,
+            Self::ShownChanged { .. } => Code::ChangedSinceShown,
+            Self::Inputs { .. } => Code::InvalidInputs,
             Self::Value(err) => err.code(),
             Self::Item(err) => err.code(),
-            Self::RelativeAgent { .. } => "INVALID_SETTINGS",
-            Self::InsideRun(_) => "LOCKED",
-            Self::Required { .. } => "REQUIREMENT_NOT_FOUND",
+            Self::RelativeAgent { .. } => Code::InvalidSettings,
+            Self::InsideRun(_) => Code::Locked,
+            Self::Required { .. } => Code::RequirementNotFound,
             Self::InStep { source, .. } => source.code(),
-            Self::TooDeep { .. } => "TOO_DEEP",
-            Self::ItemChanged(_) => "ITEM_CHANGED",
-            Self::Pin(_) | Self::SelfTestFolder { .. } => "WRITE_FAILED",
-            Self::PinDamaged { .. } => "PIN_DAMAGED",
-            Self::Marker(_) => "LOCK_FAILED",
+            Self::TooDeep { .. } => Code::TooDeep,
+            Self::ItemChanged(_) => Code::ItemChanged,
+            Self::Pin(_) | Self::SelfTestFolder { .. } => Code::WriteFailed,
+            Self::PinDamaged { .. } => Code::PinDamaged,
+            Self::Marker(_) => Code::LockFailed,
             Self::Worktree(err) => err.code(),
             Self::Finish(err) => err.code(),
             Self::Acceptance(err) => err.code(),
-            Self::NotConfirmed(_) => "NOT_CONFIRMED",
+            Self::NotConfirmed(_) => Code::NotConfirmed,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::Checkpoint(err) => err.hint(),
             Self::Journal(err) => err.hint(),
@@ -372,106 +371,115 @@ impl RunError {
             Self::Lock(err) => err.hint(),
             Self::Subprocess(err) => err.hint(),
             Self::NoDirective(err @ LookupError::NotFound { similar: None, instead: None, .. }) => {
-                Some(format!("{}; `piton init` makes an example", err.hint().unwrap_or_default()))
+                err.hint().map(|hint| hint![hint, "; `piton init` makes an example"])
             }
             Self::Lookup(err) | Self::NoDirective(err) => err.hint(),
             Self::Lower(err) => err.hint(),
             Self::Call(err) => err.hint(),
             Self::Supervisor(err) => err.hint(),
             Self::Author(err) => err.hint(),
-            Self::Requirements { guide: Some(guide), .. } => Some(guide.clone()),
+            Self::Requirements { guide: Some(guide), .. } => Some(guide.as_str().into()),
             Self::Requirements { commands, variables, .. } => Some(match (commands.len(), variables.len()) {
-                (0, 1) => "set it in the environment of piton".to_owned(),
-                (0, _) => "set them in the environment of piton".to_owned(),
-                (1, 0) => "install it, or put it on the search path".to_owned(),
-                (_, 0) => "install them, or put them on the search path".to_owned(),
-                _ => "install the commands and set the variables".to_owned(),
+                (0, 1) => "set it in the environment of piton".into(),
+                (0, _) => "set them in the environment of piton".into(),
+                (1, 0) => "install it, or put it on the search path".into(),
+                (_, 0) => "install them, or put them on the search path".into(),
+                _ => "install the commands and set the variables".into(),
             }),
-            Self::Sandbox { network: Some(_), .. } => Some("write `network: none`, or ask for less".to_owned()),
-            Self::Sandbox { .. } => Some(
-                "`--allow-degraded` runs it supervised only, which is written down; or ask for `trusted`".to_owned(),
-            ),
-            Self::Unfinished(_) => Some("`piton recover` finishes it, as the next command does".to_owned()),
-            Self::Unsettled { recovery, .. } => Some(recovery.hint().to_owned()),
+            Self::Sandbox { network: Some(_), .. } => Some("write `network: none`, or ask for less".into()),
+            Self::Sandbox { .. } => {
+                Some("`--allow-degraded` runs it supervised only, which is written down; or ask for `trusted`".into())
+            }
+            Self::Unfinished(_) => Some("`piton recover` finishes it, as the next command does".into()),
+            Self::Unsettled { recovery, .. } => Some(recovery.hint().into()),
             Self::Signals(_) => None,
             Self::Recovery { source, .. } | Self::InStep { source, .. } => source.hint(),
-            Self::InvalidDirective { .. } => Some("mend the file; `piton validate` checks all of them".to_owned()),
+            Self::InvalidDirective { .. } => Some(hint!["correct the file; ", Call::Validate, " checks all of them"]),
             Self::InvalidGlob { .. } => Some(
                 "write patterns such as `docs/**` or `src/*.rs`, relative to the current folder and inside the project"
-                    .to_owned(),
+                    .into(),
             ),
-            Self::NothingToRollBack => {
-                Some("choose `--checkpoint auto` or `explicit`, or `--on-failure keep`".to_owned())
-            }
-            Self::Reference(ReferenceError::Unknown(_)) => Some("list runs and steps with `piton log`".to_owned()),
-            Self::Reference(ReferenceError::NotOurs(_)) => Some("`git show` shows any commit".to_owned()),
+            Self::NothingToRollBack => Some("choose `--checkpoint auto` or `explicit`, or `--on-failure keep`".into()),
+            Self::Reference(ReferenceError::Unknown(_)) => Some(hint!["list runs and steps with ", Call::Log]),
+            Self::Reference(ReferenceError::NotOurs(_)) => Some("`git show` shows any commit".into()),
             Self::Reference(ReferenceError::NoCommit(_)) => {
-                Some("name a commit; `piton log` shows which steps have one".to_owned())
+                Some(hint!["name a commit; ", Call::Log, " shows which steps have one"])
             }
-            Self::Reference(ReferenceError::NoSnapshot(_)) => Some("it ran with checkpoints disabled".to_owned()),
+            Self::Reference(ReferenceError::NoSnapshot(_)) => Some("it ran with checkpoints disabled".into()),
             Self::Reference(ReferenceError::SnapshotDropped(_)) => {
-                Some("`piton gc` dropped them; if the step was committed, name its commit".to_owned())
+                Some("`piton gc` dropped them; if the step was committed, name its commit".into())
             }
-            Self::Reference(ReferenceError::Ambiguous { .. }) => Some("write more of it".to_owned()),
-            Self::Undo(err) => Some(err.hint()),
-            Self::NoSuchPath(_) => Some("see what has changed with `git status`".to_owned()),
-            Self::NoSuchFile { .. } => Some("`piton show STEP --stat` lists the files that a step changed".to_owned()),
-            Self::OutsidePath(_) => Some("name files below the top of the work tree".to_owned()),
-            Self::RunWaits(waiting) => Some(format!(
-                "`piton status {0}` shows it, `piton resume {0}` goes on, `piton cancel {0}` ends it; or work in a worktree \
-                 of its own with `--worktree`",
-                waiting.run
-            )),
-            Self::NotResumable { .. } | Self::NothingWaits => Some("list runs with `piton log`".to_owned()),
-            Self::Restart(err) => Some(err.hint()),
+            Self::Reference(ReferenceError::Ambiguous { .. }) => Some("use a longer prefix".into()),
+            Self::Undo(err) => err.hint(),
+            Self::NoSuchPath(_) => Some("see what has changed with `git status`".into()),
+            Self::NoSuchFile { .. } => Some("`piton show STEP --stat` lists the files that a step changed".into()),
+            Self::OutsidePath(_) => Some("name files below the top of the work tree".into()),
+            Self::RunWaits(waiting) => {
+                let run = || Some(waiting.run.to_string());
+                Some(hint![
+                    Call::Status(run()),
+                    " shows it, ",
+                    Call::Resume(run()),
+                    " goes on, ",
+                    Call::Cancel(run()),
+                    " ends it",
+                    Hint::Command("; or work in a worktree of its own with `--worktree`".to_owned())
+                ])
+            }
+            Self::NotResumable { .. } | Self::NothingWaits => Some(hint!["list runs with ", Call::Log]),
+            Self::Restart(err) => err.hint(),
             Self::WrongAnswer(waiting) => Some(way_on(waiting)),
-            Self::ShownChanged { run, .. } => Some(format!(
-                "look again with `piton status {run}` and `piton diff`; nothing was approved and the run still waits"
-            )),
-            Self::NothingAsked(run) => Some(format!("`piton resume {run}` goes on")),
+            Self::ShownChanged { run, .. } => Some(hint![
+                "look again with ",
+                Call::Status(Some(run.to_string())),
+                " and `piton diff`; nothing was approved and the run still waits"
+            ]),
+            Self::NothingAsked(run) => Some(hint![Call::Resume(Some(run.to_string())), " goes on"]),
             Self::Inputs { directive, problems } => {
                 let suggested = problems.iter().find_map(|problem| problem.suggestion.clone());
                 let id = directive.split('@').next().unwrap_or_default();
-                Some(suggested.unwrap_or_else(|| {
-                    format!("give them with `--input NAME=VALUE`; `piton directive show {id}` lists them")
-                }))
+                Some(suggested.map_or_else(
+                    || hint!["give them with ", Call::Inputs, "; ", Call::ShowDirective(id.to_owned()), " lists them"],
+                    Hint::from,
+                ))
             }
             Self::Value(err) => err.hint(),
             Self::Item(err) => err.hint(),
             Self::AgentCommand(_) => {
-                Some("name a program and close every quote, e.g. `--agent-cmd 'my-agent --print'`".to_owned())
+                Some("name a program and close every quote, e.g. `--agent-cmd 'my-agent --print'`".into())
             }
-            Self::RelativeAgent { .. } => Some(
-                "give the full path, or a name on the search path: any project could put a program there".to_owned(),
-            ),
+            Self::RelativeAgent { .. } => {
+                Some("give the full path, or a name on the search path: any project could put a program there".into())
+            }
             Self::InsideRun(_) => Some(
                 "let the step change the files themselves: what it changes becomes its checkpoint; a step that waits \
                  for a person may use piton"
-                    .to_owned(),
+                    .into(),
             ),
             Self::Required { source, .. } => source.hint(),
             Self::Elsewhere { run, root } => {
-                Some(format!("go there, or run `piton -C '{}' resume {run}`", root.display()))
+                Some(format!("go there, or run `piton -C '{}' resume {run}`", root.display()).into())
             }
             Self::Foreseen { first, .. } => first.hint(),
-            Self::TooDeep { .. } => Some("look for directives that call each other in a circle".to_owned()),
-            Self::ItemChanged(id) => {
-                Some(format!("bring `{id}` back to what it was, or `piton cancel` the run and start a new one"))
-            }
+            Self::TooDeep { .. } => Some("look for directives that call each other in a circle".into()),
+            Self::ItemChanged(id) => Some(hint![
+                format!("bring `{id}` back to what it was, or "),
+                Call::Cancel(None),
+                " the run and start a new one"
+            ]),
             Self::Pin(_) | Self::Marker(_) => {
-                Some("see that there is space on the disk, and that you may write into `.git/piton`".to_owned())
+                Some("see that there is space on the disk, and that you may write into `.git/piton`".into())
             }
-            Self::PinDamaged { run, .. } => Some(format!("`piton cancel {run}` ends the run")),
-            Self::SelfTestFolder { .. } => Some("name a folder that you may write with `--in FOLDER`".to_owned()),
+            Self::PinDamaged { run, .. } => Some(hint![Call::Cancel(Some(run.to_string())), " ends the run"]),
+            Self::SelfTestFolder { .. } => Some("name a folder that you may write with `--in FOLDER`".into()),
             Self::Worktree(err) => err.hint(),
-            Self::Finish(err) => Some(err.hint()),
+            Self::Finish(err) => err.hint(),
             Self::Acceptance(err) => err.hint(),
-            Self::NotConfirmed(_) => Some("add `--yes`".to_owned()),
+            Self::NotConfirmed(_) => Some("add `--yes`".into()),
         }
     }
 
-    /// The place in a file that is at fault, where there is one.
-    pub fn place(&self) -> Option<Origin> {
+    fn place(&self) -> Option<Origin> {
         match self {
             Self::Lower(err) => err.place(),
             Self::Foreseen { first, .. } => first.place(),
@@ -480,7 +488,9 @@ impl RunError {
             _ => None,
         }
     }
+}
 
+impl RunError {
     /// What is wrong in files, place by place, where that is the reason.
     pub fn findings(&self) -> &[Finding] {
         match self {

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::directive::{self, HUMAN_ACTION, Waiting};
-use super::error::{RunError, way_on};
+use super::error::{RunError, way_on_in};
 use super::remainder::{Left, left_here};
 use super::review::{Review, review};
 use super::session::{Session, open_repository};
@@ -208,7 +208,7 @@ impl Past {
         let record = self.history.run(run).ok_or(JournalError::NoRun(run))?;
         let waiting = waiting_in(record).map(|waiting| ReportedWait {
             review: None,
-            next: there(&way_on(&waiting), run, &self.situation(record)),
+            next: way_on_in(&waiting, self.situation(record).elsewhere()).to_string(),
             step: waiting.step,
             name: waiting.name,
             wait: waiting.wait,
@@ -235,14 +235,6 @@ impl Report {
         }
         self
     }
-}
-
-/// A command that goes on with a run, with the folder where that has to happen.
-fn there(way: &str, run: RunId, situation: &Situation) -> String {
-    if situation.is_here || situation.worktree.is_empty() {
-        return way.to_owned();
-    }
-    way.replace(&format!("piton resume {run}"), &format!("piton -C '{}' resume {run}", situation.worktree))
 }
 
 /// What a run waits for.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::error::{RunError, with_causes};
+use super::error::RunError;
 use super::finish;
 use super::session::{Observer, Session, open_checkpointer, refuse_inside};
 use super::settle::{Reversal, Settlement, stages};
@@ -35,8 +35,9 @@ use crate::exec::process;
 use crate::exec::supervisor::MARK;
 use crate::journal::event::{Decision, Event, StepKind};
 use crate::journal::lock::{Holder, RunLock, Unfinished};
-use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
+use crate::journal::summary::{RunStatus, StepStatus};
 use crate::journal::{Journal, JournalError, RunId};
+use crate::problem::{Code, Problem, with_causes};
 
 /// What a recovery found and did.
 #[derive(Default)]
@@ -159,11 +160,8 @@ fn recover(
         died: Some(last_sign),
     })?;
     let checkpointer = session.checkpointer.take();
-    let error = (status != RunStatus::Succeeded).then(|| ErrorSummary {
-        code: "INTERRUPTED".to_owned(),
-        message: format!("the run was cut off; {}", told.did),
-        suggestion: None,
-    });
+    let message = format!("the run was cut off; {}", told.did);
+    let error = (status != RunStatus::Succeeded).then(|| Problem::new(Code::Interrupted, message));
     session.finish(status, error)?;
     if let Some(checkpointer) = checkpointer.as_ref().filter(|_| record.steps.iter().any(is_finish)) {
         // A worktree that stays is in nobody's way: it must not keep every later command from working.
@@ -327,7 +325,7 @@ impl Session<'_, '_> {
         let why = Reversal { doubt, ..Reversal::CUT_OFF };
         let settlement = self.roll_back(checkpointer, number, why, before, &after, &own)?;
         let mut did = match &settlement.error {
-            Some(error) => format!("it could not be rolled back: {}", error.message),
+            Some(error) => format!("it could not be rolled back: {}", error.message()),
             None => match own.changes.len() {
                 1 => told("1 file was put back"),
                 count => format!("{count} files were put back"),

@@ -10,10 +10,8 @@ use crate::checkpoint::attribution::Doubt;
 use crate::checkpoint::delta::Delta;
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::journal::StepId;
-use crate::journal::summary::{ErrorSummary, StepStatus};
-
-/// The code of a roll back that did not happen because it is not known whose the changes are.
-const NOT_ATTRIBUTED: &str = "NOT_ATTRIBUTED";
+use crate::journal::summary::StepStatus;
+use crate::problem::{Call, Code, Problem, hint};
 
 /// How many files a question lists.
 const SHOWN: usize = 50;
@@ -23,7 +21,7 @@ const SHOWN: usize = 50;
 pub(super) struct Reversal<'r> {
     pub(super) reason: &'r str,
     pub(super) status: Option<StepStatus>,
-    pub(super) error: Option<ErrorSummary>,
+    pub(super) error: Option<Problem>,
     /// Why some of the changes may be those of the user.
     pub(super) doubt: Option<Doubt>,
 }
@@ -35,7 +33,7 @@ impl<'r> Reversal<'r> {
     }
 
     /// The step fails by this.
-    pub(super) fn failure(reason: &'r str, error: ErrorSummary) -> Self {
+    pub(super) fn failure(reason: &'r str, error: Problem) -> Self {
         Self { reason, status: Some(StepStatus::Failed), error: Some(error), doubt: None }
     }
 
@@ -76,11 +74,13 @@ impl Session<'_, '_> {
         let reason = format!("it is not known whose changes these are: {doubt}");
         let settlement = self.keep(step, &reason, delta)?;
         let id = StepId { run: self.run, step };
-        let error = ErrorSummary {
-            code: NOT_ATTRIBUTED.to_owned(),
-            message: format!("nothing was put back, because {reason}; kept: {}", listed(&paths)),
-            suggestion: Some(format!("see `piton diff`; `piton undo {id}` puts all of them back")),
-        };
+        let message = format!("nothing was put back, because {reason}; kept: {}", listed(&paths));
+        let undo = Call::Undo(Some(id.to_string()));
+        let error = Problem::new(Code::NotAttributed, message).with_hint(hint![
+            "see `piton diff`; ",
+            undo,
+            " puts all of them back"
+        ]);
         Ok(Some(Settlement { error: Some(error), ..settlement }))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::directive::pin::Pinned;
 use super::directive::state::{Cost, RunState};
-use super::error::{RestartError, RunError, with_causes};
+use super::error::{RestartError, RunError};
 use super::marker;
 use super::recovery;
 use super::unsettled::RecoveryAction;
@@ -29,8 +29,9 @@ use crate::exec::supervisor::MARK;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::lock::{self, Heartbeat, Holder, RunLock};
-use crate::journal::summary::{ErrorSummary, RunStatus, RunSummary, StepList, StepStatus, StepSummary};
+use crate::journal::summary::{RunStatus, RunSummary, StepList, StepStatus, StepSummary};
 use crate::journal::{Digest, Durability, Journal, RunId, Salt, sequence};
+use crate::problem::Problem;
 
 pub(super) use reopen::{Ended, Reopened};
 
@@ -375,7 +376,7 @@ impl<'a, 'o> Session<'a, 'o> {
     }
 
     /// Writes down that a step is not allowed; nothing of it has happened.
-    pub(super) fn refuse_step(&mut self, name: &str, kind: StepKind, error: &ErrorSummary) -> Result<(), RunError> {
+    pub(super) fn refuse_step(&mut self, name: &str, kind: StepKind, error: &Problem) -> Result<(), RunError> {
         let number = self.next_step();
         self.open(number, name, kind, None, &[])?;
         self.finish_step(number, name, StepStatus::Denied, None, None, Some(error))
@@ -398,17 +399,16 @@ impl<'a, 'o> Session<'a, 'o> {
         if self.open_step.is_some() {
             return Ok(None);
         }
-        let (code, message, suggestion) = (err.code().to_owned(), with_causes(err), err.hint());
         let status = if err.is_interrupted() { RunStatus::Cancelled } else { RunStatus::Failed };
-        self.finish(status, Some(ErrorSummary { code, message, suggestion })).map(Some)
+        self.finish(status, Some(Problem::of(err))).map(Some)
     }
 
     /// Writes the last event and gives the lock back.
-    pub fn finish(mut self, status: RunStatus, error: Option<ErrorSummary>) -> Result<RunSummary, RunError> {
+    pub fn finish(mut self, status: RunStatus, error: Option<Problem>) -> Result<RunSummary, RunError> {
         self.close(status, error)
     }
 
-    pub(super) fn close(&mut self, status: RunStatus, error: Option<ErrorSummary>) -> Result<RunSummary, RunError> {
+    pub(super) fn close(&mut self, status: RunStatus, error: Option<Problem>) -> Result<RunSummary, RunError> {
         // They could still change files, and the next run takes those for what it finds.
         self.servers.end();
         let is_over = !matches!(status, RunStatus::Succeeded | RunStatus::Waiting);

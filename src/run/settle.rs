@@ -3,7 +3,7 @@
 //! Each way writes its decision down before the first side effect and its result after the last, so
 //! that [`super::recovery`] can finish what a crash left open.
 
-use super::error::{RunError, with_causes};
+use super::error::RunError;
 pub(super) use super::reversal::Reversal;
 use super::session::Session;
 use super::step::{skipped, summary};
@@ -23,7 +23,8 @@ use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::journal::StepId;
 use crate::journal::event::{Decision, Event, Wait};
-use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary, StepStatus};
+use crate::journal::summary::{CheckpointStatus, CheckpointSummary, StepStatus};
+use crate::problem::{Code, Problem};
 
 /// What is wanted for the changes of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ pub(super) struct Settlement {
     /// For the summary of the step.
     pub(super) checkpoint: Option<CheckpointSummary>,
     /// Why it is not as wanted.
-    pub(super) error: Option<ErrorSummary>,
+    pub(super) error: Option<Problem>,
     /// Files that the step was not allowed to change.
     pub(super) denied: Vec<RepoPath>,
     /// Files that a step changed which said that it changes nothing.
@@ -194,17 +195,14 @@ impl Session<'_, '_> {
             verdict => verdict,
         };
         let refusal = if denied.is_empty() {
-            is_refused.then(|| ErrorSummary {
-                code: "UNDECLARED_MUTATION".to_owned(),
-                message: format!("the tool says `mutates_state: false` and changed {}", listed(&undeclared)),
-                suggestion: Some("write `mutates_state: true` into its manifest if that is meant".to_owned()),
+            is_refused.then(|| {
+                let message = format!("the tool says `mutates_state: false` and changed {}", listed(&undeclared));
+                Problem::new(Code::UndeclaredMutation, message)
+                    .with_hint("write `mutates_state: true` into its manifest if that is meant")
             })
         } else {
-            Some(ErrorSummary {
-                code: "WRITE_DENIED".to_owned(),
-                message: format!("the step changed files that it may not change: {}", listed(&denied)),
-                suggestion: Some((rules.way_out)(&denied)),
-            })
+            let message = format!("the step changed files that it may not change: {}", listed(&denied));
+            Some(Problem::new(Code::WriteDenied, message).with_hint((rules.way_out)(&denied)))
         };
         let status = if denied.is_empty() { StepStatus::Failed } else { StepStatus::Denied };
         let mut settlement = match verdict {
@@ -313,7 +311,7 @@ impl Session<'_, '_> {
             rescue: Some(StepId { run: self.run, step }.to_string()),
         })?;
         let mut settlement = Settlement::of(counted(CheckpointStatus::RolledBack, None, delta));
-        settlement.error = report.shortfall().as_ref().map(explain);
+        settlement.error = report.shortfall().as_ref().map(Problem::of);
         Ok(settlement)
     }
 
@@ -347,9 +345,9 @@ impl Session<'_, '_> {
                 if delta.is_empty() {
                     return self.failed(step, err);
                 }
-                let why = Reversal { doubt, ..Reversal::failure("a hook refused the commit", explain(&err)) };
+                let why = Reversal { doubt, ..Reversal::failure("a hook refused the commit", Problem::of(&err)) };
                 let mut settlement = self.roll_back(checkpointer, step, why, before, &after, &delta)?;
-                settlement.error.get_or_insert(explain(&err));
+                settlement.error.get_or_insert(Problem::of(&err));
                 Ok(settlement)
             }
             Err(RunError::Checkpoint(err)) => self.failed(step, err),
@@ -540,12 +538,12 @@ impl Session<'_, '_> {
         if err.is_fault_of_system() {
             return Err(self.unsettled(err.into()));
         }
-        let error = explain(&err);
+        let error = Problem::of(&err);
         self.record(&Event::CheckpointFailed {
             step,
-            code: error.code.clone(),
-            message: error.message.clone(),
-            suggestion: error.suggestion.clone(),
+            code: error.code,
+            message: error.message(),
+            suggestion: error.hint.clone(),
         })?;
         let interrupted = err.is_interrupted();
         Ok(Settlement { error: Some(error), interrupted, ..Settlement::of(summary(CheckpointStatus::Failed)) })
@@ -590,8 +588,4 @@ fn counted(status: CheckpointStatus, commit_sha: Option<ObjectId>, delta: &Delta
         insertions: delta.insertions(),
         deletions: delta.deletions(),
     }
-}
-
-pub(super) fn explain(err: &CheckpointError) -> ErrorSummary {
-    ErrorSummary { code: err.code().to_owned(), message: with_causes(err), suggestion: err.hint() }
 }

@@ -115,6 +115,11 @@ impl Holders {
 }
 
 impl Situation {
+    /// The worktree of the run, where it is another one than this.
+    pub fn elsewhere(&self) -> Option<&str> {
+        (!self.is_here && !self.worktree.is_empty()).then_some(self.worktree.as_str())
+    }
+
     /// Of a run, as seen from the work tree `here`.
     pub fn of(record: &RunRecord, holders: &Holders, here: &str) -> Self {
         let holder = holders.at_work_on(record.id).filter(|_| record.source == Source::Journal);

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::{RunError, with_causes};
+use super::error::RunError;
 use super::session::{Session, open_repository};
 use super::settle::{Declared, Rules, Settlement, Verdict, Violation, Wording};
 use super::unsettled::{InDirective, RecoveryAction};
@@ -21,9 +21,10 @@ use crate::exec::supervisor::{MARK, Supervisor, SupervisorError, Touched, Watch}
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{AfterFailure, Event, StepKind};
-use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary, RunStatus, StepStatus, StepSummary};
+use crate::journal::summary::{CheckpointStatus, CheckpointSummary, RunStatus, StepStatus, StepSummary};
 use crate::journal::{RunId, StepId};
 use crate::policy::{self, InvalidGlob, PathGlobs};
+use crate::problem::{Call, Code, Problem, hint};
 
 /// So many files are named one by one.
 const MOST_NAMED: usize = 3;
@@ -56,7 +57,7 @@ struct Ran {
     /// What it may have changed.
     touched: Touched,
     /// Why its end is not known.
-    lost: Option<ErrorSummary>,
+    lost: Option<Problem>,
 }
 
 /// How a step ended.
@@ -65,7 +66,7 @@ pub struct StepEnd {
     /// Its status.
     pub status: StepStatus,
     /// Why it failed.
-    pub error: Option<ErrorSummary>,
+    pub error: Option<Problem>,
     /// Whether the user interrupted it.
     pub interrupted: bool,
     /// The exit status to pass on: that of a command which failed, where nothing else stopped the step.
@@ -225,8 +226,7 @@ impl Session<'_, '_> {
             Err(err @ SupervisorError::Lost) => {
                 let outcome = Outcome::unknown();
                 self.finish_command(step, &outcome, 0)?;
-                let error =
-                    ErrorSummary { code: err.code().to_owned(), message: with_causes(&err), suggestion: err.hint() };
+                let error = Problem::of(&err);
                 let touched = unwatched.unwrap_or_else(|| self.touched_so_far(step));
                 Ok(Ran { outcome, touched, lost: Some(error) })
             }
@@ -268,7 +268,7 @@ impl Session<'_, '_> {
         &mut self,
         step: u32,
         name: &str,
-        failure: Option<ErrorSummary>,
+        failure: Option<Problem>,
         outcome: &Outcome,
         settlement: Settlement,
     ) -> Result<StepEnd, RunError> {
@@ -296,7 +296,7 @@ impl Session<'_, '_> {
         status: StepStatus,
         exit_code: Option<i32>,
         checkpoint: Option<CheckpointSummary>,
-        error: Option<&ErrorSummary>,
+        error: Option<&Problem>,
     ) -> Result<(), RunError> {
         self.record(&Event::StepFinished { step, status, error: error.cloned() })?;
         self.forget_touched(step);
@@ -378,7 +378,7 @@ pub(super) fn summary(status: CheckpointStatus) -> CheckpointSummary {
     CheckpointSummary { status, commit_sha: None, files_changed: 0, insertions: 0, deletions: 0 }
 }
 
-fn failure_of(outcome: &Outcome, argv: &[String], run: RunId) -> Option<ErrorSummary> {
+fn failure_of(outcome: &Outcome, argv: &[String], run: RunId) -> Option<Problem> {
     let program = argv.first().map_or("", String::as_str);
     let message = match (outcome.exit_code, outcome.signal) {
         _ if outcome.interrupted => format!("`{program}` was interrupted"),
@@ -388,9 +388,8 @@ fn failure_of(outcome: &Outcome, argv: &[String], run: RunId) -> Option<ErrorSum
         (None, Some(signal)) => format!("`{program}` was ended by {}", signal_in_words(signal)),
         (None, None) => format!("`{program}` ended in an unknown way"),
     };
-    let code = if outcome.interrupted { "INTERRUPTED" } else { "COMMAND_FAILED" };
-    let suggestion = Some(format!("see what it did with `piton show {run}`"));
-    Some(ErrorSummary { code: code.to_owned(), message, suggestion })
+    let code = if outcome.interrupted { Code::Interrupted } else { Code::CommandFailed };
+    Some(Problem::new(code, message).with_hint(hint!["see what it did with ", Call::ShowRun(run.to_string())]))
 }
 
 fn globs(patterns: &[String]) -> Result<Option<PathGlobs>, RunError> {

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::error::{RunError, with_causes};
+use super::error::RunError;
 use super::outputs;
 use super::session::Session;
 use super::settle::{Declared, Fate, Rules, Settlement, Violation, Wording};
@@ -36,11 +36,11 @@ use crate::exec::interrupt::{Interrupts, signal_in_words};
 use crate::exec::invocation::Action;
 use crate::exec::process;
 use crate::exec::supervisor::{Captured, Ended, Supervisor, SupervisorError, Touched, Work};
-use crate::exec::worker::MCP_CHANGED;
 use crate::failpoint::failpoint;
 use crate::journal::event::{Event, StepKind, ToolCall, Written};
-use crate::journal::summary::{ErrorSummary, StepStatus};
+use crate::journal::summary::StepStatus;
 use crate::policy::{Enforcement, Permission};
+use crate::problem::{Call, Code, Problem, hint, with_causes};
 use calls::Calls;
 use secrecy::Secrets;
 
@@ -83,7 +83,7 @@ struct Answer {
     /// How its process ended; none when there was none.
     ended: Option<Ended>,
     /// Its result, or why there is none.
-    result: Result<Read, ErrorSummary>,
+    result: Result<Read, Problem>,
     /// Settings and hooks of git that changed meanwhile.
     git_changed: Vec<String>,
     /// The calls that it was made of, where it is one of a meta tool.
@@ -94,13 +94,13 @@ struct Answer {
 
 impl Answer {
     /// Of a call that has no process to tell of.
-    fn failed(error: ErrorSummary, git_changed: Vec<String>) -> Self {
+    fn failed(error: Problem, git_changed: Vec<String>) -> Self {
         Self { ended: None, result: Err(error), git_changed, calls: None, is_denied: false }
     }
 
     fn was_interrupted(&self) -> bool {
         self.ended.as_ref().is_some_and(|ended| ended.interrupted)
-            || self.result.as_ref().is_err_and(|error| error.code == "INTERRUPTED")
+            || self.result.as_ref().is_err_and(|error| error.code == Code::Interrupted)
     }
 }
 
@@ -247,7 +247,7 @@ impl Session<'_, '_> {
         // A server is started within the step that calls it first, so that what it changes belongs to that step.
         let pins = self.pins_folder();
         if let Err(err) = self.servers.attend(&plan.invocation, prepared, around.machine, &pins) {
-            return Ok(Answer::failed(failure_in_words(&err, err.code(), err.hint()), Vec::new()));
+            return Ok(Answer::failed(Problem::of(&err), Vec::new()));
         }
         let (ended, git_changed) = self.attend(step, supervisor, &prepared.work, around)?;
         let has_no_end = |ended: &Ended| ended.exit_code.is_none() && ended.result.is_none();
@@ -257,7 +257,7 @@ impl Session<'_, '_> {
         }
         let ended = match ended {
             Ok(ended) => ended,
-            Err(err) => return Ok(Answer::failed(failure_in_words(&err, err.code(), err.hint()), git_changed)),
+            Err(err) => return Ok(Answer::failed(Problem::of(&err), git_changed)),
         };
         let result = if let Some(failure) = failure_of(&ended, plan) {
             Err(failure)
@@ -265,11 +265,11 @@ impl Session<'_, '_> {
             let program = self.ctx.program.clone();
             let again = || Supervisor::start(&program);
             call::read_result(&plan.invocation, &ended, around.machine, &again, around.interrupts)
-                .map_err(|err| failure_in_words(&err, err.code(), err.hint()))
+                .map_err(|err| Problem::of(&err))
         };
         failpoint("result-read");
         // A tool that is not what it was is refused until a person accepts it.
-        let is_denied = result.as_ref().is_err_and(|error| error.code == MCP_CHANGED);
+        let is_denied = result.as_ref().is_err_and(|error| error.code == Code::McpChanged);
         Ok(Answer { ended: Some(ended), result, git_changed, calls: None, is_denied })
     }
 
@@ -363,9 +363,7 @@ impl Session<'_, '_> {
                 None
             }
             (_, Some(error)) | (Err(error), None) => {
-                let message = secrets.removed(&error.message);
-                let suggestion = error.suggestion.map(|text| secrets.removed(&text));
-                let error = ErrorSummary { message, suggestion, ..error };
+                let error = error.map_texts(|text| secrets.removed(text));
                 result.fail(status.into(), &error);
                 Some(error)
             }
@@ -380,10 +378,10 @@ impl Session<'_, '_> {
         failpoint("tool-settled");
         match outputs::save(&self.ctx.root, invocation.id(), self.ctx.now(), &result) {
             Ok(path) => {
-                let has_more = |error: &&mut ErrorSummary| error.code == "TOOL_FAILED" && error.suggestion.is_none();
+                let has_more = |error: &&mut Problem| error.code == Code::ToolFailed && error.hint.is_none();
                 if let Some(error) = error.as_mut().filter(has_more) {
-                    error.suggestion = Some(format!("what it wrote is saved in `{path}`"));
-                    result.suggestion.clone_from(&error.suggestion);
+                    error.hint = Some(format!("what it wrote is saved in `{path}`").into());
+                    result.suggestion.clone_from(&error.hint);
                 }
                 result.output_path = Some(path);
             }
@@ -437,10 +435,10 @@ fn written(captured: &Captured) -> Written {
 }
 
 /// Why a tool that ended has failed; none when it has not.
-fn failure_of(ended: &Ended, plan: &ToolPlan) -> Option<ErrorSummary> {
+fn failure_of(ended: &Ended, plan: &ToolPlan) -> Option<Problem> {
     let id = plan.invocation.id();
     let (code, message) = match (ended.exit_code, ended.signal) {
-        _ if ended.interrupted => ("INTERRUPTED", format!("tool `{id}` was interrupted")),
+        _ if ended.interrupted => (Code::Interrupted, format!("tool `{id}` was interrupted")),
         _ if ended.timed_out => {
             return Some(timed_out(plan));
         }
@@ -448,36 +446,28 @@ fn failure_of(ended: &Ended, plan: &ToolPlan) -> Option<ErrorSummary> {
         // A worker has answered; what it says counts.
         (None, None) if ended.result.is_some() => return None,
         (Some(_), _) if let Some(raised) = call::raised(ended).filter(|raised| raised.kind == "NoJson") => {
-            let what = raised.message.strip_prefix("the result is ").unwrap_or(&raised.message);
-            ("NO_JSON", format!("tool `{id}` returned a result that is {what}"))
+            (Code::NoJson, format!("tool `{id}` returned a result that is {}", raised.message))
         }
         (Some(_), _) if let Some(raised) = call::raised(ended) => {
-            ("TOOL_FAILED", format!("tool `{id}` raised {}: {}", raised.kind, raised.message))
+            (Code::ToolFailed, format!("tool `{id}` raised {}: {}", raised.kind, raised.message))
         }
-        (Some(status), _) => ("TOOL_FAILED", format!("tool `{id}` exited with status {status}")),
-        (None, Some(signal)) => ("TOOL_FAILED", format!("tool `{id}` was ended by {}", signal_in_words(signal))),
-        (None, None) => ("TOOL_FAILED", format!("tool `{id}` ended in an unknown way")),
+        (Some(status), _) => (Code::ToolFailed, format!("tool `{id}` exited with status {status}")),
+        (None, Some(signal)) => (Code::ToolFailed, format!("tool `{id}` was ended by {}", signal_in_words(signal))),
+        (None, None) => (Code::ToolFailed, format!("tool `{id}` ended in an unknown way")),
     };
-    let suggestion = match code {
-        "NO_JSON" => Some("return texts, numbers, booleans, lists, mappings or nothing".to_owned()),
-        "TOOL_FAILED" if ended.stdout.total + ended.stderr.total == 0 => {
-            Some("it wrote nothing; `--dry-run` shows what is called".to_owned())
+    let hint = match code {
+        Code::NoJson => Some("return texts, numbers, booleans, lists, mappings or nothing".into()),
+        Code::ToolFailed if ended.stdout.total + ended.stderr.total == 0 => {
+            Some(hint!["it wrote nothing; ", Call::DryRun, " shows what is called"])
         }
         _ => None,
     };
-    Some(ErrorSummary { code: code.to_owned(), message, suggestion })
+    Some(Problem::new(code, message).with_hint_of(hint))
 }
 
 /// A call took longer than it may.
-fn timed_out(plan: &ToolPlan) -> ErrorSummary {
+fn timed_out(plan: &ToolPlan) -> Problem {
     let limit = plan.invocation.timeout.as_secs_f64();
-    ErrorSummary {
-        code: "TIMED_OUT".to_owned(),
-        message: format!("tool `{}` took longer than {limit} s and was stopped", plan.invocation.id()),
-        suggestion: Some("give it more time with `timeout:` in its manifest".to_owned()),
-    }
-}
-
-fn failure_in_words(err: &dyn std::error::Error, code: &str, suggestion: Option<String>) -> ErrorSummary {
-    ErrorSummary { code: code.to_owned(), message: with_causes(err), suggestion }
+    let message = format!("tool `{}` took longer than {limit} s and was stopped", plan.invocation.id());
+    Problem::new(Code::TimedOut, message).with_hint("give it more time with `timeout:` in its manifest")
 }

@@ -22,7 +22,7 @@ use target::{Target, Way};
 use super::error::RunError;
 use super::recovery;
 use super::session::{Observer, RunRequest, Session, open_checkpointer, open_repository};
-use super::settle::{Reversal, Rules, Settlement, Verdict, Wording, explain};
+use super::settle::{Reversal, Rules, Settlement, Verdict, Wording};
 use super::step::{StepEnd, summary};
 use crate::audit::history::{History, Outcome, StepRecord};
 use crate::checkpoint::attribution::{Attributed, Ownership};
@@ -39,6 +39,7 @@ use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Decision, Event, StepKind};
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, RunSummary, StepStatus};
+use crate::problem::Problem;
 
 /// What to take back, or to apply again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,7 +297,7 @@ impl Session<'_, '_> {
         let is_committed = settlement.checkpoint.as_ref().is_some_and(|made| made.commit_sha.is_some());
         if !inverse.repositories.is_empty() && !is_committed {
             // Without a commit that moves the pointer back nothing of it is undone.
-            settlement.error.get_or_insert(explain(&CheckpointError::RepositoriesLeft(inverse.repositories)));
+            settlement.error.get_or_insert(Problem::of(&CheckpointError::RepositoriesLeft(inverse.repositories)));
         }
         Ok(settlement)
     }
@@ -315,10 +316,10 @@ impl Session<'_, '_> {
             self.record(&Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() })?;
             Settlement::of(summary(CheckpointStatus::NoChanges))
         } else {
-            let why = Reversal::failure("not every file could be put back", explain(err));
+            let why = Reversal::failure("not every file could be put back", Problem::of(err));
             self.roll_back(checkpointer, step, why, before, &found.after, &found.delta)?
         };
-        settlement.error.get_or_insert(explain(err));
+        settlement.error.get_or_insert(Problem::of(err));
         Ok(settlement)
     }
 
@@ -394,9 +395,9 @@ impl Session<'_, '_> {
         match committed {
             Err(RunError::Checkpoint(err)) if delta.is_empty() || before.head != after.head => self.failed(step, err),
             Err(RunError::Checkpoint(err)) => {
-                let why = Reversal::failure("the commit could not be made", explain(&err));
+                let why = Reversal::failure("the commit could not be made", Problem::of(&err));
                 let mut settlement = self.roll_back(checkpointer, step, why, before, &after, &delta)?;
-                settlement.error.get_or_insert(explain(&err));
+                settlement.error.get_or_insert(Problem::of(&err));
                 Ok(settlement)
             }
             settled => settled,

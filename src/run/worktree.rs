@@ -19,6 +19,7 @@ use crate::checkpoint::path::{RepoPath, listed};
 use crate::checkpoint::repository::Repository;
 use crate::context::{Context, ContextError};
 use crate::journal::{self, JournalError, RunId, lock};
+use crate::problem::{Code, Explain, Hint};
 
 /// Where the branches of runs are.
 pub const BRANCHES: &str = "refs/heads/piton/";
@@ -197,36 +198,36 @@ pub fn discard(ctx: &Context, worktree: &Worktree) -> Result<(), RunError> {
     Ok(repository.remove_branch(&worktree.branch, worktree.base)?)
 }
 
-impl WorktreeError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for WorktreeError {
+    fn code(&self) -> Code {
         match self {
-            Self::Unborn => "UNBORN_BRANCH",
-            Self::NotCommitted(_) => "NOT_COMMITTED",
-            Self::InsideProject(_) => "INSIDE_PROJECT",
-            Self::Uncommitted { .. } => "UNCOMMITTED_WORK",
-            Self::Kept { .. } => "WORKTREE_KEPT",
+            Self::Unborn => Code::UnbornBranch,
+            Self::NotCommitted(_) => Code::NotCommitted,
+            Self::InsideProject(_) => Code::InsideProject,
+            Self::Uncommitted { .. } => Code::UncommittedWork,
+            Self::Kept { .. } => Code::WorktreeKept,
             Self::Context(err) => err.code(),
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::Unborn => "make a first commit, or run without `--worktree`".to_owned(),
-            Self::NotCommitted(_) => "commit it first, or run without `--worktree`".to_owned(),
-            Self::InsideProject(_) => "let `XDG_STATE_HOME` name a folder outside of the project".to_owned(),
+            Self::Unborn => "make a first commit, or run without `--worktree`".into(),
+            Self::NotCommitted(_) => "commit it first, or run without `--worktree`".into(),
+            Self::InsideProject(_) => "let `XDG_STATE_HOME` name a folder outside of the project".into(),
             Self::Uncommitted { path, .. } => {
                 let path = path.display();
-                format!("commit or discard it there, then `git worktree remove '{path}'`")
+                format!("commit or discard it there, then `git worktree remove '{path}'`").into()
             }
             Self::Kept { path, .. } => {
-                format!("nothing in it is lost; `git worktree remove '{}'` tries again", path.display())
+                format!("nothing in it is lost; `git worktree remove '{}'` tries again", path.display()).into()
             }
             Self::Context(err) => return err.hint(),
         })
     }
+}
 
+impl WorktreeError {
     /// Whether the repository or the machine is the reason.
     pub fn is_unsafe(&self) -> bool {
         !matches!(self, Self::NotCommitted(_) | Self::Uncommitted { .. } | Self::Kept { .. })

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use crate::exec::invocation::Invocation;
 use crate::exec::{Call, Outline, Surroundings, lower, outline, parameters};
-use crate::item::code::Code;
 use crate::item::directive::{Directive, Grant, OnFailure, Param, Step, StepAction};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::ItemId;
@@ -21,6 +20,7 @@ use crate::item::template::{Reference, Template};
 use crate::item::validate::{self, Unsigned};
 use crate::policy::foresight::{Foreknown, foresee, is_about_calls, is_used};
 use crate::policy::{self, Authority, Caller, Denial};
+use crate::problem::Code;
 
 /// The directive that piton runs itself.
 const GIT_CHECKPOINT: &str = "git_checkpoint";

@@ -19,6 +19,7 @@ use piton::exec::supervisor::{Ended, Supervisor, SupervisorError};
 use piton::item::signature::Integrity;
 use piton::item::store::Layer;
 use piton::item::tool::{Isolation, Outputs, Requires, ToolKind};
+use piton::problem::Explain as _;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;

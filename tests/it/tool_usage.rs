@@ -312,7 +312,7 @@ fn what_the_policy_forbids_is_said_once() {
     error: Content hash mismatch: `changed` is not what was stamped: stamped 000000000000…, found 19dc58ff8df0…
      --> .ai/tools/changed.yaml:1:1
 
-    hint: see what changed since it was stamped; stamp it again only if you meant that
+    hint: see what changed since it was stamped; if you meant it, stamp it again with `piton sign`
     ");
     let project = project.file(".ai/config.yaml", "signature:\n  require: integrity\n");
     cmd_snapshot!(project.piton(["tool", "run", "note"]), @"

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use piton::context::{Context, Environment};
 use piton::journal::RunId;
+use piton::problem::{Code, Explain as _};
 use piton::run::error::RunError;
 use piton::run::session::open_repository;
 use piton::run::worktree::{self, Committed, Worktree};
@@ -68,11 +69,11 @@ fn the_project_in_it_is_at_the_same_place() {
 fn a_project_that_is_in_no_commit_is_refused() {
     let project = TestProject::new().file("a.txt", "one\n").committed().file("new/.ai/tools/x.yaml", "x\n");
     let err = create(&project, &project.root().join("new")).expect_err("refused");
-    assert_eq!(err.code(), "NOT_COMMITTED");
+    assert_eq!(err.code(), Code::NotCommitted);
     assert_eq!(branches(&project), "refs/heads/main\n");
     let ctx = context(&project, &project.root());
     let err = worktree::require_committed(&ctx, &project.root().join("new/.ai/tools/x.yaml")).expect_err("refused");
-    assert_eq!((err.code(), err.is_usage()), ("NOT_COMMITTED", true));
+    assert_eq!((err.code(), err.is_usage()), (Code::NotCommitted, true));
     let project = project.file("a.txt", "two\n");
     let found = |project: &TestProject| {
         worktree::require_committed(&context(project, &project.root()), &project.root().join("a.txt")).expect("found")
@@ -85,9 +86,9 @@ fn a_project_that_is_in_no_commit_is_refused() {
 fn without_a_commit_or_a_repository_there_is_none() {
     let project = TestProject::new();
     let err = create(&project, &project.root()).expect_err("refused");
-    assert_eq!((err.code(), err.is_unsafe()), ("UNBORN_BRANCH", true));
+    assert_eq!((err.code(), err.is_unsafe()), (Code::UnbornBranch, true));
     let project = TestProject::without_git();
-    assert_eq!(create(&project, &project.root()).expect_err("refused").code(), "NO_REPOSITORY");
+    assert_eq!(create(&project, &project.root()).expect_err("refused").code(), Code::NoRepository);
 }
 
 #[test]
@@ -95,7 +96,7 @@ fn a_branch_in_the_way_is_named_and_nothing_is_left_behind() {
     let project = TestProject::new().file("a.txt", "one\n").committed();
     project.git(["branch", "piton"]);
     let err = create(&project, &project.root()).expect_err("refused");
-    assert_eq!(err.code(), "GIT_PROGRAM_FAILED");
+    assert_eq!(err.code(), Code::GitProgramFailed);
     assert!(err.to_string().contains("piton"), "{err}");
     assert_eq!(branches(&project), "refs/heads/main\nrefs/heads/piton\n");
     assert_eq!(project.git(["worktree", "list"]).lines().count(), 1);
@@ -138,7 +139,7 @@ fn one_that_was_made_in_vain_leaves_nothing_behind() {
     let ctx = context(&project, &project.root());
     let made = create(&project, &project.root()).expect("a worktree");
     fs::write(made.path.join("new.txt"), "new\n").expect("a file");
-    assert_eq!(worktree::discard(&ctx, &made).expect_err("refused").code(), "UNCOMMITTED_WORK");
+    assert_eq!(worktree::discard(&ctx, &made).expect_err("refused").code(), Code::UncommittedWork);
     fs::remove_file(made.path.join("new.txt")).expect("removed");
     worktree::discard(&ctx, &made).expect("discarded");
     assert!(!made.path.exists());
@@ -159,7 +160,7 @@ fn it_is_removed_only_when_nothing_in_it_would_be_lost() {
     for (file, text) in [("new.txt", "new\n"), ("a.txt", "two\n")] {
         fs::write(made.path.join(file), text).expect("a file");
         let err = worktree::remove(&ctx, &repository, &find().expect("it is there")).expect_err("refused");
-        assert_eq!(err.code(), "UNCOMMITTED_WORK");
+        assert_eq!(err.code(), Code::UncommittedWork);
         assert!(err.to_string().contains(file), "{err}");
         assert_eq!(fs::read_to_string(made.path.join(file)).expect("a file"), text);
         project.bash(&format!(

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::journal::event::{Event, ToolCall};
-use crate::journal::summary::{ErrorSummary, StepStatus};
+use crate::journal::summary::StepStatus;
+use crate::problem::Problem;
 
 /// A call that a meta tool made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,7 +23,7 @@ pub struct CallRecord {
     pub status: Option<StepStatus>,
     /// Why it did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorSummary>,
+    pub error: Option<Problem>,
 }
 
 /// Takes in an event about the calls of a step; no where it is about the step itself.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
+use crate::problem::Code;
 
 /// What became of the changes of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,7 +37,7 @@ pub enum Outcome {
     /// They are on disk, because the checkpoint failed.
     Failed {
         /// The stable code.
-        code: String,
+        code: Code,
         /// Why.
         message: String,
     },

@@ -1,5 +1,6 @@
 //! Logs written from real journals into real repositories.
 
+use crate::problem::{Code, Explain as _};
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -168,7 +169,7 @@ fn a_tampered_journal_has_no_log() {
     ] {
         std::fs::write(&path, text.replace(from, to)).unwrap();
         let err = ground.publish().unwrap_err();
-        assert_eq!(err.code(), "JOURNAL_BROKEN");
+        assert_eq!(err.code(), Code::JournalBroken);
         assert!(err.to_string().ends_with(told), "{err}");
         assert_eq!(ground.tip(), None);
     }

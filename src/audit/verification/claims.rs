@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Code, Finding, Scope, Verifier, difference};
+use super::{Finding, Scope, Verifier, difference};
 use crate::audit::error::AuditError;
 use crate::audit::fate::ClaimFate;
 use crate::audit::history::{Outcome, RunRecord, StepRecord};
@@ -12,6 +12,7 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::reading::{Claim, CommitFacts};
 use crate::journal::event::{Acceptance, Decision};
 use crate::journal::{RunId, StepId};
+use crate::problem::Code;
 
 impl Verifier<'_> {
     /// Without a decision the step made its commits itself. Whoever drops a decision from a journal says just that,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Code, Finding, Verification, Verifier, missing_end, read_log};
+use super::{Finding, Verification, Verifier, missing_end, read_log};
 use crate::audit::error::AuditError;
 use crate::audit::fate::{ClaimFate, Fates};
 use crate::audit::history::{History, Outcome, RunRecord};
@@ -15,6 +15,7 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::reading::{Claim, CommitFacts};
 use crate::checkpoint::repository::Repository;
 use crate::journal::{RunId, StepId};
+use crate::problem::Code;
 
 /// Why the log of a run that ends at an object cannot be taken in.
 pub fn judge_log(repository: &Repository, run: RunId, tip: ObjectId) -> Option<Finding> {

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Code, Finding, Scope, Verifier};
+use super::{Finding, Scope, Verifier};
 use crate::audit::error::AuditError;
 use crate::audit::history::StepRecord;
 use crate::checkpoint::object::ObjectId;
 use crate::journal::event::Decision;
+use crate::problem::Code;
 
 impl Verifier<'_> {
     /// Says which objects git shows as others.

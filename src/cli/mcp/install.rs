@@ -10,6 +10,7 @@ use super::super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::mcp::install::{Client, Done, Existing, Found, InstallError, Installation, Scope};
+use crate::problem::Explain;
 
 /// Tells the client of an agent that there is this server
 ///

@@ -9,6 +9,7 @@ use crate::exec::supervisor::SupervisorError;
 use crate::exec::worker::Failure;
 use crate::item::source::Unread;
 use crate::item::wording::shown;
+use crate::problem::{Code, Explain, Hint};
 
 /// Why a call could not be made or its result not be read.
 #[derive(Debug, thiserror::Error)]
@@ -109,49 +110,47 @@ pub enum CallError {
     },
 }
 
-impl CallError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for CallError {
+    fn code(&self) -> Code {
         match self {
             Self::Supervisor(err) => err.code(),
-            Self::ScriptChanged { .. } => "SCRIPT_CHANGED",
-            Self::ScriptUnreadable { .. } => "SCRIPT_UNREADABLE",
+            Self::ScriptChanged { .. } => Code::ScriptChanged,
+            Self::ScriptUnreadable { .. } => Code::ScriptUnreadable,
             Self::Program { source } => source.code(),
-            Self::Home { .. } => "NO_PRIVATE_HOME",
-            Self::BadDependency { .. } => "INVALID_DEPENDENCY",
-            Self::Dependencies { .. } => "DEPENDENCIES_FAILED",
-            Self::Cache { .. } => "CACHE_FAILED",
-            Self::Interrupted => "INTERRUPTED",
-            Self::Raised(_) => "TOOL_RAISED",
+            Self::Home { .. } => Code::NoPrivateHome,
+            Self::BadDependency { .. } => Code::InvalidDependency,
+            Self::Dependencies { .. } => Code::DependenciesFailed,
+            Self::Cache { .. } => Code::CacheFailed,
+            Self::Interrupted => Code::Interrupted,
+            Self::Raised(_) => Code::ToolRaised,
             Self::Failed(failure) => failure.kind.code(),
-            Self::NoResult { .. } => "NO_RESULT",
-            Self::TooLarge { .. } => "RESULT_TOO_LARGE",
-            Self::Contract { .. } => "OUTPUT_CONTRACT",
-            Self::Parser { .. } => "PARSER_FAILED",
+            Self::NoResult { .. } => Code::NoResult,
+            Self::TooLarge { .. } => Code::ResultTooLarge,
+            Self::Contract { .. } => Code::OutputContract,
+            Self::Parser { .. } => Code::ParserFailed,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::Supervisor(err) => err.hint(),
-            Self::ScriptChanged { .. } => Some("run it again, to have it checked as it is now".to_owned()),
-            Self::ScriptUnreadable { .. } => Some("see that it is there, a plain file and readable".to_owned()),
+            Self::ScriptChanged { .. } => Some("run it again, to have it checked as it is now".into()),
+            Self::ScriptUnreadable { .. } => Some("see that it is there, a plain file and readable".into()),
             Self::Program { source } => source.hint(),
-            Self::Home { .. } => Some("see that there is space, or set `TMPDIR` to another folder".to_owned()),
+            Self::Home { .. } => Some("see that there is space, or set `TMPDIR` to another folder".into()),
             Self::BadDependency { .. } => {
-                Some("name packages only, e.g. `requests>=2`; options of the installer are not taken".to_owned())
+                Some("name packages only, e.g. `requests>=2`; options of the installer are not taken".into())
             }
-            Self::Dependencies { said, .. } => Some(install_hint(said).to_owned()),
-            Self::Cache { .. } => Some("see that the folder can be written".to_owned()),
+            Self::Dependencies { said, .. } => Some(install_hint(said).into()),
+            Self::Cache { .. } => Some("see that the folder can be written".into()),
             Self::Interrupted | Self::Raised(_) => None,
             Self::Failed(failure) => failure.suggestion.clone(),
             Self::NoResult { .. } => {
-                Some("it may have called `os._exit` or crashed; see what it wrote to stderr".to_owned())
+                Some("it may have called `os._exit` or crashed; see what it wrote to stderr".into())
             }
-            Self::TooLarge { .. } => Some("write large data to a file and return its path".to_owned()),
-            Self::Contract { .. } => Some("correct the tool, or `outputs` in its manifest".to_owned()),
-            Self::Parser { .. } => Some("correct the output or the parser, or name another in `outputs`".to_owned()),
+            Self::TooLarge { .. } => Some("write large data to a file and return its path".into()),
+            Self::Contract { .. } => Some("correct the tool, or `outputs` in its manifest".into()),
+            Self::Parser { .. } => Some("correct the output or the parser, or name another in `outputs`".into()),
         }
     }
 }

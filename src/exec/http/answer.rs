@@ -14,6 +14,7 @@ use crate::exec::call::exact;
 use crate::exec::worker::{Failure, FailureKind};
 use crate::item::json_path::JsonPath;
 use crate::item::signature::author;
+use crate::problem::{Call, hint};
 
 /// How much of a body is told in a failure.
 const TOLD: usize = 300;
@@ -120,9 +121,9 @@ impl Answer {
         let failure = Failure::new(FailureKind::Status, message);
         match self.status {
             401 | 403 => failure.suggest("see `config.auth` and the variable that holds the secret"),
-            404 | 410 => failure.suggest("see the address and the parameters with `--dry-run`"),
+            404 | 410 => failure.suggest(hint!["see the address and the parameters with ", Call::DryRun]),
             429 => failure.suggest("wait, or ask less often"),
-            400..=499 => failure.suggest("see what is sent with `--dry-run`"),
+            400..=499 => failure.suggest(hint!["see what is sent with ", Call::DryRun]),
             _ => failure.suggest("the other side has a problem; try again later"),
         }
     }

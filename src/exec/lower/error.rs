@@ -9,6 +9,7 @@ use crate::item::params::ParamProblem;
 use crate::item::source::Unread;
 use crate::item::tool::{Origin, ToolKind};
 use crate::item::wording::{did_you_mean, shown};
+use crate::problem::{Call, Code, Explain, Hint, hint};
 
 /// Why a call cannot be resolved.
 #[derive(Debug, thiserror::Error)]
@@ -162,55 +163,51 @@ pub enum LowerError {
     NotUnicode(PathBuf),
 }
 
-impl LowerError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for LowerError {
+    fn code(&self) -> Code {
         match self {
-            Self::NotATool(_) => "NOT_FOUND",
-            Self::Chain { reason, .. } => reason.code().as_str(),
-            Self::Tampered { .. } => "SIGNATURE_MISMATCH",
-            Self::Unsupported { .. } => "UNSUPPORTED_TOOL",
-            Self::RunsOthers { .. } => "NOT_RUNNABLE",
-            Self::NothingToRun { .. } => "MISSING_REQUIRED_FIELD",
+            Self::NotATool(_) => Code::NotFound,
+            Self::Chain { reason, .. } => reason.code(),
+            Self::Tampered { .. } => Code::SignatureMismatch,
+            Self::Unsupported { .. } => Code::UnsupportedTool,
+            Self::RunsOthers { .. } => Code::NotRunnable,
+            Self::NothingToRun { .. } => Code::MissingRequiredField,
             Self::Parameters { .. }
             | Self::Dash { .. }
             | Self::Nul { .. }
             | Self::TooLong { .. }
             | Self::Clash { .. }
-            | Self::OptionName(_) => "INVALID_PARAMETER",
-            Self::UnknownCommand { .. } => "UNKNOWN_COMMAND",
-            Self::Setting { .. } => "INVALID_CONFIG",
-            Self::Placeholder { .. } => "INVALID_TEMPLATE",
-            Self::Entrypoint(finding) => finding.code.as_str(),
-            Self::Unreadable { .. } => "UNREADABLE_FILE",
-            Self::NotUnicode(_) => "INVALID_PATH",
+            | Self::OptionName(_) => Code::InvalidParameter,
+            Self::UnknownCommand { .. } => Code::UnknownCommand,
+            Self::Setting { .. } => Code::InvalidConfig,
+            Self::Placeholder { .. } => Code::InvalidTemplate,
+            Self::Entrypoint(finding) => finding.code,
+            Self::Unreadable { .. } => Code::UnreadableFile,
+            Self::NotUnicode(_) => Code::InvalidPath,
         }
     }
 
-    /// Whether it is refused because it may have been tampered with.
-    pub fn is_denied(&self) -> bool {
-        matches!(self, Self::Tampered { .. })
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::NotATool(_) => None,
             Self::Chain { reason, .. } => reason.hint(),
-            Self::Tampered { .. } => {
-                Some("see what changed since it was stamped; stamp it again only if you meant that".to_owned())
-            }
+            Self::Tampered { .. } => Some(hint![
+                "see what changed since it was stamped; if you meant it, stamp it again with ",
+                Call::Sign(None)
+            ]),
             Self::Unsupported { kind: ToolKind::Directive, .. } => {
-                Some("write it as a directive below `.ai/directives/`, which `piton run` runs".to_owned())
+                Some("write it as a directive below `.ai/directives/`, which `piton run` runs".into())
             }
             Self::Unsupported { .. } => {
-                Some("write it as an entry below `.ai/knowledge/`, which `piton load` shows".to_owned())
+                Some("write it as an entry below `.ai/knowledge/`, which `piton load` shows".into())
             }
-            Self::RunsOthers { id, .. } => Some(format!("run a tool that names it: `executor: {id}`")),
-            Self::NothingToRun { example, .. } => Some(format!("add {example}")),
+            Self::RunsOthers { id, .. } => Some(format!("run a tool that names it: `executor: {id}`").into()),
+            Self::NothingToRun { example, .. } => Some(format!("add {example}").into()),
             Self::Parameters { id, problems } => {
                 let suggested = problems.iter().find_map(|problem| problem.suggestion.clone());
-                Some(suggested.unwrap_or_else(|| format!("`piton tool show {id}` lists what it takes")))
+                Some(
+                    suggested.map_or_else(|| hint![Call::ShowTool(id.to_string()), " lists what it takes"], Hint::from),
+                )
             }
             Self::UnknownCommand { command, known, .. } => {
                 let otherwise = if known.is_empty() {
@@ -219,23 +216,22 @@ impl LowerError {
                     format!("it has {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
                 };
                 let meant = crate::item::wording::nearest(command, known.iter().map(String::as_str));
-                Some(did_you_mean(meant, &otherwise))
+                Some(did_you_mean(meant, &otherwise).into())
             }
-            Self::Setting { hint, .. } | Self::Placeholder { hint, .. } => Some(hint.clone()),
+            Self::Setting { hint, .. } | Self::Placeholder { hint, .. } => Some(hint.as_str().into()),
             Self::Dash { parameter, .. } => {
-                Some(format!("in the tool, write `--` before it, or `--name={{{parameter}}}` as one argument"))
+                Some(format!("in the tool, write `--` before it, or `--name={{{parameter}}}` as one argument").into())
             }
-            Self::Nul { .. } | Self::OptionName(_) => Some("give another value".to_owned()),
-            Self::TooLong { .. } => Some("pass the name of a file instead".to_owned()),
-            Self::Clash { .. } => Some("rename one of them".to_owned()),
+            Self::Nul { .. } | Self::OptionName(_) => Some("give another value".into()),
+            Self::TooLong { .. } => Some("pass the name of a file instead".into()),
+            Self::Clash { .. } => Some("rename one of them".into()),
             Self::Entrypoint(finding) => finding.suggestion.clone(),
-            Self::Unreadable { .. } => Some("check that it is there and its permissions".to_owned()),
-            Self::NotUnicode(_) => Some("rename the folder or file".to_owned()),
+            Self::Unreadable { .. } => Some("check that it is there and its permissions".into()),
+            Self::NotUnicode(_) => Some("rename the folder or file".into()),
         }
     }
 
-    /// The place in the file that is at fault, where there is one.
-    pub fn place(&self) -> Option<Origin> {
+    fn place(&self) -> Option<Origin> {
         match self {
             Self::Chain { at, .. } | Self::NothingToRun { at, .. } | Self::Placeholder { at, .. } => {
                 Some((**at).clone())
@@ -245,6 +241,13 @@ impl LowerError {
             Self::Entrypoint(finding) => Some(Origin::of(finding)),
             _ => None,
         }
+    }
+}
+
+impl LowerError {
+    /// Whether it is refused because it may have been tampered with.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Tampered { .. })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::item::store::{Item, ItemKind, ItemStore};
 use crate::item::tool::{LoadedTool, Origin, Spelling, ToolKind};
 use crate::item::validate::place_in_function;
 use crate::item::wording::{did_you_mean, nearest, shown};
+use crate::problem::Explain;
 
 /// How deeply meta tools may be nested.
 const MAX_DEPTH: usize = 8;
@@ -90,7 +91,7 @@ fn check_aggregate(context: &Context<'_>, element: &Setting<'_>, field: &str, id
     let item = match context.store.find(ItemKind::Tool, id) {
         Ok(item) => item,
         Err(err) => {
-            let hint = err.hint().unwrap_or_else(|| "`piton search --type tool` lists the tools".to_owned());
+            let hint = err.hint().map_or_else(|| "`piton search --type tool` lists the tools".to_owned(), String::from);
             return refuse(format!("names `{}`: {err}", shown(id)), hint);
         }
     };

@@ -10,6 +10,7 @@ use super::*;
 use crate::exec::invocation::{Limits, Process, Text};
 use crate::item::finding::Strength;
 use crate::item::store::ItemKind;
+use crate::problem::Explain as _;
 
 mod arguments;
 mod chain;
@@ -75,7 +76,7 @@ impl Project {
     pub(super) fn refused(&self, id: &str, call: &Call) -> String {
         let err = self.try_lower(id, call).unwrap_err();
         let place = err.place().map(|at| format!("\n--> {}:{}", at.file.display(), at.line)).unwrap_or_default();
-        let text = format!("{}: {err}{place}\nhint: {}", err.code(), err.hint().unwrap_or_default());
+        let text = format!("{}: {err}{place}\nhint: {}", err.code(), err.hint().map(String::from).unwrap_or_default());
         text.replace(self.root().to_str().unwrap(), "[ROOT]")
     }
 }

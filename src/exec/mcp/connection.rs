@@ -16,8 +16,9 @@ use rmcp::model::{
 use rmcp::service::{
     ClientInitializeError, PeerRequestOptions, RequestContext, RequestHandle, RoleClient, RunningService, ServiceError,
 };
+use rmcp::transport::DynamicTransportError;
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::{ClientHandler, ServiceExt};
 use serde_json::{Map, Value};
 use tokio::process::{Child, Command};
@@ -30,7 +31,7 @@ use super::talk::Talk;
 use super::wire::Fault;
 use super::{LARGEST, Server, Way, sse, stdio, websocket};
 use crate::exec::invocation::RemoteKind;
-use crate::exec::web::{Reach, check_url, client, with_sources};
+use crate::exec::web::{Reach, check_url, client, kind_of, with_sources};
 use crate::exec::worker::{Failure, FailureKind};
 use crate::item::wording::shown;
 
@@ -205,7 +206,8 @@ impl From<ServiceError> for Broken {
             ServiceError::McpError(error) => Self::Failed(refused(&error)),
             ServiceError::UnexpectedResponse => Self::Failed(odd("its answer is of another kind")),
             ServiceError::TransportClosed => Self::Off(off("ended the connection")),
-            other => Self::Off(network(&other)),
+            ServiceError::TransportSend(below) => Self::Off(network(&below, &below)),
+            other => Self::Off(Failure::new(FailureKind::Network, unreached(&other))),
         }
     }
 }
@@ -224,10 +226,18 @@ fn refused(error: &ErrorData) -> Failure {
     Failure::new(FailureKind::McpTool, message)
 }
 
-fn network(err: &(dyn std::error::Error + 'static)) -> Failure {
-    let text = with_sources(err);
-    let kind = if text.contains("which is not allowed") { FailureKind::Address } else { FailureKind::Network };
-    Failure::new(kind, format!("the MCP server cannot be reached: {}", told(&text)))
+fn unreached(err: &(dyn std::error::Error + 'static)) -> String {
+    format!("the MCP server cannot be reached: {}", told(&with_sources(err)))
+}
+
+/// An error with the one of the transport below it, which knows whether the address is allowed.
+fn network(err: &(dyn std::error::Error + 'static), below: &DynamicTransportError) -> Failure {
+    let kind = match below.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        // This variant does not name its source.
+        Some(StreamableHttpError::Client(err)) => kind_of(err),
+        _ => kind_of(below),
+    };
+    Failure::new(kind, unreached(err))
 }
 
 async fn begin(
@@ -295,9 +305,11 @@ fn init_failure(err: ClientInitializeError) -> Failure {
     match err {
         ClientInitializeError::ConnectionClosed(_) => off("ended the connection"),
         ClientInitializeError::JsonRpcError(error) => refused(&error),
-        err @ ClientInitializeError::TransportError { .. } => {
+        ClientInitializeError::TransportError { error, context } => {
+            let err = ClientInitializeError::TransportError { error, context };
             let text = with_sources(&err);
-            let failure = network(&err);
+            let ClientInitializeError::TransportError { error: below, .. } = &err else { return off("ended") };
+            let failure = network(&err, below);
             match () {
                 () if text.contains("401") || text.contains("403") || text.contains("uth required") => {
                     failure.suggest("see `config.auth`, and the variable that it names")

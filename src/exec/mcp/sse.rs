@@ -10,7 +10,7 @@ use url::Url;
 use super::LARGEST;
 use super::stdio::too_large;
 use super::wire::{Ends, Fault, Wire};
-use crate::exec::web::{Reach, check_url, client, with_sources};
+use crate::exec::web::{Reach, check_url, client, kind_of, with_sources};
 use crate::exec::worker::{Failure, FailureKind};
 use crate::item::wording::shown;
 
@@ -107,8 +107,7 @@ pub(super) fn refusal(status: StatusCode) -> Option<Failure> {
 /// Why another machine could not be asked.
 pub(super) fn unreachable(err: &reqwest::Error) -> Failure {
     let told = with_sources(&err);
-    let kind = if told.contains("which is not allowed") { FailureKind::Address } else { FailureKind::Network };
-    Failure::new(kind, format!("the server cannot be reached: {told}"))
+    Failure::new(kind_of(err), format!("the server cannot be reached: {told}"))
 }
 
 /// One event.

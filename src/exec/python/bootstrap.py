@@ -134,13 +134,13 @@ def to_json(value):
     try:
         text = json.dumps(value, default=plain, allow_nan=False, ensure_ascii=False)
     except RecursionError:
-        raise NoJson("the result is too deeply nested") from None
+        raise NoJson("too deeply nested") from None
     except (TypeError, ValueError, NoJson) as error:
         try:
             where, what = trouble(value, "result", frozenset()) or ("result", str(error))
         except RecursionError:
             where, what = "result", "a value that is too deeply nested"
-        raise NoJson("the result is no JSON: %s at `%s`" % (what, where)) from None
+        raise NoJson("no JSON: %s at `%s`" % (what, where)) from None
     # Whoever reads it would make a rounded number of it, without a word.
     if re.search("[0-9]{19}", text):
         found = trouble(value, "result", frozenset())

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::exec::subprocess::SubprocessError;
 use crate::item::wording::shown;
+use crate::problem::{Code, Explain, Hint};
 
 /// What went wrong, as far as `ssh-keygen` can be understood.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,47 @@ pub enum SshError {
     Files(#[from] io::Error),
 }
 
+impl Explain for SshError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoProgram | Self::TooOld => Code::SshKeygenMissing,
+            Self::NoKey { .. } | Self::NotAKey(_) => Code::InvalidKey,
+            Self::OpenToOthers(_) | Self::NoPrivateHalf(_) | Self::Locked(_) | Self::Refused(_) => Code::KeyNotUsable,
+            Self::NotSigned { .. } | Self::TooLong(_) | Self::Files(_) => Code::SshKeygenFailed,
+            Self::Interrupted => Code::Interrupted,
+            Self::Subprocess(err) => err.code(),
+        }
+    }
+
+    fn hint(&self) -> Option<Hint> {
+        let hint = match self {
+            Self::NoProgram => {
+                "install OpenSSH 8.2 or later; relative folders of the search path and those of the project do not count".into()
+            }
+            Self::TooOld => "install OpenSSH 8.2 or later".into(),
+            Self::NoKey { .. } => "name a private key such as `~/.ssh/id_ed25519`, or a `.pub` whose private half an \
+                                   agent holds; `ssh-keygen -t ed25519` makes one".into(),
+            Self::NotAKey(_) => "name a private key, or the `.pub` of one that an agent holds".into(),
+            Self::OpenToOthers(key) => format!("`chmod 600 '{}'`", key.display()).into(),
+            Self::NoPrivateHalf(_) => "add it to an agent with `ssh-add`, or name the private key".into(),
+            Self::Locked(key) => {
+                // `ssh-add` takes the private half.
+                let private = if key.extension().is_some_and(|ending| ending == "pub") { key.with_extension("") } else { key.clone() };
+                let private = private.display();
+                format!("do it at a terminal, where it is asked for, or unlock it with `ssh-add '{private}'`").into()
+            }
+            Self::Refused(_) => "confirm when the agent or the key asks for it; `ssh-add -l` lists its keys".into(),
+            Self::NotSigned { .. } | Self::TooLong(_) => {
+                "try it by hand: `echo | ssh-keygen -Y sign -n piton-content -f KEY`".into()
+            }
+            Self::Interrupted => return None,
+            Self::Subprocess(err) => return err.hint(),
+            Self::Files(_) => "see that there is space in the folder for temporary files".into(),
+        };
+        Some(hint)
+    }
+}
+
 impl SshError {
     /// Understands why nothing was signed.
     pub(super) fn not_signed(key: &Path, said: &str) -> Self {
@@ -80,48 +122,5 @@ impl SshError {
             let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
             Self::NotSigned { key, reason: shown(last.trim()) }
         }
-    }
-
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NoProgram | Self::TooOld => "SSH_KEYGEN_MISSING",
-            Self::NoKey { .. } | Self::NotAKey(_) => "INVALID_KEY",
-            Self::OpenToOthers(_) | Self::NoPrivateHalf(_) | Self::Locked(_) | Self::Refused(_) => "KEY_NOT_USABLE",
-            Self::NotSigned { .. } | Self::TooLong(_) | Self::Files(_) => "SSH_KEYGEN_FAILED",
-            Self::Interrupted => "INTERRUPTED",
-            Self::Subprocess(err) => err.code(),
-        }
-    }
-
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
-        let hint = match self {
-            Self::NoProgram => {
-                "install OpenSSH 8.2 or later; relative folders of the search path and those of the project do not count"
-                    .to_owned()
-            }
-            Self::TooOld => "install OpenSSH 8.2 or later".to_owned(),
-            Self::NoKey { .. } => "name a private key such as `~/.ssh/id_ed25519`, or a `.pub` whose private half an \
-                                   agent holds; `ssh-keygen -t ed25519` makes one"
-                .to_owned(),
-            Self::NotAKey(_) => "name a private key, or the `.pub` of one that an agent holds".to_owned(),
-            Self::OpenToOthers(key) => format!("`chmod 600 '{}'`", key.display()),
-            Self::NoPrivateHalf(_) => "add it to an agent with `ssh-add`, or name the private key".to_owned(),
-            Self::Locked(key) => {
-                // `ssh-add` takes the private half.
-                let private = if key.extension().is_some_and(|ending| ending == "pub") { key.with_extension("") } else { key.clone() };
-                let private = private.display();
-                format!("do it at a terminal, where it is asked for, or unlock it with `ssh-add '{private}'`")
-            }
-            Self::Refused(_) => "confirm when the agent or the key asks for it; `ssh-add -l` lists its keys".to_owned(),
-            Self::NotSigned { .. } | Self::TooLong(_) => {
-                "try it by hand: `echo | ssh-keygen -Y sign -n piton-content -f KEY`".to_owned()
-            }
-            Self::Interrupted => return None,
-            Self::Subprocess(err) => return err.hint(),
-            Self::Files(_) => "see that there is space in the folder for temporary files".to_owned(),
-        };
-        Some(hint)
     }
 }

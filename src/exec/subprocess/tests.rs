@@ -1,5 +1,6 @@
 //! Tests with real processes.
 
+use crate::problem::{Code, Explain as _};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
@@ -195,12 +196,12 @@ fn a_program_is_found_as_a_shell_would_find_it() {
     assert_eq!(find("./more/tool").unwrap(), folder.path().join("./more/tool"));
     assert_eq!(find(tool.to_str().unwrap()).unwrap(), tool);
     for (name, code, status) in [
-        ("missing", "PROGRAM_NOT_FOUND", 127),
-        ("./missing", "PROGRAM_NOT_FOUND", 127),
-        ("tool/x", "PROGRAM_NOT_FOUND", 127),
-        ("plain", "PROGRAM_NOT_EXECUTABLE", 126),
-        ("./more/plain", "PROGRAM_NOT_EXECUTABLE", 126),
-        ("./more", "PROGRAM_NOT_EXECUTABLE", 126),
+        ("missing", Code::ProgramNotFound, 127),
+        ("./missing", Code::ProgramNotFound, 127),
+        ("tool/x", Code::ProgramNotFound, 127),
+        ("plain", Code::ProgramNotExecutable, 126),
+        ("./more/plain", Code::ProgramNotExecutable, 126),
+        ("./more", Code::ProgramNotExecutable, 126),
     ] {
         let err = find(name).unwrap_err();
         assert_eq!((err.code(), err.shell_status(), err.hint().is_some()), (code, Some(status), true), "{name}");
@@ -232,5 +233,5 @@ fn a_program_that_cannot_be_started_is_an_error() {
     program(&folder, "script", "#!/no/such/interpreter\n", 0o755);
     let command = CommandLine::new(words(&["./script"]), folder.path().to_path_buf(), variables(&[])).unwrap();
     let err = run(&command, &mut Interrupts::listen().unwrap(), |_| Ok::<_, SubprocessError>(())).unwrap_err();
-    assert_eq!(err.code(), "PROGRAM_FAILED");
+    assert_eq!(err.code(), Code::ProgramFailed);
 }

@@ -10,6 +10,7 @@ use crate::checkpoint::repository::Repository;
 use crate::error::Error;
 use crate::item::wording::shown;
 use crate::journal::{self, RunId};
+use crate::problem::Code;
 use crate::run::error::RunError;
 
 const REMOVE: &str = "remove the lines that begin with `Piton-`";
@@ -27,19 +28,19 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     }
     if draft.is_empty() {
         let message = "the message is empty apart from the trailers of piton".to_owned();
-        return Ok(Answer::refused("EMPTY_MESSAGE", message, "write a subject above them"));
+        return Ok(Answer::refused(Code::EmptyMessage, message, "write a subject above them"));
     }
     let runs: Vec<&str> = claims.iter().filter(|(name, _)| name == "Piton-Run").map(|(_, run)| run.as_str()).collect();
     if let Some(message) = malformed(&draft.text(), &runs) {
         let hint = format!("{REMOVE}, or restore all of them as piton wrote them");
-        return Ok(Answer::refused("FORGED_TRAILER", message, hint));
+        return Ok(Answer::refused(Code::ForgedTrailer, message, hint));
     }
     for run in runs {
         if !is_known(&repository, &place, run)? {
             let message = format!("`Piton-Run: {}` names a run that is unknown here", shown(run));
             let hint =
                 format!("`piton fetch REMOTE` brings the log of a run that happened elsewhere; otherwise {REMOVE}");
-            return Ok(Answer::refused("FORGED_TRAILER", message, hint));
+            return Ok(Answer::refused(Code::ForgedTrailer, message, hint));
         }
     }
     Ok(Answer::default())

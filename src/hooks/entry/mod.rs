@@ -23,6 +23,7 @@ use crate::disk::Fsync;
 use crate::error::Error;
 use crate::exec::supervisor::MARK;
 use crate::item::source::{Unread, read_bytes};
+use crate::problem::Code;
 use crate::run::error::RunError;
 use crate::run::presence::{self, Presence};
 
@@ -59,7 +60,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// In one word.
-    pub code: &'static str,
+    pub code: Code,
     /// What is wrong.
     pub message: String,
     /// What to do about it.
@@ -72,7 +73,7 @@ impl Answer {
         !self.refusals.is_empty() || self.items.as_ref().is_some_and(|items| !items.report.valid)
     }
 
-    fn refused(code: &'static str, message: String, hint: impl Into<String>) -> Self {
+    fn refused(code: Code, message: String, hint: impl Into<String>) -> Self {
         let refusal = Refusal { code, message, hint: Some(hint.into()) };
         Self { refusals: vec![refusal], ..Self::default() }
     }

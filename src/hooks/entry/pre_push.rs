@@ -9,6 +9,7 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::repository::Repository;
 use crate::error::Error;
 use crate::journal::{self, RunId};
+use crate::problem::Code;
 use crate::run::error::RunError;
 
 /// Where snapshots are, which belong to this repository alone.
@@ -33,7 +34,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     if let Some(update) = updates.iter().find(|update| update.name.starts_with(LOCAL)) {
         let message =
             format!("`{}` belongs to this repository alone: it may hold what you never committed", update.name);
-        return Ok(Answer::refused("LOCAL_REF", message, "name what to push; `piton push` sends the logs of runs"));
+        return Ok(Answer::refused(Code::LocalRef, message, "name what to push; `piton push` sends the logs of runs"));
     }
     // Logs are what verification goes by, not what is to be verified.
     updates.retain(|update| !update.name.starts_with("refs/piton/") && !update.name.starts_with("refs/attestations/"));
@@ -58,7 +59,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     let accept = first.suggestion.map(|way| format!("; {way}")).unwrap_or_default();
     let hint = Some(format!("`{more}` says more{accept}; `git push --no-verify` leaves this check out"));
     let message = format!("{place} does not verify: {}", first.message);
-    Ok(Answer { refusals: vec![Refusal { code: first.code.name(), message, hint }], ..Answer::default() })
+    Ok(Answer { refusals: vec![Refusal { code: first.code, message, hint }], ..Answer::default() })
 }
 
 /// The runs that commits name which the other side does not have.

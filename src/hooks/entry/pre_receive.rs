@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::pre_push::LOCAL;
 use super::{Answer, HookCall, Refusal};
-use crate::audit::verification::{self, Code};
+use crate::audit::verification;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::trail::run_of_trail;
 use crate::error::Error;
 use crate::item::wording::shown;
 use crate::journal::RunId;
+use crate::problem::Code;
 use crate::run::error::RunError;
 
 /// More is nobody going to read.
@@ -30,7 +31,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     let Some(updates) = told(call.input) else {
         let message = "what git says about the push cannot be understood".to_owned();
         return Ok(Answer::refused(
-            "NOT_UNDERSTOOD",
+            Code::NotUnderstood,
             message,
             "git runs this hook with a line for each ref: old object, new object, name",
         ));
@@ -50,7 +51,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
             }
         } else if update.name.starts_with(LOCAL) && update.new.is_some() {
             refusals.push(Refusal {
-                code: "LOCAL_REF",
+                code: Code::LocalRef,
                 message: format!("`{}` holds snapshots, which stay where they were made", shown(&update.name)),
                 hint: Some("name what to push; `piton push REMOTE` sends the logs of runs".to_owned()),
             });
@@ -68,7 +69,7 @@ fn judge_log(repository: &Repository, update: &Update, name: &str) -> Result<(Ru
     let refused = |code, message: String, hint: &str| Refusal { code, message, hint: Some(hint.to_owned()) };
     let Ok(run) = name.parse::<RunId>() else {
         let message = format!("`{}` is not the log of a run", shown(&update.name));
-        return Err(refused("LOG_BROKEN", message, "logs are pushed with `piton push REMOTE`"));
+        return Err(refused(Code::LogBroken, message, "logs are pushed with `piton push REMOTE`"));
     };
     let is_continued = match (update.old, update.new) {
         (_, None) => false,
@@ -77,13 +78,13 @@ fn judge_log(repository: &Repository, update: &Update, name: &str) -> Result<(Ru
     };
     let Some(tip) = update.new.filter(|_| is_continued) else {
         let message = format!("the log of run `{run}` can only be continued, neither removed nor replaced");
-        return Err(refused("LOG_REFUSED", message, "`piton fetch REMOTE` shows what is there"));
+        return Err(refused(Code::LogRefused, message, "`piton fetch REMOTE` shows what is there"));
     };
     match verification::judge_log(repository, run, tip) {
         None => Ok((run, tip)),
         Some(found) => {
             let message = format!("run `{run}`: {}", found.message);
-            Err(refused(found.code.name(), message, "`piton verify` where the run was made says more"))
+            Err(refused(found.code, message, "`piton verify` where the run was made says more"))
         }
     }
 }
@@ -121,11 +122,7 @@ fn judge_commits(
         };
         // Each way out once.
         let hint = told.insert(hint).then(|| hint.to_owned());
-        Refusal {
-            code: found.code.name(),
-            message: format!("commit {} cannot land: {}", commit.short(), found.message),
-            hint,
-        }
+        Refusal { code: found.code, message: format!("commit {} cannot land: {}", commit.short(), found.message), hint }
     };
     Ok(found.into_iter().map(refusal).collect())
 }

@@ -5,9 +5,9 @@ use super::quantity::choice;
 use super::reading::{Reading, UseKind, join};
 use super::xml::{Content, Element, Text};
 use super::{Param, StepAction};
-use crate::item::code::Code;
 use crate::item::id::ItemId;
 use crate::item::wording::{did_you_mean, nearest, shown};
+use crate::problem::Code;
 
 const EXECUTABLE: [&str; 8] = ["execute", "search", "load", "sign", "migrate", "tool_call", "checkpoint", "tool"];
 const ITEM_TYPES: [&str; 4] = ["tool", "script", "directive", "knowledge"];

@@ -9,10 +9,10 @@ use std::ops::Range;
 use super::lexeme::instruction_end;
 use super::quote;
 use super::scan::{Scan, scan, scan_markdown};
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::place::LineIndex;
 use crate::item::signature::after_stamp;
+use crate::problem::Code;
 
 /// Where the directive stands, and what the scan of it found.
 #[derive(Debug)]

@@ -6,8 +6,8 @@
 use super::reading::{Reading, join, words};
 use super::xml::{Attribute, Element, Text};
 use super::{Access, Grant, pattern};
-use crate::item::code::Code;
 use crate::item::wording::{did_you_mean, nearest, shown};
+use crate::problem::Code;
 
 const ELEMENTS: [&str; 15] = [
     "read",

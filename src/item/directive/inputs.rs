@@ -7,8 +7,8 @@ use super::Input;
 use super::quantity::boolean;
 use super::reading::{Reading, join};
 use super::xml::{Element, Text};
-use crate::item::code::Code;
 use crate::item::wording::{did_you_mean, nearest, shown};
+use crate::problem::Code;
 
 const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "array", "object"];
 /// More inputs are a mistake, and each pattern costs time to compile.

@@ -5,9 +5,9 @@ use super::quantity::{CHECKPOINT_MODE, ON_FAILURE_OF_ANY, amount, boolean, choic
 use super::reading::{Reading, Scope, UseKind, join, words};
 use super::xml::{Attribute, Element, Text};
 use super::{GitCheckpoint, Grant, Hook, Limit, Model, Relationships, grant};
-use crate::item::code::Code;
 use crate::item::place::Place;
 use crate::item::wording::{did_you_mean, nearest, shown};
+use crate::problem::Code;
 
 /// Every element that may stand in `<metadata>`.
 pub(super) const ELEMENTS: [&str; 23] = [

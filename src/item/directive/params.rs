@@ -3,8 +3,8 @@
 use super::Param;
 use super::reading::{Reading, UseKind, join};
 use super::xml::{Element, Text};
-use crate::item::code::Code;
 use crate::item::wording::shown;
+use crate::problem::Code;
 
 /// Reads the parameters in an element, also those in a `<parameters>` in it.
 pub(super) fn read_params(element: &Element, path: &str, reading: &mut Reading<'_>) -> Vec<Param> {

@@ -10,13 +10,13 @@ use super::reading::{Reading, Scope};
 use super::scan::Scan;
 use super::xml::{self, Element, Text};
 use super::{Directive, Outputs, block, inputs, outputs, reference, steps};
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::id::ItemId;
 use crate::item::place::LineIndex;
 use crate::item::source::SourceFile;
 use crate::item::version;
 use crate::item::wording::{separated, shown};
+use crate::problem::Code;
 
 const ROOT_ELEMENTS: [&str; 8] =
     ["metadata", "context", "inputs", "process", "steps", "outputs", "success_criteria", "permissions"];

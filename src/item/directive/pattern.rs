@@ -4,9 +4,9 @@ use globset::GlobBuilder;
 
 use super::reading::Reading;
 use super::xml::Text;
-use crate::item::code::Code;
 use crate::item::endpoint::Endpoint;
 use crate::item::wording::shown;
+use crate::problem::Code;
 
 /// Checks a path glob: inside the project, and a valid glob.
 pub(super) fn check_path(text: &Text, path: &str, reading: &mut Reading<'_>) -> bool {

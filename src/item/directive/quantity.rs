@@ -3,8 +3,8 @@
 use super::reading::Reading;
 use super::xml::Text;
 use super::{CheckpointMode, OnFailure};
-use crate::item::code::Code;
 use crate::item::wording::{did_you_mean, nearest, shown};
+use crate::problem::Code;
 
 /// A year: longer times are mistakes.
 const MAX_SECONDS: f64 = 31_536_000.0;

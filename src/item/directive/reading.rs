@@ -2,10 +2,10 @@
 
 use super::Extra;
 use super::xml::{Attribute, Element, Text};
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings};
 use crate::item::place::{LineIndex, Place};
 use crate::item::wording::{nearest, shown};
+use crate::problem::Code;
 
 /// One directive while it is read.
 pub(super) struct Reading<'r> {

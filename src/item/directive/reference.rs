@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use super::Step;
 use super::reading::{Reading, Use, UseKind};
-use crate::item::code::Code;
 use crate::item::expr;
 use crate::item::finding::Severity;
 use crate::item::template::{Placeholder, Reference, Template};
 use crate::item::wording::{did_you_mean, nearest, shown};
+use crate::problem::Code;
 
 /// More complaints of this kind help nobody.
 const MAX_COMPLAINTS: usize = 100;

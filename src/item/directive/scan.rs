@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::lexeme::{MAX_ATTRIBUTES, instruction_end, name_at, read_tag, reference_length};
-use crate::item::code::Code;
 use crate::item::wording::nearest;
+use crate::problem::Code;
 
 /// How deep elements may nest.
 pub(super) const MAX_DEPTH: usize = 64;

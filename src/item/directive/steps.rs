@@ -10,8 +10,8 @@ use super::quantity::{ON_FAILURE, choice, parse_seconds, seconds};
 use super::reading::{Reading, Scope, UseKind, join};
 use super::xml::{Element, Text};
 use super::{OnFailure, Retry, Step, StepAction, action};
-use crate::item::code::Code;
 use crate::item::wording::shown;
+use crate::problem::Code;
 
 const ATTRIBUTES: [&str; 9] =
     ["name", "when", "foreach", "as", "retry", "backoff", "timeout", "on_failure", "description"];

@@ -75,7 +75,7 @@ fn listing(findings: &Findings) -> String {
             finding.code,
             finding.path,
             finding.message,
-            finding.suggestion.as_deref().unwrap_or("-"),
+            finding.suggestion.clone().map(String::from).as_deref().unwrap_or("-"),
         );
     }
     text

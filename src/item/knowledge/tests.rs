@@ -152,7 +152,7 @@ fn everything_that_is_missing_is_said_at_once() {
 #[test]
 fn the_file_name_is_offered_as_id() {
     let (_, findings) = read_with("---\ntitle: a\n---\n", Strength::Lenient);
-    assert_eq!(findings.as_slice()[0].suggestion.as_deref(), Some("add `id: my_note`"));
+    assert_eq!(findings.as_slice()[0].suggestion.clone().map(String::from).as_deref(), Some("add `id: my_note`"));
 }
 
 /// A valid entry with some lines instead of its `id`, `version`, `tags` or the like.
@@ -235,7 +235,8 @@ fn fields_of_the_wrong_type_are_named() {
         ]
     );
     let (_, findings) = read_with(&entry("tags: a, b\n"), Strength::Lenient);
-    let findings: Vec<_> = findings.into_vec().into_iter().map(|f| (f.message, f.suggestion)).collect();
+    let findings: Vec<_> =
+        findings.into_vec().into_iter().map(|f| (f.message, f.suggestion.map(String::from))).collect();
     assert_eq!(
         findings,
         vec![("tags must be a list of strings, found string".to_owned(), Some("write [a, b]".to_owned()))]

@@ -6,6 +6,7 @@ use crate::item::finding::Finding;
 use crate::item::id::ItemId;
 use crate::item::store::{Layer, LookupError};
 use crate::item::wording::shown;
+use crate::problem::{Call, Code, Explain, Hint, hint};
 
 /// Why a script cannot become a tool folder.
 #[derive(Debug, thiserror::Error)]
@@ -107,11 +108,11 @@ pub enum MigrationError {
     #[error("{reason}")]
     Outside {
         /// The stable code.
-        code: &'static str,
+        code: Code,
         /// Why, in words.
         reason: String,
         /// The way out.
-        hint: Option<String>,
+        hint: Option<Hint>,
     },
     /// It needs, or is needed by, a module beside it, which a folder of its own would part it from.
     #[error("`{}` imports `{}`, which {reason}", .file.display(), shown(.module))]
@@ -152,21 +153,20 @@ pub enum MigrationError {
     },
 }
 
-impl MigrationError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for MigrationError {
+    fn code(&self) -> Code {
         match self {
             Self::Lookup(err) => err.code(),
-            Self::Pattern { .. } => "INVALID_PARAMETER",
-            Self::NothingMatches(_) => "NOT_FOUND",
+            Self::Pattern { .. } => Code::InvalidParameter,
+            Self::NothingMatches(_) => Code::NotFound,
             Self::NotLegacy { .. }
             | Self::NotOfTheProject { .. }
             | Self::NotAScript(_)
             | Self::Shared(_)
-            | Self::Claimed { .. } => "NOT_A_LEGACY_SCRIPT",
-            Self::Tampered(_) => "HASH_MISMATCH",
-            Self::Clash { .. } | Self::Occupied(_) | Self::Differs { .. } => "ITEM_EXISTS",
-            Self::Outside { code, .. } => code,
+            | Self::Claimed { .. } => Code::NotALegacyScript,
+            Self::Tampered(_) => Code::HashMismatch,
+            Self::Clash { .. } | Self::Occupied(_) | Self::Differs { .. } => Code::ItemExists,
+            Self::Outside { code, .. } => *code,
             Self::Imports { .. }
             | Self::Place { .. }
             | Self::Packages { .. }
@@ -174,55 +174,60 @@ impl MigrationError {
             | Self::Apart { .. }
             | Self::NamedBy { .. }
             | Self::LinkedBy { .. }
-            | Self::Link(_) => "NOT_MIGRATABLE",
-            Self::Unreadable(_) => "UNREADABLE_FILE",
+            | Self::Link(_) => Code::NotMigratable,
+            Self::Unreadable(_) => Code::UnreadableFile,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::Lookup(err) => err.hint(),
-            Self::Pattern { .. } => Some("e.g. `ops/*`, or `--all`".to_owned()),
+            Self::Pattern { .. } => Some("e.g. `ops/*`, or `--all`".into()),
             Self::NothingMatches(_) => {
-                Some("name a script, `category/*`, a folder such as `.ai/scripts/ops`, or `--all`".to_owned())
+                Some("name a script, `category/*`, a folder such as `.ai/scripts/ops`, or `--all`".into())
             }
-            Self::NotLegacy { .. } => Some("only what lies below `.ai/scripts/` is migrated".to_owned()),
+            Self::NotLegacy { .. } => Some("only what lies below `.ai/scripts/` is migrated".into()),
             Self::NotOfTheProject { .. } => {
-                Some("copy it into the project first, with `piton load ID --to project`".to_owned())
+                Some(hint!["copy it into the project first, with ", Call::LoadToProject(Some("ID".to_owned()))])
             }
-            Self::NotAScript(_) => Some("move it below `.ai/tools/` as it is".to_owned()),
-            Self::Shared(_) => Some("it goes along with the scripts that import it: migrate those".to_owned()),
-            Self::Link(_) => Some("replace the link by what it leads to".to_owned()),
-            Self::Tampered(_) => Some("look at what changed since it was signed, then sign it again".to_owned()),
-            Self::Clash { file, .. } => Some(format!("remove the script if `{}` replaces it", file.display())),
-            Self::Claimed { by, .. } => {
-                Some(format!("migrate `{}`, and it goes along; `piton validate` says whether it can", by.display()))
-            }
-            Self::Occupied(path) => Some(format!("move `{}` away, or remove it", path.display())),
-            Self::Differs { there, .. } => {
-                Some(format!("make both the same, or rename one of them; tools may import `{}`", there.display()))
-            }
-            Self::Apart { .. } => Some("rename one of the two, or move one of them to another folder first".to_owned()),
-            Self::NamedBy { by, .. } => Some(format!(
-                "let `{}` call it as a tool, or migrate it by its id and change what `{}` names",
-                by.display(),
-                by.display()
-            )),
-            Self::LinkedBy { .. } => Some("remove the link, or replace it by what it leads to".to_owned()),
+            Self::NotAScript(_) => Some("move it below `.ai/tools/` as it is".into()),
+            Self::Shared(_) => Some("it goes along with the scripts that import it: migrate those".into()),
+            Self::Link(_) => Some("replace the link by what it leads to".into()),
+            Self::Tampered(_) => Some("look at what changed since it was signed, then sign it again".into()),
+            Self::Clash { file, .. } => Some(format!("remove the script if `{}` replaces it", file.display()).into()),
+            Self::Claimed { by, .. } => Some(hint![
+                format!("migrate `{}`, and it goes along; ", by.display()),
+                Call::Validate,
+                " says whether it can"
+            ]),
+            Self::Occupied(path) => Some(format!("move `{}` away, or remove it", path.display()).into()),
+            Self::Differs { there, .. } => Some(
+                format!("make both the same, or rename one of them; tools may import `{}`", there.display()).into(),
+            ),
+            Self::Apart { .. } => Some("rename one of the two, or move one of them to another folder first".into()),
+            Self::NamedBy { by, .. } => Some(
+                format!(
+                    "let `{}` call it as a tool, or migrate it by its id and change what `{}` names",
+                    by.display(),
+                    by.display()
+                )
+                .into(),
+            ),
+            Self::LinkedBy { .. } => Some("remove the link, or replace it by what it leads to".into()),
             Self::Outside { hint, .. } => hint.clone(),
-            Self::Imports { module, .. } => Some(format!(
-                "move `{}` to `.ai/tools/lib/` and name it in `lib_imports`, or write the tool folder by hand",
-                shown(module)
-            )),
+            Self::Imports { module, .. } => Some(
+                format!(
+                    "move `{}` to `.ai/tools/lib/` and name it in `lib_imports`, or write the tool folder by hand",
+                    shown(module)
+                )
+                .into(),
+            ),
             Self::Place { .. } => {
-                Some("look whether it works from another folder, then migrate it alone, by its id".to_owned())
+                Some("look whether it works from another folder, then migrate it alone, by its id".into())
             }
-            Self::Packages { .. } => Some("move the folder below `.ai/tools/` as it is, with its packages".to_owned()),
+            Self::Packages { .. } => Some("move the folder below `.ai/tools/` as it is, with its packages".into()),
             Self::Unreadable(finding) => finding.suggestion.clone(),
-            Self::Different { .. } => {
-                Some("write the tool folder by hand; `piton tool show` says what it has".to_owned())
-            }
+            Self::Different { .. } => Some("write the tool folder by hand; `piton tool show` says what it has".into()),
         }
     }
 }

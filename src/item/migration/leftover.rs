@@ -44,12 +44,12 @@ pub(super) fn report(
                 why(&path, unusable.iter().any(|broken| path.starts_with(broken)))
             };
             let mut skipped =
-                Skipped { path, code: None, reason: reason.to_owned(), suggestion: Some(suggestion.to_owned()) };
+                Skipped { path, code: None, reason: reason.to_owned(), suggestion: Some(suggestion.into()) };
             if reason == UNCLAIMED.0
                 && let Some(namer) = namers.mentioning(&skipped.path, &gone)
             {
                 skipped.reason = format!("`{}` names it", namer.file.display());
-                skipped.suggestion = Some("leave it where it is as long as it is used there".to_owned());
+                skipped.suggestion = Some("leave it where it is as long as it is used there".into());
             }
             survey.skipped.push(skipped);
         }

@@ -1,3 +1,4 @@
+use crate::problem::{Code, Explain as _};
 use std::fs;
 
 use serde_json::{Value, json};
@@ -149,11 +150,11 @@ fn what_is_no_legacy_script_of_the_project_is_refused() {
         project.refusal("mine"),
         "NOT_A_LEGACY_SCRIPT: script `mine` is not the project's but comes from the user layer"
     );
-    assert_eq!(project.plan("none").unwrap_err().code(), "NOT_FOUND");
-    assert_eq!(project.plan("../x").unwrap_err().code(), "INVALID_ID");
-    assert_eq!(project.plan("twice").unwrap_err().code(), "DUPLICATE_ID");
+    assert_eq!(project.plan("none").unwrap_err().code(), Code::NotFound);
+    assert_eq!(project.plan("../x").unwrap_err().code(), Code::InvalidId);
+    assert_eq!(project.plan("twice").unwrap_err().code(), Code::DuplicateId);
     // Each by its category; the other one still has the id.
-    assert_eq!(project.plan("one/twice").unwrap_err().code(), "ITEM_EXISTS");
+    assert_eq!(project.plan("one/twice").unwrap_err().code(), Code::ItemExists);
 }
 
 #[test]

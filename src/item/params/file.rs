@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::place::Place;
 use crate::item::source::{MAX_TEXT, SourceFile};
 use crate::item::{json, yaml};
+use crate::problem::Code;
 
 /// Reads the parameters of a call from a JSON or YAML file.
 pub fn load(path: &Path, shown: &Path) -> Result<Map<String, Value>, Vec<Finding>> {

@@ -4,8 +4,8 @@ use jsonschema::meta::MetaValidator;
 use jsonschema::{Draft, PatternOptions, ValidationOptions, Validator};
 use serde_json::{Map, Value};
 
-use crate::item::code::Code;
 use crate::item::wording;
+use crate::problem::Code;
 
 use super::survey::Survey;
 use super::{TIME_LIMIT, bounded, plain};

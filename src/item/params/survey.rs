@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::item::code::Code;
+use crate::problem::Code;
 
 use super::schema::SchemaProblem;
 use super::{MAX_DEPTH, fits};

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Map, json};
 
 use super::*;
-use crate::item::code::Code;
+use crate::problem::Code;
 
 fn codes(schema: &Value) -> Vec<(Code, String)> {
     check_schema(schema).into_iter().map(|problem| (problem.code, problem.pointer)).collect()

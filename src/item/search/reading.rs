@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 use super::document::Document;
 use super::file_date;
 use super::record::{EntryRecord, EntryState};
-use crate::item::code::Code;
 use crate::item::extractor::Extractor;
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::footprint::{Links, Sight};
@@ -20,6 +19,7 @@ use crate::item::signature::{self, Integrity, Seat, UNSTAMPED_FOLDERS};
 use crate::item::source::{SourceFile, Unread};
 use crate::item::store::walk::Candidate;
 use crate::item::store::{Item, ItemKind, Layer, Roots, load};
+use crate::problem::Code;
 
 /// A folder tool with more files is looked at anew each time, if it is stamped.
 const MAX_FILES: usize = 2_000;

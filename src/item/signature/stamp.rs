@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{KIWI, Seat, detached_file, folder_hash, hex, is_stamp, moved, seat, without};
 use crate::item::source::read_bytes;
+use crate::problem::{Code, Explain, Hint};
 
 /// No stamp is longer.
 const MAX_STAMP: u64 = 4096;
@@ -51,20 +52,18 @@ pub enum StampError {
     Folder(#[from] io::Error),
 }
 
-impl StampError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for StampError {
+    fn code(&self) -> Code {
         match self {
-            Self::Folder(_) => "UNREADABLE_FILE",
+            Self::Folder(_) => Code::UnreadableFile,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         let hint = match self {
             Self::Folder(_) => "check that they are there, their permissions, and that no link leads out of the folder",
         };
-        Some(hint.to_owned())
+        Some(hint.into())
     }
 }
 

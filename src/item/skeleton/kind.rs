@@ -1,6 +1,7 @@
 //! What can be created, and the words for it.
 
 use crate::item::wording::{did_you_mean, nearest, shown};
+use crate::problem::{Code, Explain, Hint};
 
 /// The types that a new tool can have.
 pub const TYPES: [&str; 14] = [
@@ -145,20 +146,18 @@ pub enum SkeletonError {
     NoFolder(&'static str),
 }
 
-impl SkeletonError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for SkeletonError {
+    fn code(&self) -> Code {
         match self {
-            Self::UnknownType(_) => "UNKNOWN_TYPE",
-            Self::Primitive => "PRIMITIVE_SHADOWED",
+            Self::UnknownType(_) => Code::UnknownType,
+            Self::Primitive => Code::PrimitiveShadowed,
             Self::UnknownLanguage(_) | Self::Description(_) | Self::NoExecutor(_) | Self::NoFolder(_) => {
-                "INVALID_PARAMETER"
+                Code::InvalidParameter
             }
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         Some(match self {
             Self::UnknownType(written) => {
                 let meant = match written.as_str() {
@@ -171,15 +170,15 @@ impl SkeletonError {
                     "command" => Some("cli"),
                     other => nearest(other, TYPES),
                 };
-                did_you_mean(meant, &format!("there are {}", TYPES.join(", ")))
+                did_you_mean(meant, &format!("there are {}", TYPES.join(", "))).into()
             }
             Self::Primitive => {
-                "use `--type runtime` for another interpreter, `cli` for a program, `api` for an HTTP call".to_owned()
+                "use `--type runtime` for another interpreter, `cli` for a program, `api` for an HTTP call".into()
             }
-            Self::UnknownLanguage(_) => "say it: `--type python`, `bash` or `node`".to_owned(),
-            Self::Description(_) => "write one line; more belongs into the file".to_owned(),
-            Self::NoExecutor(_) => "leave `--executor` out".to_owned(),
-            Self::NoFolder(_) => "leave `--folder` out".to_owned(),
+            Self::UnknownLanguage(_) => "say it: `--type python`, `bash` or `node`".into(),
+            Self::Description(_) => "write one line; more belongs into the file".into(),
+            Self::NoExecutor(_) => "leave `--executor` out".into(),
+            Self::NoFolder(_) => "leave `--folder` out".into(),
         })
     }
 }

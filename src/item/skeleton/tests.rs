@@ -1,10 +1,10 @@
 use std::fs;
 
 use super::*;
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Strength};
 use crate::item::store::{ItemStore, Roots};
 use crate::item::validate::{self, Unsigned};
+use crate::problem::{Code, Explain as _};
 
 fn fields(category: &str) -> Fields {
     Fields {
@@ -97,13 +97,13 @@ fn a_description_stays_what_it_is() {
 fn a_type_that_is_none_is_told_what_there_is() {
     let hint = |written: &str| {
         let err = Kind::of(written, None).unwrap_err();
-        (err.code(), err.hint().unwrap())
+        (err.code(), err.hint().unwrap().to_string())
     };
-    assert_eq!(hint("pyton"), ("UNKNOWN_TYPE", "did you mean `python`?".to_owned()));
-    assert_eq!(hint("mcp"), ("UNKNOWN_TYPE", "did you mean `mcp_server`?".to_owned()));
+    assert_eq!(hint("pyton"), (Code::UnknownType, "did you mean `python`?".to_owned()));
+    assert_eq!(hint("mcp"), (Code::UnknownType, "did you mean `mcp_server`?".to_owned()));
     assert_eq!(hint("js").1, "did you mean `node`?");
     assert!(hint("zebra").1.starts_with("there are script, python, bash, node, api,"));
-    assert_eq!(hint("primitive").0, "PRIMITIVE_SHADOWED");
+    assert_eq!(hint("primitive").0, Code::PrimitiveShadowed);
     assert_eq!(Kind::of("script", Some("my_ruby")), Err(SkeletonError::UnknownLanguage("my_ruby".to_owned())));
     assert_eq!(Kind::of("script", Some("bash_runtime")).unwrap().as_str(), "script");
 }

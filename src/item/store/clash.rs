@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::{Item, Layer, Roots, list};
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Strength};
+use crate::problem::Code;
 
 /// Finds the clashes among the project's items, sorted by file.
 pub(super) fn find<'i>(items: impl Iterator<Item = &'i Item>, roots: &Roots, strength: Strength) -> Vec<Finding> {

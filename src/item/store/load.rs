@@ -8,7 +8,6 @@ use rayon::prelude::*;
 
 use super::walk::{self, Candidate, ItemKind, Listing, Refused};
 use super::{BrokenItem, Content, Item, ItemStore, Layer, Roots};
-use crate::item::code::Code;
 use crate::item::extractor::{self, Extractor};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::footprint::{Links, Sight};
@@ -20,6 +19,7 @@ use crate::item::source::{
 };
 use crate::item::tool::{self, LoadedTool, Origin, Reading, Root, Surroundings};
 use crate::item::{directive, knowledge, validate};
+use crate::problem::Code;
 
 /// How many files are read without threads.
 const FEW: usize = 24;

@@ -25,6 +25,7 @@ use super::place::Place;
 use super::signature::Integrity;
 use super::tool::LoadedTool;
 use super::wording::{nearest, shown};
+use crate::problem::{Call, Code, Explain, Hint, hint};
 
 pub(super) use builtin::items as builtin_items;
 pub(crate) use builtin::text as builtin_text;
@@ -200,41 +201,44 @@ pub enum LookupError {
     },
 }
 
-impl LookupError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for LookupError {
+    fn code(&self) -> Code {
         match self {
-            Self::Invalid { .. } => "INVALID_ID",
-            Self::NotFound { .. } => "NOT_FOUND",
-            Self::Broken { .. } => "INVALID_ITEM",
-            Self::Ambiguous { .. } => "DUPLICATE_ID",
+            Self::Invalid { .. } => Code::InvalidId,
+            Self::NotFound { .. } => Code::NotFound,
+            Self::Broken { .. } => Code::InvalidItem,
+            Self::Ambiguous { .. } => Code::DuplicateId,
         }
     }
 
+    fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Invalid { .. } => Some("use letters, digits, `_` and `-`; `/` after a category".into()),
+            Self::NotFound { id, instead: Some(kind), .. } => Some(format!("there is a {kind} `{id}`").into()),
+            Self::NotFound { similar: Some(id), .. } => Some(format!("did you mean `{id}`?").into()),
+            Self::NotFound { kind, similar: None, .. } => Some(
+                format!(
+                    "those of a project live in `.ai/{}/`, those of a user in `~/.ai/{}/`",
+                    kind.folder(),
+                    kind.folder()
+                )
+                .into(),
+            ),
+            Self::Broken { finding, .. } => Some(match &finding.suggestion {
+                Some(suggestion) => suggestion.clone(),
+                None => hint!["see everything that is wrong with ", Call::Validate],
+            }),
+            Self::Ambiguous { .. } => Some("give each item of a layer an id of its own".into()),
+        }
+    }
+}
+
+impl LookupError {
     /// What is wrong in the file that should hold the item.
     pub fn finding(&self) -> Option<&Finding> {
         match self {
             Self::Broken { finding, .. } => Some(finding),
             _ => None,
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Invalid { .. } => Some("use letters, digits, `_` and `-`; `/` after a category".to_owned()),
-            Self::NotFound { id, instead: Some(kind), .. } => Some(format!("there is a {kind} `{id}`")),
-            Self::NotFound { similar: Some(id), .. } => Some(format!("did you mean `{id}`?")),
-            Self::NotFound { kind, similar: None, .. } => Some(format!(
-                "those of a project live in `.ai/{}/`, those of a user in `~/.ai/{}/`",
-                kind.folder(),
-                kind.folder()
-            )),
-            Self::Broken { finding, .. } => Some(match &finding.suggestion {
-                Some(suggestion) => suggestion.clone(),
-                None => "see everything that is wrong with `piton validate`".to_owned(),
-            }),
-            Self::Ambiguous { .. } => Some("give each item of a layer an id of its own".to_owned()),
         }
     }
 }

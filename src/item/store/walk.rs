@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Strength};
 use crate::item::footprint::{Links, Sight};
 use crate::item::place::Place;
 use crate::item::signature::{UNSTAMPED_FOLDERS, is_companion};
 use crate::item::source::MAX_DEPTH;
 use crate::item::tool::Root;
+use crate::problem::Code;
 
 /// The kinds of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -3,9 +3,9 @@
 //! The type of the block names a built-in executor; what the block says about the tool as a whole
 //! moves up, everything else becomes the tool's config.
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Entry, Node};
+use crate::problem::Code;
 
 use super::ToolKind;
 use super::draft::{offer, put_section, section};

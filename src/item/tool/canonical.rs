@@ -5,9 +5,9 @@
 //! `timeout`, `dependencies` for a list under `config.requires`, `inputs` for `input_schema`. Places
 //! stay where they were.
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Entry, Node};
+use crate::problem::Code;
 
 use super::draft::{offer, put_section, section};
 

@@ -2,8 +2,8 @@
 
 use globset::GlobBuilder;
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
+use crate::problem::Code;
 
 use super::Requires;
 use super::draft::Draft;

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Entry, Node};
+use crate::problem::Code;
 
 use super::{Origin, Spelling, ToolKind};
 

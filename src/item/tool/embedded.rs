@@ -6,13 +6,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Entry, Node};
 use crate::item::place::Place;
 use crate::item::signature::{is_program, mark};
 use crate::item::source::SourceFile;
 use crate::item::yaml;
+use crate::problem::Code;
 
 use super::comment::{self, Line};
 use super::draft::{Draft, offer, put_section, section};

@@ -3,9 +3,9 @@
 //! Each function reports a value of the wrong type and then behaves as if the field were absent, so
 //! that one wrong field never hides the next.
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Node};
+use crate::problem::Code;
 
 /// The text of a field.
 pub(super) fn text(map: &Node, key: &str, path: &str, findings: &mut Findings) -> Option<String> {

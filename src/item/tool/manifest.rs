@@ -7,11 +7,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::ItemId;
 use crate::item::node::{Data, Node};
 use crate::item::version;
+use crate::problem::Code;
 
 use super::canonical::{KEYS, settle};
 use super::demands;

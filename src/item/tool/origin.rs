@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use super::LoadedTool;
 use crate::item::document::MAX_DEPTH;
-use crate::item::finding::{Finding, serialize_path};
+use crate::item::finding::Finding;
 use crate::item::node::{Data, Node};
 use crate::item::place::Place;
+pub use crate::problem::Origin;
 
 impl LoadedTool {
     /// Where each field came from, by dotted path (`config.method`, `parameters[0].type`).
@@ -49,18 +48,6 @@ pub(super) fn collect_origins(node: &Node, path: &str, depth: usize, tell: &mut 
         }
         _ => {}
     }
-}
-
-/// Where a field came from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Origin {
-    /// The file.
-    #[serde(serialize_with = "serialize_path")]
-    pub file: PathBuf,
-    /// The line, starting at 1.
-    pub line: u32,
-    /// The column, starting at 1.
-    pub column: u32,
 }
 
 impl Origin {

@@ -5,9 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::Node;
+use crate::problem::Code;
 
 use super::Parameter;
 use super::fields::wrong_type;

@@ -12,10 +12,10 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{ParseOptions, Parser, Tree};
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Entry, Node};
 use crate::item::place::{LineIndex, Place};
+use crate::problem::Code;
 
 use super::comment::Line;
 

@@ -7,13 +7,13 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::item::code::Code;
 use crate::item::extractor::Extractor;
 use crate::item::finding::Findings;
 use crate::item::node::Node;
 use crate::item::place::Place;
 use crate::item::source::{SourceFile, open_regular};
 use crate::item::{json, yaml};
+use crate::problem::Code;
 
 use super::draft::Draft;
 use super::{LoadedTool, Spelling, block, canonical, embedded, json_schema, manifest, tool_root};

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::item::code::Code;
 use crate::item::finding::{Findings, Severity};
 use crate::item::node::Node;
+use crate::problem::Code;
 
 use super::Outputs;
 use super::draft::Draft;

@@ -39,8 +39,8 @@ impl Case {
         self.findings.as_slice().iter().map(|finding| finding.message.as_str()).collect()
     }
 
-    fn suggestions(&self) -> Vec<&str> {
-        self.findings.as_slice().iter().filter_map(|finding| finding.suggestion.as_deref()).collect()
+    fn suggestions(&self) -> Vec<String> {
+        self.findings.as_slice().iter().filter_map(|finding| finding.suggestion.clone().map(String::from)).collect()
     }
 }
 

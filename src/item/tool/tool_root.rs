@@ -4,9 +4,9 @@
 //! its config, and from that follows the executor. What the sections of schema 2.0 hold is kept and
 //! judged elsewhere.
 
-use crate::item::code::Code;
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::node::{Data, Entry, Node};
+use crate::problem::Code;
 
 use super::Spelling;
 use super::draft::{Draft, offer, put_section, section};

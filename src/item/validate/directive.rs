@@ -3,13 +3,13 @@
 use serde_json::{Map, Value};
 
 use super::schema;
-use crate::item::code::Code;
 use crate::item::directive::{Directive, Param, Step, StepAction};
 use crate::item::finding::Findings;
 use crate::item::params::{self, Declared};
 use crate::item::place::Place;
 use crate::item::store::{Item, ItemKind, ItemStore, LookupError};
 use crate::item::template::Template;
+use crate::problem::{Code, Explain};
 
 /// Checks that every item a directive names exists and takes what it is given.
 pub(super) fn check(directive: &Directive, store: &ItemStore, findings: &mut Findings) {

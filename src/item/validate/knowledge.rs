@@ -1,10 +1,10 @@
 //! What a knowledge entry says about itself.
 
 use super::{place_of, schema};
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::knowledge::Knowledge;
 use crate::item::params;
+use crate::problem::Code;
 
 /// Checks the front matter against the schema it carries, if it carries one.
 pub(super) fn check(entry: &Knowledge, findings: &mut Findings) {

@@ -12,7 +12,6 @@ pub mod tool_root;
 
 use std::path::{Path, PathBuf};
 
-use super::code::Code;
 use super::finding::{Finding, Findings, Severity};
 use super::node::Node;
 use super::place::Place;
@@ -20,6 +19,7 @@ use super::signature::{Integrity, UNSTAMPED_FOLDERS};
 use super::store::{Content, Item, ItemStore};
 use super::tool::LoadedTool;
 use super::wording::shown;
+use crate::problem::{Call, Code, hint};
 
 pub(crate) use tool_root::place_in_function;
 
@@ -144,7 +144,7 @@ fn integrity(item: &Item, unsigned: Unsigned, findings: &mut Findings) {
             findings
                 .add(Code::Unsigned, Place::START, "", format!("{} `{}` is not signed", item.kind(), item.id))
                 .with_severity(unsigned.severity())
-                .suggest(format!("read it, then `piton sign {}`", item.id));
+                .suggest(hint!["read it, then ", Call::Sign(Some(item.id.to_string()))]);
         }
         Integrity::Mismatch { stamped, actual } => {
             findings
@@ -154,17 +154,20 @@ fn integrity(item: &Item, unsigned: Unsigned, findings: &mut Findings) {
                     "",
                     format!("Content hash mismatch: stamped {}…, found {}…", head(stamped), head(actual)),
                 )
-                .suggest(format!("look at what changed since it was signed, then `piton sign {}`", item.id));
+                .suggest(hint![
+                    "look at what changed since it was signed, then ",
+                    Call::Sign(Some(item.id.to_string()))
+                ]);
         }
         Integrity::Foreign { kind } => {
             findings
                 .add(Code::ForeignStamp, Place::START, "", format!("{kind}: integrity not checked"))
-                .suggest(format!("`piton sign {}` covers its whole content", item.id));
+                .suggest(hint![Call::Sign(Some(item.id.to_string())), " covers its whole content"]);
         }
         Integrity::Invalid { reason, line } => {
             findings
                 .add(Code::InvalidStamp, Place { line: *line, column: 1 }, "", *reason)
-                .suggest(format!("read the item, then `piton sign {}`", item.id));
+                .suggest(hint!["read the item, then ", Call::Sign(Some(item.id.to_string()))]);
         }
     }
 }

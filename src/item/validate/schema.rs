@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::place_of;
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Strength};
 use crate::item::id::ItemId;
 use crate::item::json;
@@ -17,6 +16,7 @@ use crate::item::params::{self, SchemaProblem};
 use crate::item::place::Place;
 use crate::item::source::{MAX_DOCUMENT, SourceFile, files_below, leaves};
 use crate::item::store::Roots;
+use crate::problem::Code;
 
 /// Reports what is wrong with a schema; `locate` turns a JSON pointer into a field and its place.
 pub(super) fn report(schema: &Value, locate: impl Fn(&str) -> (String, Place), findings: &mut Findings) {

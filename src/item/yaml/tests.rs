@@ -30,7 +30,7 @@ fn complaint(code: Code, line: u32, column: u32, path: &str, message: &str) -> C
 fn suggestion(text: &str) -> Option<String> {
     let mut findings = Findings::new(Path::new("tool.yaml"), Strength::Lenient);
     parse(text, Place::START, &mut findings);
-    findings.into_vec().into_iter().next().and_then(|finding| finding.suggestion)
+    findings.into_vec().into_iter().next().and_then(|finding| finding.suggestion).map(String::from)
 }
 
 #[test]

@@ -2,12 +2,14 @@
 
 mod latest;
 
+use crate::problem::{Code, Explain as _};
 use serde_json::json;
 
 use super::*;
 use crate::checkpoint::object::{Entry, FileMode};
 use crate::checkpoint::snapshot::{Head, LeftOut, LeftOutReason, Permissions};
-use crate::journal::summary::{CheckpointStatus, CheckpointSummary, ErrorSummary, RunStatus, StepSummary};
+use crate::journal::summary::{CheckpointStatus, CheckpointSummary, RunStatus, StepSummary};
+use crate::problem::Problem;
 
 const RUN: &str = "01kdz3gqc80000000000000001";
 
@@ -76,7 +78,7 @@ fn call_samples() -> Vec<Event> {
             step,
             number: 2,
             status: StepStatus::Failed,
-            error: Some(ErrorSummary { code: "TOOL_FAILED".to_owned(), message: "m".to_owned(), suggestion: None }),
+            error: Some(Problem::new(Code::ToolFailed, "m")),
         },
     ]
 }
@@ -85,7 +87,7 @@ fn call_samples() -> Vec<Event> {
 pub(in crate::journal) fn later_samples() -> Vec<Event> {
     let step = 2;
     let of = |value: Value| value.as_object().unwrap().clone();
-    let error = Some(ErrorSummary { code: "TOOL_FAILED".to_owned(), message: "it did".to_owned(), suggestion: None });
+    let error = Some(Problem::new(Code::ToolFailed, "it did"));
     let name = || "release/build[2]".to_owned();
     let path = || RepoPath::from("elsewhere.txt");
     let started = |step, kind: Value| Event::StepStarted {
@@ -212,7 +214,7 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
         step_totals: None,
         outputs: serde_json::Map::new(),
         uncommitted: Vec::new(),
-        error: Some(ErrorSummary { code: "STEP_FAILED".to_owned(), message: "it did".to_owned(), suggestion: None }),
+        error: Some(Problem::new(Code::StepFailed, "it did")),
     };
     let commit = Decision::Commit {
         target: "refs/heads/main".to_owned(),
@@ -286,9 +288,9 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
         Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() },
         Event::CheckpointFailed {
             step,
-            code: "DIRTY_OVERLAP".to_owned(),
+            code: Code::DirtyOverlap,
             message: "m".to_owned(),
-            suggestion: Some("s".to_owned()),
+            suggestion: Some("s".into()),
         },
         Event::CheckpointSkipped { step, reason: "explicit".to_owned() },
         Event::Recovered { step: Some(step), found: "f".to_owned(), did: "d".to_owned(), died: None },

@@ -1,5 +1,6 @@
 //! Tests of the lock: opening a file twice makes two locks that exclude each other, as in two processes.
 
+use crate::problem::{Code, Explain as _};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
@@ -30,7 +31,7 @@ fn the_lock_is_held_until_it_is_released() {
     let err = acquire(&folder, 2, 30).unwrap_err();
     let LockError::Held { holder: Some(found) } = &err else { panic!("{err}") };
     assert_eq!(**found, holder(1));
-    assert_eq!((err.code(), err.hint().is_some()), ("LOCKED", true));
+    assert_eq!((err.code(), err.hint().is_some()), (Code::Locked, true));
     let shown = format!("process {} on", std::process::id());
     assert!(err.to_string().contains(&shown), "{err}");
     lock.release().unwrap();
@@ -173,6 +174,6 @@ fn a_link_in_the_place_of_the_lock_is_not_followed() {
     fs::create_dir(folder.path().join("piton")).unwrap();
     fs::write(folder.path().join("precious"), "text").unwrap();
     std::os::unix::fs::symlink(folder.path().join("precious"), folder.path().join("piton/lock")).unwrap();
-    assert_eq!(acquire(&folder, 1, 0).unwrap_err().code(), "LOCK_FAILED");
+    assert_eq!(acquire(&folder, 1, 0).unwrap_err().code(), Code::LockFailed);
     assert_eq!(fs::read_to_string(folder.path().join("precious")).unwrap(), "text");
 }

@@ -101,7 +101,7 @@ fn filled_texts_and_the_words_of_people_are_not_shown() {
         summary,
     ];
     let mut rolled_back = json!({"type": "decided", "step": 1, "decision": {"type": "roll_back", "reason": "no"}});
-    for code in SAID {
+    for code in ["STEP_FAILED", "REJECTED", "SENT_BACK"] {
         rolled_back["decision"]["error"] = error(code);
         for event in &mut with_error {
             event["error"] = error(code);

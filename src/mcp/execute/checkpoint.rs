@@ -21,6 +21,7 @@ use crate::mcp::desk::{Desk, Project, lock};
 use crate::mcp::failure::Failure;
 use crate::mcp::scribe;
 use crate::mcp::tale::Tale;
+use crate::problem::Code;
 use crate::run::baseline::Kept;
 use crate::run::checkpoint::{CheckpointRequest, GitCheckpoint, Selection, git_checkpoint};
 use crate::run::draft;
@@ -157,7 +158,7 @@ fn make(
             let error = summary.and_then(|summary| summary.error);
             let failure = match &error {
                 Some(error) => Failure::of_run(error),
-                None => Failure::new("Execution failed", "CHECKPOINT_FAILED", reason.clone()),
+                None => Failure::new("Execution failed", Code::CheckpointFailed, reason.clone()),
             };
             let state = serde_json::to_value(state).unwrap_or_default();
             let run_id = run_id.map(|id| id.to_string());
@@ -192,7 +193,7 @@ fn refuse_owned(ctx: &Context) -> Result<(), Failure> {
     let Some(open) = open.filter(|step| step.before.is_some()) else { return Ok(()) };
     let reason =
         format!("run {run} waits at step `{}`, and what changes meanwhile belongs to that step", shown(&open.name));
-    Err(Failure::new("Run waits", "RUN_WAITS", reason.clone())
+    Err(Failure::new("Run waits", Code::RunWaits, reason.clone())
         .with_suggestion(format!(
             "finish the step with `action: \"continue\"` and `run_id: \"{run}\"`, which makes the checkpoint"
         ))

@@ -13,6 +13,7 @@ use crate::mcp::arguments::Arguments;
 use crate::mcp::call::{Caller, Reply, Work};
 use crate::mcp::desk::{Desk, lock};
 use crate::mcp::failure::Failure;
+use crate::problem::Code;
 use crate::run::directive::pin::RunOptions;
 use crate::run::directive::preview::{explained, preview};
 use crate::run::directive::{DirectiveRequest, Prepared, Worker};
@@ -80,7 +81,7 @@ fn planned(shown: &Answer) -> Result<Answer, Failure> {
 /// A call that was taken back while it waited for its turn does nothing.
 pub(super) fn refuse_cancelled(work: &Work) -> Result<(), Failure> {
     if work.stop.is_asked() {
-        return Err(Failure::new("Cancelled", "INTERRUPTED", "the call was cancelled").with("status", "cancelled"));
+        return Err(Failure::new("Cancelled", Code::Interrupted, "the call was cancelled").with("status", "cancelled"));
     }
     Ok(())
 }

@@ -21,6 +21,7 @@ use crate::mcp::call::{Answered, Caller, Reply, Work};
 use crate::mcp::desk::{Desk, lock};
 use crate::mcp::failure::Failure;
 use crate::mcp::load;
+use crate::problem::Code;
 use crate::run::items::{self, Effort, ItemAnswer, ItemOutcome, ItemRequest, Signed, Verb};
 
 /// What an action can be given in `parameters`.
@@ -130,7 +131,7 @@ fn require_known(parameters: &Map<String, Value>, action: &str, known: &[&str]) 
     let Some(name) = parameters.keys().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     if name == "key" {
         let message = "items are signed with a key by a person at a terminal only";
-        return Err(Failure::new("Permission denied", "POLICY_LOOSENED", message)
+        return Err(Failure::new("Permission denied", Code::PolicyLoosened, message)
             .with_suggestion("leave `key` out for a stamp; a person can run `piton sign --key FILE`"));
     }
     let suggestion = match nearest(name, known.iter().copied()) {
@@ -143,8 +144,8 @@ fn require_known(parameters: &Map<String, Value>, action: &str, known: &[&str]) 
 
 /// A mistake in the parameters of an action is one in the arguments of the call.
 fn by_parameter(failure: Failure) -> Failure {
-    match failure.code.as_str() {
-        "MISSING_PARAMETER" | "UNKNOWN_PARAMETER" | "INVALID_PARAMETER" => {
+    match failure.problem.code {
+        Code::MissingParameter | Code::UnknownParameter | Code::InvalidParameter => {
             Failure { error: "Invalid argument".to_owned(), ..failure }
         }
         _ => failure,

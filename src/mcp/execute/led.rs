@@ -94,7 +94,7 @@ fn lead(ctx: &Context, run: Run<'_, '_>, input: Input, work: &Work) -> Result<St
             let status = if err.is_interrupted() { "cancelled" } else { "error" };
             let failure = Failure::from(err);
             let way = format!("once that is settled, `continue` goes on with run {}", summary.run_id);
-            let suggestion = failure.suggestion.clone().unwrap_or(way);
+            let suggestion = failure.problem.hint.clone().unwrap_or_else(|| way.into());
             Err(failure
                 .with_suggestion(suggestion)
                 .with("status", status)
@@ -183,7 +183,7 @@ fn waits(ctx: &Context, waiting: &Waiting, summary: Option<&RunSummary>) -> Resu
     }
     put("needs", "person".into());
     put("wait", serde_json::to_value(&waiting.wait).unwrap_or_default());
-    put("terminal", way_on(waiting).into());
+    put("terminal", way_on(waiting).to_string().into());
     let past = Past::load(ctx)?;
     let review = past.review(ctx, waiting.run);
     let (text, choice) = question(waiting, review.as_ref(), &past)?;

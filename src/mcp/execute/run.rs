@@ -17,7 +17,9 @@ use crate::mcp::arguments::Arguments;
 use crate::mcp::call::{Caller, Reply, Work};
 use crate::mcp::desk::{Desk, Project, lock};
 use crate::mcp::failure::Failure;
+use crate::mcp::hints::for_agents;
 use crate::mcp::tale::Tale;
+use crate::problem::{Code, Explain};
 use crate::run::account::RunLine;
 use crate::run::directive::{self, Input, StartAt};
 use crate::run::error::RunError;
@@ -147,7 +149,7 @@ fn require_own_tree(desk: &Desk, arguments: &Arguments, parameters: &Arguments) 
 
 fn for_a_person(run: RunId) -> Failure {
     let message = format!("run {run} waits for a person, and nobody else can answer for them");
-    Failure::new("Person needed", "PERSON_NEEDED", message).with("run_id", run.to_string()).with_suggestion(format!(
+    Failure::new("Person needed", Code::PersonNeeded, message).with("run_id", run.to_string()).with_suggestion(format!(
         "`continue` without `result`, `failed` or `paths` asks them; in a terminal: `piton status {run}`"
     ))
 }
@@ -231,7 +233,8 @@ fn elsewhere(ctx: &Context, report: &Report, root: PathBuf) -> Answer {
     if let (Value::Object(value), true) = (&mut answer.value, report.waiting.is_some()) {
         // It cannot go on from here.
         value.remove("next");
-        value.insert("message".to_owned(), format!("{err}; {}", err.hint().unwrap_or_default()).into());
+        let hint = err.hint().as_ref().map(for_agents).unwrap_or_default();
+        value.insert("message".to_owned(), format!("{err}; {hint}").into());
     }
     answer
 }

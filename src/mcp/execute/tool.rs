@@ -22,6 +22,7 @@ use crate::mcp::call::{Answered, Caller, Reply, Work};
 use crate::mcp::desk::{Desk, lock};
 use crate::mcp::failure::Failure;
 use crate::policy::Authority;
+use crate::problem::Code;
 use crate::run::error::RunError;
 use crate::run::tool::{self, Called, Planner, ToolCommand, ToolRequest, ToolResult, ToolStatus};
 
@@ -126,7 +127,7 @@ pub(super) fn mode(arguments: &Arguments) -> Result<Option<CheckpointMode>, Fail
         Some("explicit") => Ok(Some(CheckpointMode::Explicit)),
         Some("disabled") => Err(Failure::new(
             "Permission denied",
-            "POLICY_LOOSENED",
+            Code::PolicyLoosened,
             "only the settings of the project can turn checkpoints off",
         )
         .with_suggestion("use `auto` or `explicit`")),

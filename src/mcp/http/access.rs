@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
+use crate::problem::{Code, Explain, Hint};
 use sha2::{Digest, Sha256};
 
 /// The shortest token.
@@ -79,20 +80,18 @@ pub enum HttpError {
     Signals(io::Error),
 }
 
-impl HttpError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for HttpError {
+    fn code(&self) -> Code {
         match self {
-            Self::NotLoopback { .. } => "MCP_NOT_LOOPBACK",
-            Self::Open { .. } => "MCP_OPEN",
-            Self::Token => "MCP_TOKEN_UNUSABLE",
-            Self::Bind { .. } => "MCP_BIND",
-            Self::Signals(_) => "MCP_SIGNALS",
+            Self::NotLoopback { .. } => Code::McpNotLoopback,
+            Self::Open { .. } => Code::McpOpen,
+            Self::Token => Code::McpTokenUnusable,
+            Self::Bind { .. } => Code::McpBind,
+            Self::Signals(_) => Code::McpSignals,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::NotLoopback { .. } => Some("listen on `127.0.0.1`, or say that other machines may connect".into()),
             Self::Open { .. } => Some("require a token, or listen on `127.0.0.1`".into()),

@@ -14,6 +14,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
 
 use crate::item::wording;
+use crate::problem::Code;
 
 const SUGGESTION: &str = "this is a bug: please report it; the server goes on, and other calls are not affected";
 
@@ -38,7 +39,7 @@ impl Panic {
         let tool = wording::shown(tool);
         let body = json!({
             "error": "Internal error",
-            "code": "INTERNAL",
+            "code": Code::Internal,
             "message": format!("`{tool}` panicked: {}", self.0),
             "suggestion": SUGGESTION,
         });

@@ -7,6 +7,7 @@ use crate::exec::subprocess::converse;
 use crate::item::directive::{Access, Grant};
 use crate::item::place::Place;
 use crate::policy::{Authority, Caller};
+use crate::problem::{Code, Explain as _};
 
 fn config(user: &str) -> Config {
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +77,7 @@ fn a_program_that_does_not_exist_is_told_before_anything_runs() {
     let error = command_line(&missing, &workplace(folder.path()), &environment).unwrap_err();
     assert_eq!(
         (error.code(), error.to_string().as_str()),
-        ("PROGRAM_NOT_FOUND", "there is no program `no-such-agent`")
+        (Code::ProgramNotFound, "there is no program `no-such-agent`")
     );
 }
 

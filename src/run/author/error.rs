@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::Authorship;
 use crate::exec::ssh::SshError;
+use crate::problem::{Call, Code, Explain, Hint, hint};
 use crate::run::error::RunError;
 use crate::run::trust::TrustError;
 
@@ -60,49 +61,47 @@ pub struct UntrustedItem {
     pub author: Authorship,
 }
 
-impl AuthorError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for AuthorError {
+    fn code(&self) -> Code {
         match self {
             Self::Unsigned(_)
             | Self::Untrusted(_)
             | Self::Pinned(_)
             | Self::Uncovered { .. }
             | Self::Lent { .. }
-            | Self::Packages { .. } => "SIGNATURE_REQUIRED",
+            | Self::Packages { .. } => Code::SignatureRequired,
             Self::Trust(err) => err.code(),
             Self::Ssh(err) => err.code(),
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::Unsigned(_) => Some(
-                "read them, then `piton sign` them; `piton config signature.require` shows where this is asked for"
-                    .to_owned(),
+                hint!["read them, then ", Call::Sign(None), " them; `piton config signature.require` shows where this is asked for"],
             ),
             Self::Untrusted(items) => items.iter().find_map(|item| item.author.hint()),
             Self::Pinned(_) => {
-                Some("end the run with `piton cancel`, sign the directive anew, and start it again".to_owned())
+                Some(hint!["end the run with ", Call::Cancel(None), ", sign the directive anew, and start it again"])
             }
             Self::Uncovered { .. } => {
-                Some("put it into the folder of the tool, whose stamp covers every file, and sign that".to_owned())
+                Some("put it into the folder of the tool, whose stamp covers every file, and sign that".into())
             }
-            Self::Lent { .. } => Some("write these fields into the script itself, and sign that".to_owned()),
+            Self::Lent { .. } => Some("write these fields into the script itself, and sign that".into()),
             Self::Packages { .. } => Some(
                 "remove it: name packages of Python in `dependencies`, and keep what else the tool needs in a folder with \
-                 another name, which its stamp covers"
-                    .to_owned(),
+                 another name, which its stamp covers".into(),
             ),
-            Self::Trust(err) => Some(err.hint()),
+            Self::Trust(err) => err.hint(),
             Self::Ssh(err) => err.hint(),
         }
     }
+}
 
+impl AuthorError {
     /// Whether the policy forbids it.
     pub fn is_denied(&self) -> bool {
-        self.code() == "SIGNATURE_REQUIRED"
+        self.code() == Code::SignatureRequired
     }
 
     /// Whether what was asked for does not exist or makes no sense.

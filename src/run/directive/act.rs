@@ -3,15 +3,16 @@
 use serde_json::{Map, Value};
 
 use super::course::authority;
-use super::{Progress, Run, told};
+use super::{Progress, Run};
 use crate::exec::supervisor::Supervisor;
 use crate::item::directive::{OnFailure, Param, StepAction};
 use crate::item::finding::Strength;
 use crate::item::store::ItemStore;
 use crate::item::template::Template;
 use crate::journal::event::{Event, StepKind, ToolCall, Wait};
-use crate::journal::summary::{ErrorSummary, StepStatus};
+use crate::journal::summary::StepStatus;
 use crate::policy::WriteRules;
+use crate::problem::{Code, Hint, Problem};
 use crate::run::error::RunError;
 use crate::run::items::{self, ItemStepError, Loss, Verb};
 use crate::run::settle::{Fate, Verdict, Wording};
@@ -183,12 +184,12 @@ impl Run<'_, '_> {
         // What is outside of the project nobody can put back, and no directive can grant.
         let may_write = |write: &&items::Write| write.home == items::Home::Project && rules.allows(&write.path);
         if let Some(write) = effect.writes.iter().find(|write| !may_write(write)) {
-            let suggestion = match write.home {
-                items::Home::Project => rules.hint(&write.path),
-                items::Home::User => Some("only a person may write into `~/.ai`, not a directive".to_owned()),
+            let hint = match write.home {
+                items::Home::Project => rules.hint(&write.path).map(Hint::from),
+                items::Home::User => Some("only a person may write into `~/.ai`, not a directive".into()),
             };
             let message = format!("the step would change `{}`, which it may not", write.path.display());
-            let error = ErrorSummary { code: "WRITE_DENIED".to_owned(), message, suggestion };
+            let error = Problem::new(Code::WriteDenied, message).with_hint_of(hint);
             return self.session.refuse_step(name, kind, &error);
         }
         let fate = self.fate();
@@ -217,7 +218,7 @@ impl Run<'_, '_> {
         self.session.open(number, name, kind, None, &[])?;
         let error = match err {
             RunError::Value(err) => self.placed(&self.in_step(), err.clone()),
-            err => told(err),
+            err => Problem::of(err),
         };
         let status = if err.is_denied() { StepStatus::Denied } else { StepStatus::Failed };
         self.session.finish_step(number, name, status, None, None, Some(&error))

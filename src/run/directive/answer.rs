@@ -9,18 +9,12 @@ use crate::audit::history::StepRecord;
 use crate::checkpoint::attribution::Attributed;
 use crate::checkpoint::error::CheckpointError;
 use crate::journal::event::{Event, StepKind, Wait};
-use crate::journal::summary::{CheckpointStatus, ErrorSummary, StepStatus};
+use crate::journal::summary::{CheckpointStatus, StepStatus};
+use crate::problem::{Code, Problem};
 use crate::run::error::{RestartError, RunError};
 use crate::run::settle::{Reversal, Settlement};
 use crate::run::step::summary;
 use crate::run::tool::Listener;
-
-/// The code of a no.
-pub(super) const REJECTED: &str = "REJECTED";
-/// The code of a no after which a manual step is done again.
-pub(super) const SENT_BACK: &str = "SENT_BACK";
-/// The code of work that somebody says could not be done.
-pub(super) const REPORTED: &str = "STEP_FAILED";
 
 impl Run<'_, '_> {
     /// Gives a waiting step what it waits for, or says that this is something else.
@@ -72,8 +66,7 @@ impl Run<'_, '_> {
                 self.settle_work(waiting.step, &waiting.name, before, &[], Err(error), instruction, checks)?;
             }
             (Wait::Person { gate, .. }, Input::Reject(Some(reason))) if self.can_send_back(gate) => {
-                let (code, suggestion) = (SENT_BACK.to_owned(), None);
-                self.take_no(&open, &ErrorSummary { code, message: reason, suggestion })?;
+                self.take_no(&open, &Problem::new(Code::SentBack, reason))?;
             }
             (Wait::Person { .. }, Input::Reject(why) | Input::End(why)) => self.take_no(&open, &rejected(why))?,
             (Wait::Person { gate, .. }, Input::Done { result: None, .. })
@@ -124,7 +117,7 @@ impl Run<'_, '_> {
     }
 
     /// A person says no.
-    fn take_no(&mut self, open: &StepRecord, error: &ErrorSummary) -> Result<(), RunError> {
+    fn take_no(&mut self, open: &StepRecord, error: &Problem) -> Result<(), RunError> {
         let (step, paths) = (open.id.step, Vec::new());
         self.session.record(&Event::Answered { step, result: Value::Null, error: Some(error.clone()), paths })?;
         if open.before.is_some() && matches!(&open.kind, StepKind::Human { gate } if gate == HUMAN_ACTION) {
@@ -157,7 +150,7 @@ impl Run<'_, '_> {
         &mut self,
         open: &StepRecord,
         settlement: Settlement,
-        error: Option<ErrorSummary>,
+        error: Option<Problem>,
     ) -> Result<(), RunError> {
         let answered = open.answer.as_ref().and_then(|(_, error)| error.clone());
         let error = settlement.error.or(error).or(answered);
@@ -196,14 +189,14 @@ impl crate::run::session::Session<'_, '_> {
     }
 }
 
-fn rejected(why: Option<String>) -> ErrorSummary {
+fn rejected(why: Option<String>) -> Problem {
     let message = match why {
         Some(why) => format!("a person said no: {why}"),
         None => "a person said no".to_owned(),
     };
-    ErrorSummary { code: REJECTED.to_owned(), message, suggestion: None }
+    Problem::new(Code::Rejected, message)
 }
 
-fn reported(why: &str) -> ErrorSummary {
-    ErrorSummary { code: REPORTED.to_owned(), message: why.to_owned(), suggestion: None }
+fn reported(why: &str) -> Problem {
+    Problem::new(Code::StepFailed, why)
 }

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::Run;
 use super::act::HUMAN_ACTION;
-use super::answer::REJECTED;
 use crate::audit::history::{History, StepRecord};
 use crate::checkpoint::attribution::Attributed;
 use crate::checkpoint::checkpointer::Checkpointer;
@@ -16,6 +15,7 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::{CheckpointMode, StepAction};
 use crate::journal::event::{Event, StepKind};
 use crate::journal::summary::StepStatus;
+use crate::problem::Code;
 use crate::run::checkpoint::Chosen;
 use crate::run::error::RunError;
 use crate::run::review::{Review, Reviewed, look};
@@ -112,7 +112,7 @@ impl Run<'_, '_> {
             ..Wording::default()
         };
         let mut open = open.clone();
-        if open.answer.as_ref().is_some_and(|(_, error)| error.as_ref().is_some_and(|it| it.code == REJECTED)) {
+        if open.answer.as_ref().is_some_and(|(_, error)| error.as_ref().is_some_and(|it| it.code == Code::Rejected)) {
             // A no that was cut off before it had any effect; the last word counts.
             let (step, result, paths) = (open.id.step, Value::Null, Vec::new());
             self.session.record(&Event::Answered { step, result, error: None, paths })?;

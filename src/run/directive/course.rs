@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{REJECTED, REPORTED, SENT_BACK};
 use super::state::{Ended, Frame};
-use super::{Progress, Run, told};
+use super::{Progress, Run};
 use crate::item::directive::{Directive, OnFailure, Param, Step, StepAction};
 use crate::item::wording::shown;
 use crate::journal::event::{Event, HookPhase, Resolution};
-use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
+use crate::journal::summary::{RunStatus, StepStatus};
 use crate::policy::{self, Authority, Caller};
+use crate::problem::{Call, Code, Problem, hint};
 use crate::run::error::RunError;
 use crate::run::tool::Listener;
 use crate::run::values::{self, EnvironmentProblem, Scope, ValueError};
@@ -30,7 +30,7 @@ enum Next {
     /// The hooks after a step are looked at.
     LookBack,
     /// The run ends, although its steps would go on.
-    Abort(ErrorSummary),
+    Abort(Problem),
     /// A directive took too long.
     TimedOut(usize),
     /// A list is gone through.
@@ -72,7 +72,7 @@ impl Run<'_, '_> {
         }
         if let Some(failure) = &frame.failure {
             // Whose time was up is told by the limit, and no policy of the step helps.
-            let is_late = failure.error.as_ref().is_some_and(|error| error.code == "TIMED_OUT");
+            let is_late = failure.error.as_ref().is_some_and(|error| error.code == Code::TimedOut);
             return match self.exceeded().filter(|_| is_late) {
                 Some(error) => Next::Abort(error),
                 None => Next::Resolve(failure.clone()),
@@ -130,26 +130,25 @@ impl Run<'_, '_> {
         }
         self.session.outputs = outputs;
         if let Some(error) = &mut error {
-            let run = self.session.run();
-            error.suggestion.get_or_insert_with(|| {
-                format!(
-                    "`piton show {run}` shows what it did, `piton resume {run}` begins again at the step that failed"
-                )
+            let run = self.session.run().to_string();
+            error.hint.get_or_insert_with(|| {
+                let (show, resume) = (Call::ShowRun(run.clone()), Call::Resume(Some(run)));
+                hint![show, " shows what it did, ", resume, " begins again at the step that failed"]
             });
         }
         self.finish(status.into(), error).map(Some)
     }
 
-    fn finish(&mut self, status: RunStatus, error: Option<ErrorSummary>) -> Result<Progress, RunError> {
+    fn finish(&mut self, status: RunStatus, error: Option<Problem>) -> Result<Progress, RunError> {
         self.session.close(status, error).map(|summary| Progress::Done(Box::new(summary)))
     }
 
     /// Decides what follows a failure.
     fn resolve(&mut self, failure: &Ended) -> Result<(), RunError> {
-        if let Some(error) = failure.error.as_ref().filter(|error| error.code == SENT_BACK)
+        if let Some(error) = failure.error.as_ref().filter(|error| error.code == Code::SentBack)
             && let Some(to) = self.state().and_then(|state| state.frames.last()).and_then(Frame::manual_step_before)
         {
-            let (name, to, reason) = (failure.name.clone(), to.to_owned(), error.message.clone());
+            let (name, to, reason) = (failure.name.clone(), to.to_owned(), error.message());
             self.session.record(&Event::SentBack { name, to, reason })?;
             return Ok(());
         }
@@ -190,8 +189,8 @@ impl Run<'_, '_> {
     }
 
     /// Whether a failure of the step whose turn it is leads to another attempt.
-    pub(super) fn is_tried_again(&self, error: &ErrorSummary) -> bool {
-        self.may_retry() && error.code != "INTERRUPTED" && !is_said(Some(error))
+    pub(super) fn is_tried_again(&self, error: &Problem) -> bool {
+        self.may_retry() && error.code != Code::Interrupted && !is_said(Some(error))
     }
 
     /// What the step whose turn it is, or its directive, says about its failure.
@@ -219,7 +218,7 @@ impl Run<'_, '_> {
     }
 
     /// Begins the first hook whose expression holds; says whether there is one.
-    fn hook(&mut self, phase: HookPhase, error: Option<&ErrorSummary>) -> Result<bool, RunError> {
+    fn hook(&mut self, phase: HookPhase, error: Option<&Problem>) -> Result<bool, RunError> {
         let Some(frame) = self.state().and_then(|state| state.frames.last()) else { return Ok(false) };
         // A hook has no hooks: what it does would call it again.
         let is_hook = self.state().is_some_and(|state| state.frames.iter().any(|frame| frame.hook.is_some()));
@@ -259,19 +258,19 @@ impl Run<'_, '_> {
         };
         match entered {
             Ok(()) => Ok(true),
-            Err(err) => self.stop(told(&err)).map(|()| true),
+            Err(err) => self.stop(Problem::of(&err)).map(|()| true),
         }
     }
 
     /// What the expressions of hooks speak of.
-    fn variables(&self, frame: &Frame, phase: HookPhase, error: Option<&ErrorSummary>) -> Map<String, Value> {
+    fn variables(&self, frame: &Frame, phase: HookPhase, error: Option<&Problem>) -> Map<String, Value> {
         let cost = self.session.cost();
         let step = match phase {
             HookPhase::After => frame.just_done.clone(),
             _ => None,
         };
         let step = step.or_else(|| frame.step().map(|step| step.name.clone()));
-        let error = error.map(|error| json!({"code": error.code, "message": error.message}));
+        let error = error.map(|error| json!({"code": error.code, "message": error.message()}));
         let phase = serde_json::to_value(phase).unwrap_or_default();
         let cost = json!({"steps": cost.steps, "seconds": cost.seconds});
         let named = [("step", json!(step)), ("phase", phase), ("error", json!(error)), ("cost", cost)];
@@ -331,13 +330,13 @@ impl Run<'_, '_> {
     }
 
     /// The directive has failed, and no policy helps.
-    fn stop(&mut self, error: ErrorSummary) -> Result<(), RunError> {
+    fn stop(&mut self, error: Problem) -> Result<(), RunError> {
         let name = self.position();
         self.session.record(&Event::Resolved { name, then: Resolution::Stop, error: Some(error) })?;
         Ok(())
     }
 
-    fn abort(&mut self, error: ErrorSummary) -> Result<(), RunError> {
+    fn abort(&mut self, error: Problem) -> Result<(), RunError> {
         let name = self.position();
         self.session.record(&Event::Resolved { name, then: Resolution::Abort, error: Some(error) })?;
         Ok(())
@@ -349,11 +348,7 @@ impl Run<'_, '_> {
         {
             let name = frame.name.clone();
             let message = format!("step `{name}` took longer than its `timeout` allows");
-            let error = ErrorSummary {
-                code: "TIMED_OUT".to_owned(),
-                message,
-                suggestion: Some("give the step more time, or do less in it".to_owned()),
-            };
+            let error = Problem::new(Code::TimedOut, message).with_hint("give the step more time, or do less in it");
             let (status, outputs) = (StepStatus::Failed, Map::new());
             self.session.record(&Event::DirectiveFinished { name, status, outputs, error: Some(error) })?;
         }
@@ -361,7 +356,7 @@ impl Run<'_, '_> {
     }
 
     /// The limit that the next step would exceed.
-    fn exceeded(&self) -> Option<ErrorSummary> {
+    fn exceeded(&self) -> Option<Problem> {
         let state = self.state()?;
         let cost = self.session.cost();
         let calls_tool = state.turn().is_some_and(|(_, step)| matches!(step.action, StepAction::Tool { .. }));
@@ -376,7 +371,7 @@ impl Run<'_, '_> {
     }
 
     /// The limit that another directive inside this one would exceed.
-    fn spawn_exceeds(&self) -> Option<ErrorSummary> {
+    fn spawn_exceeds(&self) -> Option<Problem> {
         let state = self.state()?;
         let spawns = state.cost.spawns;
         // The innermost has none inside it.
@@ -472,13 +467,14 @@ impl Run<'_, '_> {
     }
 
     /// Why a value could not be worked out, of what, and where that stands.
-    pub(super) fn placed(&self, what: &str, err: ValueError) -> ErrorSummary {
+    pub(super) fn placed(&self, what: &str, err: ValueError) -> Problem {
         let place = self
             .origin(&err)
             .map(|it| format!(", at `{}:{}:{}`", it.file.display(), it.line, it.column))
             .unwrap_or_default();
-        let error = told(&err.into());
-        ErrorSummary { message: format!("{what}: {}{place}", error.message), ..error }
+        let error = Problem::of(&RunError::from(err));
+        let message = format!("{what}: {}{place}", error.message());
+        error.with_message(message)
     }
 
     /// The step whose turn it is, for messages.
@@ -495,17 +491,15 @@ fn time_of(frames: &[Frame], at: usize) -> Option<f64> {
 
 impl Frame {
     /// The first of its limits that is used up; what is none of its business is not looked at.
-    pub(in crate::run) fn reached(&self, used: impl Fn(&str) -> Option<f64>) -> Option<ErrorSummary> {
+    pub(in crate::run) fn reached(&self, used: impl Fn(&str) -> Option<f64>) -> Option<Problem> {
         let limits = &self.directive.limits;
         let limit = limits.iter().find(|limit| used(&limit.name).is_some_and(|used| used >= limit.value))?;
         let (name, value) = (&self.directive.name, limit.value);
         let what = limit.name.trim_end_matches("_seconds").replace('_', " ");
         let unit = if limit.name == "duration_seconds" { " s" } else { "" };
-        Some(ErrorSummary {
-            code: "LIMIT_REACHED".to_owned(),
-            message: format!("directive `{name}` has reached its limit: {what} {value}{unit}"),
-            suggestion: Some("raise it in <limits>, or do less; what was done so far stays".to_owned()),
-        })
+        let message = format!("directive `{name}` has reached its limit: {what} {value}{unit}");
+        let hint = "raise it in <limits>, or do less; what was done so far stays";
+        Some(Problem::new(Code::LimitReached, message).with_hint(hint))
     }
 }
 
@@ -515,10 +509,10 @@ pub(super) fn authority(callers: &[std::sync::Arc<Directive>]) -> Authority<'_> 
 }
 
 /// Whether somebody said that it failed: whoever does so has tried, and their work is not put back.
-fn is_said(error: Option<&ErrorSummary>) -> bool {
-    error.is_some_and(|error| [REPORTED, REJECTED, SENT_BACK].contains(&error.code.as_str()))
+fn is_said(error: Option<&Problem>) -> bool {
+    error.is_some_and(|error| error.code.is_said())
 }
 
-fn interrupted() -> ErrorSummary {
-    ErrorSummary { code: "INTERRUPTED".to_owned(), message: "the run was interrupted".to_owned(), suggestion: None }
+fn interrupted() -> Problem {
+    Problem::new(Code::Interrupted, "the run was interrupted")
 }

@@ -17,8 +17,8 @@ use crate::item::finding::{Finding, Strength};
 use crate::item::store::{ItemKind, ItemStore};
 use crate::item::template::{Reference, Template};
 use crate::journal::RunId;
-use crate::journal::summary::ErrorSummary;
 use crate::policy::{self, WriteRules};
+use crate::problem::Problem;
 use crate::run::agent::AgentCommands;
 use crate::run::error::RunError;
 use crate::run::tool::{self, ToolPlan, ToolRequest};
@@ -130,7 +130,7 @@ pub struct PlannedStep {
     pub later: Vec<String>,
     /// Why it would fail.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorSummary>,
+    pub error: Option<Problem>,
     /// Where the directive that it runs stops.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
@@ -406,7 +406,7 @@ impl Planner<'_> {
         if self.is_certain && !goes_on {
             self.worst = self.worst.max(if err.is_denied() { Worst::Denial } else { Worst::Failure });
         }
-        planned.error = Some(super::told(err));
+        planned.error = Some(Problem::of(err));
     }
 
     fn call(

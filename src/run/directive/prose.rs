@@ -19,10 +19,11 @@ use crate::failpoint::failpoint;
 use crate::item::directive::{OnFailure, Step};
 use crate::item::wording::shown;
 use crate::journal::event::{Event, StepKind, Wait, Written};
-use crate::journal::summary::{ErrorSummary, StepStatus};
+use crate::journal::summary::StepStatus;
 use crate::policy::WriteRules;
+use crate::problem::{Code, Problem};
 use crate::run::agent::{self, Task, Workplace};
-use crate::run::error::{RunError, with_causes};
+use crate::run::error::RunError;
 use crate::run::settle::{Declared, Rules, Verdict, Violation, Wording};
 use crate::run::step::milliseconds;
 use crate::run::tool::Listener;
@@ -104,10 +105,10 @@ impl Run<'_, '_> {
             rejected: rejected.as_deref(),
             writes: &writes,
         });
-        let mut failure = None;
+        let mut failure: Option<Problem> = None;
         for command in &commands {
             if let Some(error) = failure.take() {
-                let ErrorSummary { message, .. } = &error;
+                let message = error.message();
                 listener(CallProgress::Preparing(&format!("{message}; trying `{}`", shown(command.text()))));
             }
             match self.ask_agent(number, name, command, &task, listener)? {
@@ -115,7 +116,7 @@ impl Run<'_, '_> {
                     return self.settle_work(number, name, before, &[], Ok(result), &instruction, &checks);
                 }
                 Err(error) => {
-                    let is_interrupted = error.code == INTERRUPTED;
+                    let is_interrupted = error.code == Code::Interrupted;
                     failure = Some(error);
                     if is_interrupted {
                         break;
@@ -123,7 +124,7 @@ impl Run<'_, '_> {
                 }
             }
         }
-        let error = failure.unwrap_or_else(|| failed("there is no agent".to_owned()));
+        let error = failure.unwrap_or_else(|| failed(Code::AgentFailed, "there is no agent".to_owned()));
         self.settle_work(number, name, before, &[], Err(error), &instruction, &checks)
     }
 
@@ -135,15 +136,14 @@ impl Run<'_, '_> {
         command: &AgentCommand,
         task: &str,
         listener: &mut Listener<'_>,
-    ) -> Result<Result<Value, ErrorSummary>, RunError> {
+    ) -> Result<Result<Value, Problem>, RunError> {
         let limit = self.time_left();
         let (session, interrupts) = (&mut self.session, &mut self.interrupts);
         let place = Workplace { run: session.run(), step: name, project: &session.ctx.root };
         let mut line = match agent::command_line(command, &place, &session.ctx.environment) {
             Ok(line) => line,
             Err(err) => {
-                let (code, message, suggestion) = (err.code().to_owned(), with_causes(&err), err.hint());
-                return Ok(Err(ErrorSummary { code, message, suggestion }));
+                return Ok(Err(Problem::of(&err)));
             }
         };
         line.timeout = limit;
@@ -158,8 +158,7 @@ impl Run<'_, '_> {
             Ok(conversation) => conversation,
             // Nothing of it has run, e.g. there is no such interpreter: the fallback may do better.
             Err(RunError::Subprocess(err @ SubprocessError::NotStarted { .. })) => {
-                let (code, message, suggestion) = (err.code().to_owned(), with_causes(&err), err.hint());
-                return Ok(Err(ErrorSummary { code, message, suggestion }));
+                return Ok(Err(Problem::of(&err)));
             }
             Err(err) => return Err(err),
         };
@@ -179,18 +178,21 @@ impl Run<'_, '_> {
         Ok(match (outcome.exit_code, outcome.signal) {
             _ if outcome.interrupted => {
                 let message = format!("the agent `{program}` was interrupted");
-                Err(ErrorSummary { code: INTERRUPTED.to_owned(), message, suggestion: None })
+                Err(Problem::new(Code::Interrupted, message))
             }
             _ if outcome.timed_out => {
                 let message = format!("the agent `{program}` took too long and was stopped");
-                Err(ErrorSummary { code: TIMED_OUT.to_owned(), ..failed(message) })
+                Err(failed(Code::TimedOut, message))
             }
             (Some(0), _) => Ok(agent::result(&stdout)),
-            (Some(status), _) => Err(failed(format!("the agent `{program}` exited with status {status}"))),
-            (None, Some(signal)) => {
-                Err(failed(format!("the agent `{program}` was ended by {}", signal_in_words(signal))))
+            (Some(status), _) => {
+                Err(failed(Code::AgentFailed, format!("the agent `{program}` exited with status {status}")))
             }
-            (None, None) => Err(failed(format!("the agent `{program}` ended in an unknown way"))),
+            (None, Some(signal)) => Err(failed(
+                Code::AgentFailed,
+                format!("the agent `{program}` was ended by {}", signal_in_words(signal)),
+            )),
+            (None, None) => Err(failed(Code::AgentFailed, format!("the agent `{program}` ended in an unknown way"))),
         })
     }
 
@@ -202,7 +204,7 @@ impl Run<'_, '_> {
         name: &str,
         before: Option<&Snapshot>,
         paths: &[RepoPath],
-        done: Result<Value, ErrorSummary>,
+        done: Result<Value, Problem>,
         instruction: &str,
         checks: &[String],
     ) -> Result<(), RunError> {
@@ -267,21 +269,17 @@ impl Run<'_, '_> {
         number: u32,
         name: &str,
         checkpoint: Option<crate::journal::summary::CheckpointSummary>,
-        error: Option<&ErrorSummary>,
+        error: Option<&Problem>,
     ) -> Result<(), RunError> {
         let status = match error {
             None => StepStatus::Succeeded,
-            Some(error) if error.code == INTERRUPTED => StepStatus::Cancelled,
+            Some(error) if error.code == Code::Interrupted => StepStatus::Cancelled,
             Some(_) => StepStatus::Failed,
         };
         self.session.finish_step(number, name, status, None, checkpoint, error)
     }
 }
 
-const INTERRUPTED: &str = "INTERRUPTED";
-const TIMED_OUT: &str = "TIMED_OUT";
-
-fn failed(message: String) -> ErrorSummary {
-    let suggestion = Some("what it wrote is above; what it changed is in the work tree".to_owned());
-    ErrorSummary { code: "AGENT_FAILED".to_owned(), message, suggestion }
+fn failed(code: Code, message: String) -> Problem {
+    Problem::new(code, message).with_hint("what it wrote is above; what it changed is in the work tree")
 }

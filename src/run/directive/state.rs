@@ -13,11 +13,11 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::audit::history::{Outcome, StepRecord};
-use crate::exec::worker::NO_ANSWER;
 use crate::item::directive::{Directive, OnFailure, Step, StepAction};
 use crate::journal::event::{Event, HookPhase, Resolution, StepKind, Wait};
-use crate::journal::summary::{ErrorSummary, RunStatus, StepStatus};
+use crate::journal::summary::{RunStatus, StepStatus};
 use crate::journal::{Digest, RunId, StepId};
+use crate::problem::{Code, Problem};
 use crate::run::remainder::KeptStep;
 
 pub(in crate::run) use restart::inputs_for;
@@ -121,7 +121,7 @@ pub(in crate::run) struct Loop {
 pub(in crate::run) struct Ended {
     pub(in crate::run) name: String,
     pub(in crate::run) status: StepStatus,
-    pub(in crate::run) error: Option<ErrorSummary>,
+    pub(in crate::run) error: Option<Problem>,
     /// Whether no policy and no further attempt can help: there is no checkpoint where one was promised.
     pub(in crate::run) is_final: bool,
 }
@@ -253,7 +253,7 @@ impl RunState {
         self.frames.push(Frame::new(known, name.to_owned(), inputs.clone(), hook, since));
     }
 
-    fn leave(&mut self, status: StepStatus, outputs: &Map<String, Value>, error: Option<&ErrorSummary>) {
+    fn leave(&mut self, status: StepStatus, outputs: &Map<String, Value>, error: Option<&Problem>) {
         let Some(left) = self.frames.pop() else { return };
         let Some(caller) = self.frames.last_mut() else { return };
         let ended = Ended { name: left.name.clone(), status, error: error.cloned(), is_final: false };
@@ -274,7 +274,7 @@ impl RunState {
         }
     }
 
-    fn end_step(&mut self, status: StepStatus, why: Option<&ErrorSummary>) {
+    fn end_step(&mut self, status: StepStatus, why: Option<&Problem>) {
         let Some(open) = self.open.take() else { return };
         // It is run again: nothing of it counts.
         if status == StepStatus::CutOff {
@@ -314,12 +314,12 @@ impl RunState {
         self.on_top(|frame| frame.end(Ended { name: open.name, status, error, is_final }, result));
     }
 
-    fn resolve(&mut self, name: &str, then: Resolution, error: Option<&ErrorSummary>) {
+    fn resolve(&mut self, name: &str, then: Resolution, error: Option<&Problem>) {
         let Some(frame) = self.frames.last_mut() else { return };
         let failure = frame.failure.take();
-        let status = match error.map(|error| error.code.as_str()) {
-            Some("INTERRUPTED") => StepStatus::Cancelled,
-            Some("PERMISSION_DENIED") => StepStatus::Denied,
+        let status = match error.map(|error| error.code) {
+            Some(Code::Interrupted) => StepStatus::Cancelled,
+            Some(Code::PermissionDenied) => StepStatus::Denied,
             _ => StepStatus::Failed,
         };
         let mut ended = failure.unwrap_or_else(|| Ended { name: name.to_owned(), status, error: None, is_final: true });
@@ -334,7 +334,7 @@ impl RunState {
             }
             Resolution::GoOn => {
                 let error = ended.error.as_ref();
-                let told = error.map(|error| json!({"code": error.code, "message": error.message}));
+                let told = error.map(|error| json!({"code": error.code, "message": error.message()}));
                 frame.advance(json!({"error": told}));
             }
             Resolution::Stop => frame.stopped = Some(ended),
@@ -497,7 +497,7 @@ fn was_cut_short(open: &StepRecord, status: StepStatus) -> bool {
     let error = open.answer.as_ref().map(|(_, error)| error.as_ref());
     // Other errors are answers: the other side said no, or was never asked.
     let is_unheard = open.has_unrepeatable_call()
-        && error.flatten().is_some_and(|error| ["TIMED_OUT", NO_ANSWER].contains(&error.code.as_str()));
+        && error.flatten().is_some_and(|error| matches!(error.code, Code::TimedOut | Code::NoAnswer));
     open.started_process
         && error.is_none_or(|error| error.is_some())
         && (status == StepStatus::Cancelled || is_undecided || is_unheard)

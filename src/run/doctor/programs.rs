@@ -19,7 +19,8 @@ use crate::item::finding::Strength;
 use crate::item::store::{ItemStore, Roots};
 use crate::item::wording::shown;
 use crate::policy::Authority;
-use crate::run::error::{RunError, with_causes};
+use crate::problem::{Problem, with_causes};
+use crate::run::error::RunError;
 use crate::run::session::{RunRequest, Session};
 use crate::run::tool::{self, Planner, ToolRequest, ToolStep};
 
@@ -112,7 +113,7 @@ fn call(
     let mut silent = |_: &_| {};
     let mut session = Session::begin(&ctx, &run, &mut silent)?;
     let end = session.call_tool(ToolStep::new(name, &plan, planner, None), supervisor, &mut |_| {})?;
-    let error = end.end.error.as_ref().map(|error| error.message.clone());
+    let error = end.end.error.as_ref().map(Problem::message);
     session.finish(end.end.run_status(), end.end.error)?;
     Ok(end.result.result.ok_or_else(|| error.unwrap_or_else(|| "the tool returned nothing".to_owned())))
 }

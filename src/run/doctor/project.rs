@@ -14,7 +14,7 @@ use crate::context::{Context, ContextError, FoundBy};
 use crate::item::finding::{Finding, Severity};
 use crate::item::wording::{nearest, shown};
 use crate::journal::lock;
-use crate::run::error::with_causes;
+use crate::problem::{Explain, with_causes};
 use crate::run::marker;
 use crate::run::session::{Session, open_repository};
 
@@ -45,7 +45,7 @@ pub(super) fn found(around: &Surroundings) -> Outcome {
         Err(ContextError::Variable(_)) => {
             Outcome::warning("not looked for, because the settings are not valid", "see `settings`")
         }
-        Err(err) => Outcome::warning(with_causes(err), err.hint().unwrap_or_default()),
+        Err(err) => Outcome::warning(with_causes(err), err.hint().map(String::from).unwrap_or_default()),
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) fn found(around: &Surroundings) -> Outcome {
 pub(super) fn settings(around: &Surroundings) -> Outcome {
     let findings = match &around.patient.found {
         Err(err @ ContextError::Variable(_)) => {
-            return Outcome::missing(err.to_string(), err.hint().unwrap_or_default());
+            return Outcome::missing(err.to_string(), err.hint().map(String::from).unwrap_or_default());
         }
         Err(_) => around.own.config.findings(),
         Ok(ctx) => ctx.config.findings(),
@@ -137,7 +137,7 @@ pub(super) fn locks(around: &Surroundings) -> Outcome {
                 format!("the run `{}` is not finished", waiting.run),
                 "`piton status` says what it waits for, `piton resume` goes on with it",
             ),
-            Err(err) => Outcome::warning(with_causes(&err), err.hint().unwrap_or_default()),
+            Err(err) => Outcome::warning(with_causes(&err), err.hint().map(String::from).unwrap_or_default()),
         }
     })
 }
@@ -215,7 +215,7 @@ fn in_repository(around: &Surroundings, ask: impl FnOnce(&Repository, &Context) 
     match open_repository(ctx) {
         Ok(repository) => ask(&repository, ctx),
         Err(err @ CheckpointError::NoRepository(_)) if ctx.config.git_required() => {
-            Outcome::warning(err.to_string(), err.hint().unwrap_or_default())
+            Outcome::warning(err.to_string(), err.hint().map(String::from).unwrap_or_default())
         }
         Err(CheckpointError::NoRepository(_)) => Outcome::ok("none, and `git.required` is off: nothing can be undone"),
         Err(err) => refused(&err),
@@ -223,5 +223,5 @@ fn in_repository(around: &Surroundings, ask: impl FnOnce(&Repository, &Context) 
 }
 
 fn refused(err: &CheckpointError) -> Outcome {
-    Outcome::missing(with_causes(err), err.hint().unwrap_or_else(|| "see what `git status` says".to_owned()))
+    Outcome::missing(with_causes(err), err.hint().unwrap_or_else(|| "see what `git status` says".into()))
 }

@@ -13,7 +13,8 @@ use crate::exec::supervisor::Watch;
 use crate::item::directive::CheckpointMode;
 use crate::item::source::read_bytes;
 use crate::journal::summary::{CheckpointStatus, RunSummary};
-use crate::run::error::{RunError, with_causes};
+use crate::problem::{Explain, with_causes};
+use crate::run::error::RunError;
 use crate::run::session::{RunRequest, Session, open_repository};
 use crate::run::step::CommandStep;
 
@@ -25,7 +26,7 @@ pub(super) fn rope(around: &Surroundings) -> Outcome {
             Outcome::missing(wrong, "this is a bug: please report it, with the kind of your file system")
         }
         Err(err) => {
-            let hint = err.hint().unwrap_or_else(|| "see `piton quickstart -v` for more".to_owned());
+            let hint = err.hint().unwrap_or_else(|| "see `piton quickstart -v` for more".into());
             Outcome::missing(with_causes(&err), hint)
         }
     }

@@ -13,7 +13,8 @@ use crate::exec::interrupt::Interrupts;
 use crate::exec::process;
 use crate::exec::supervisor::{Ended, Supervisor, Touched, Watch, Work};
 use crate::item::source::read_bytes;
-use crate::run::error::{RunError, with_causes};
+use crate::problem::{Explain, with_causes};
+use crate::run::error::RunError;
 
 /// How long a killed process may take to vanish.
 const VANISHING: Duration = Duration::from_secs(2);
@@ -39,7 +40,7 @@ pub(super) fn reaper(around: &Surroundings) -> Outcome {
 }
 
 fn unsupervised(err: &RunError) -> Outcome {
-    let hint = err.hint().unwrap_or_else(|| "tools need Linux, and the right to start processes".to_owned());
+    let hint = err.hint().unwrap_or_else(|| "tools need Linux, and the right to start processes".into());
     Outcome::missing(with_causes(err), hint)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::item::wording::shown;
 use crate::journal::RunId;
+use crate::problem::{Call, Code, Explain, Hint, hint};
 
 /// Why a run cannot begin again, or not there. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -48,40 +49,45 @@ pub enum RestartError {
     NoCheckpoints,
 }
 
-impl RestartError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for RestartError {
+    fn code(&self) -> Code {
         match self {
-            Self::NotEnded(_) => "NOT_ENDED",
-            Self::StepGone { .. } => "STEP_GONE",
-            Self::NoSuchStep { .. } => "NO_SUCH_STEP",
-            Self::NothingToSkip(_) => "NOTHING_TO_SKIP",
-            Self::Unanswered { .. } => "INDETERMINATE",
-            Self::ReasonNeeded(_) => "REASON_NEEDED",
-            Self::NoCheckpoints => "NO_CHECKPOINTS",
+            Self::NotEnded(_) => Code::NotEnded,
+            Self::StepGone { .. } => Code::StepGone,
+            Self::NoSuchStep { .. } => Code::NoSuchStep,
+            Self::NothingToSkip(_) => Code::NothingToSkip,
+            Self::Unanswered { .. } => Code::Indeterminate,
+            Self::ReasonNeeded(_) => Code::ReasonNeeded,
+            Self::NoCheckpoints => Code::NoCheckpoints,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> String {
-        match self {
-            Self::NotEnded(run) => format!("`piton resume {run}` goes on where it is, `piton cancel {run}` ends it"),
-            Self::StepGone { run, .. } => {
-                format!("name the step to begin at: `piton resume {run} --from STEP`")
-            }
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::NotEnded(run) => hint![
+                Call::Resume(Some(run.to_string())),
+                " goes on where it is, ",
+                Call::Cancel(Some(run.to_string())),
+                " ends it"
+            ],
+            Self::StepGone { run, .. } => format!("name the step to begin at: `piton resume {run} --from STEP`").into(),
             Self::NoSuchStep { known, .. } => {
                 let names: Vec<String> = known.iter().map(|name| format!("`{}`", shown(name))).collect();
-                format!("name one of {}", names.join(", "))
+                format!("name one of {}", names.join(", ")).into()
             }
-            Self::NothingToSkip(run) => format!("`piton resume {run}` evaluates the outputs of the directive again"),
+            Self::NothingToSkip(run) => {
+                hint![Call::Resume(Some(run.to_string())), " evaluates the outputs of the directive again"]
+            }
             Self::Unanswered { run, .. } => format!(
                 "find out whether the call was done; then `piton resume {run} --retry` makes it again, `--result JSON` \
                  says that it was done, `--skip` goes on without it"
-            ),
+            )
+            .into(),
             Self::ReasonNeeded(run) => {
                 format!("`piton reject {run} --reason TEXT` sends it back, `piton reject {run} --end` ends the run")
+                    .into()
             }
-            Self::NoCheckpoints => "use a git repository and `--checkpoint auto` or `--checkpoint explicit`".to_owned(),
-        }
+            Self::NoCheckpoints => "use a git repository and `--checkpoint auto` or `--checkpoint explicit`".into(),
+        })
     }
 }

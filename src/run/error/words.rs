@@ -1,24 +1,37 @@
 //! The sentences that errors of runs are made of.
 
-use std::fmt::Write as _;
-
 use crate::checkpoint::object::ObjectId;
 use crate::item::params::ParamProblem;
 use crate::journal::event::Wait;
+use crate::problem::{Call, Hint, hint};
 use crate::run::directive::Waiting;
 use crate::run::marker::WaitingRun;
 
 /// The commands that a waiting step takes.
-pub fn way_on(waiting: &Waiting) -> String {
+pub fn way_on(waiting: &Waiting) -> Hint {
+    way_on_in(waiting, None)
+}
+
+/// The same for a run that waits in another work tree.
+pub fn way_on_in(waiting: &Waiting, folder: Option<&str>) -> Hint {
     let run = waiting.run;
+    let resume = folder.map_or_else(|| format!("piton resume {run}"), |it| format!("piton -C '{it}' resume {run}"));
     match &waiting.wait {
-        Wait::Work { .. } => format!("do it, then `piton resume {run}`; `--failed WHY` if it cannot be done"),
-        Wait::Person { .. } => format!("`piton approve {run}` or `piton reject {run}`"),
-        Wait::Changes => format!("`piton approve {run}` keeps the changes, `piton reject {run}` puts them back"),
+        Wait::Work { .. } => {
+            let resume = if folder.is_some() {
+                format!("`{resume}`").into()
+            } else {
+                Hint::from(Call::Resume(Some(run.to_string())))
+            };
+            hint!["do it, then ", resume, "; `--failed WHY` if it cannot be done"]
+        }
+        Wait::Person { .. } => format!("`piton approve {run}` or `piton reject {run}`").into(),
+        Wait::Changes => format!("`piton approve {run}` keeps the changes, `piton reject {run}` puts them back").into(),
         Wait::Indeterminate { .. } => format!(
-            "`piton resume {run} --retry` runs it again, `--result JSON` says that it is done, `--failed WHY` that it failed"
-        ),
-        Wait::Unknown => "a newer piton knows".to_owned(),
+            "`{resume} --retry` runs it again, `--result JSON` says that it is done, `--failed WHY` that it failed"
+        )
+        .into(),
+        Wait::Unknown => "a newer piton knows".into(),
     }
 }
 
@@ -34,17 +47,6 @@ pub(super) fn waiting_in(waiting: &WaitingRun) -> String {
 /// Everything that is wrong with inputs.
 pub(super) fn problems_in_words(problems: &[ParamProblem]) -> String {
     problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
-}
-
-/// What happened, and why, in one line.
-pub fn with_causes(err: &dyn std::error::Error) -> String {
-    let mut message = err.to_string();
-    let mut cause = err.source();
-    while let Some(source) = cause {
-        let _ = write!(message, ": {source}");
-        cause = source.source();
-    }
-    message
 }
 
 /// What a tool lacks.

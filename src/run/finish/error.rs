@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::journal::{RunId, StepId};
+use crate::problem::{Call, Code, Explain, Hint, hint};
 
 /// A file that a run and the current branch both changed, and who did it on either side.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -91,41 +92,44 @@ pub enum FinishError {
     },
 }
 
-impl FinishError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for FinishError {
+    fn code(&self) -> Code {
         match self {
-            Self::NotEnded { .. } => "RUN_NOT_ENDED",
-            Self::Closed { .. } => "ALREADY_FINISHED",
-            Self::OwnBranch(_) => "OWN_BRANCH",
-            Self::Detached(_) => "DETACHED_HEAD",
-            Self::Unborn(_) => "UNBORN_BRANCH",
-            Self::Unrelated(_) => "UNRELATED_HISTORY",
-            Self::MergeConflict { .. } => "MERGE_CONFLICT",
-            Self::Overlap(_) => "DIRTY_OVERLAP",
-            Self::NotNewest { .. } => "NOT_NEWEST",
-            Self::Published { .. } => "PUBLISHED",
-            Self::Elsewhere { .. } => "OTHER_BRANCH",
+            Self::NotEnded { .. } => Code::RunNotEnded,
+            Self::Closed { .. } => Code::AlreadyFinished,
+            Self::OwnBranch(_) => Code::OwnBranch,
+            Self::Detached(_) => Code::DetachedHead,
+            Self::Unborn(_) => Code::UnbornBranch,
+            Self::Unrelated(_) => Code::UnrelatedHistory,
+            Self::MergeConflict { .. } => Code::MergeConflict,
+            Self::Overlap(_) => Code::DirtyOverlap,
+            Self::NotNewest { .. } => Code::NotNewest,
+            Self::Published { .. } => Code::Published,
+            Self::Elsewhere { .. } => Code::OtherBranch,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> String {
-        match self {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
             Self::NotEnded { run, is_waiting: true, .. } => {
-                format!("go on with it: `piton resume {run}`, or end it: `piton cancel {run}`")
+                hint![
+                    "go on with it: ",
+                    Call::Resume(Some(run.to_string())),
+                    ", or end it: ",
+                    Call::Cancel(Some(run.to_string()))
+                ]
             }
             Self::NotEnded { root, .. } => {
-                format!("wait for it; if it was cut off, `piton -C '{root}' recover` brings it to an end")
+                format!("wait for it; if it was cut off, `piton -C '{root}' recover` brings it to an end").into()
             }
-            Self::Closed { by, .. } => format!("see what became of it with `piton show {by}`"),
+            Self::Closed { by, .. } => hint!["see what became of it with ", Call::ShowRun(by.to_string())],
             Self::OwnBranch(_) => {
-                "go to the worktree whose branch is to get the commits; `git worktree list` shows them".to_owned()
+                "go to the worktree whose branch is to get the commits; `git worktree list` shows them".into()
             }
             Self::Detached(_) | Self::Unborn(_) => {
-                "switch to the branch that is to get the commits, or leave them on theirs: `--branch`".to_owned()
+                "switch to the branch that is to get the commits, or leave them on theirs: `--branch`".into()
             }
-            Self::Unrelated(run) => format!("leave them on their branch: `piton finish {run} --branch`"),
+            Self::Unrelated(run) => format!("leave them on their branch: `piton finish {run} --branch`").into(),
             Self::MergeConflict { run, branch, worktree, .. } => {
                 let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
                 let there = match worktree {
@@ -135,19 +139,22 @@ impl FinishError {
                 format!(
                     "nothing was changed: {there}close it with `piton finish {run} --branch` and `git merge {short}`"
                 )
+                .into()
             }
             Self::Overlap(_) => {
-                "nothing was changed: commit or stash your own part of these files, then finish again".to_owned()
+                "nothing was changed: commit or stash your own part of these files, then finish again".into()
             }
             Self::NotNewest { run, .. } | Self::Published { run, .. } => {
-                format!("`piton finish {run} --keep` closes it and leaves the commits as they are")
+                format!("`piton finish {run} --keep` closes it and leaves the commits as they are").into()
             }
             Self::Elsewhere { .. } => {
-                "switch to that branch to squash them; `--keep` closes the run and leaves them there".to_owned()
+                "switch to that branch to squash them; `--keep` closes the run and leaves them there".into()
             }
-        }
+        })
     }
+}
 
+impl FinishError {
     /// Whether the state of the repository is the reason, so that nothing was even tried.
     pub fn is_unsafe(&self) -> bool {
         matches!(self, Self::NotEnded { .. } | Self::Detached(_) | Self::Unborn(_) | Self::OwnBranch(_))

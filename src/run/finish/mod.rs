@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::error::{RunError, with_causes};
+use super::error::RunError;
 use super::session::{Observer, RunRequest, Session, open_checkpointer};
-use super::settle::{Reversal, Settlement, decided, explain};
+use super::settle::{Reversal, Settlement, decided};
 use super::step::{StepEnd, summary};
 use super::undo::error::UndoError;
 use crate::audit::history::History;
@@ -37,6 +37,7 @@ use crate::failpoint::failpoint;
 use crate::journal::RunId;
 use crate::journal::event::{Event, FinishHow, StepKind};
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, RunSummary, StepStatus};
+use crate::problem::{Problem, with_causes};
 use judgement::{Judgement, Way, judge};
 
 /// A run to close.
@@ -327,7 +328,7 @@ impl Session<'_, '_> {
                 let reason = "the run could not be brought home";
                 let mut settlement =
                     self.roll_back(checkpointer, step, Reversal::by_answer(reason), before, &unmoved, &found.delta)?;
-                settlement.error.get_or_insert(explain(&err));
+                settlement.error.get_or_insert(Problem::of(&err));
                 Ok(settlement)
             }
             settled => settled,

@@ -17,7 +17,8 @@ use crate::journal::RunId;
 use crate::journal::event::{FinishHow, StepKind};
 use crate::journal::lock::{Holder, RunLock};
 use crate::journal::summary::RunStatus;
-use crate::run::error::{RunError, with_causes};
+use crate::problem::{Explain, with_causes};
+use crate::run::error::RunError;
 use crate::run::worktree::{BRANCHES, find, remove};
 
 /// Removes what a finish that was cut off had no time to remove.

@@ -13,7 +13,6 @@ use super::{Access, Home, ItemAnswer, ItemEffect, ItemStepError, Write, shown};
 use crate::context::Context;
 use crate::exec::chain::{self, ChainError, ExecutorChain};
 use crate::exec::syntax::Language;
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::{InvalidItemId, ItemId};
 use crate::item::skeleton::{self, Fields, Kind, Layout, Skeleton, SkeletonError, SkeletonFile, Usage};
@@ -22,6 +21,7 @@ use crate::item::store::{Item, ItemKind, ItemStore, Layer, PRIMITIVES};
 use crate::item::tool::{self, Reading, Root, Surroundings, ToolKind};
 use crate::item::wording::separated;
 use crate::item::{directive, knowledge};
+use crate::problem::{Call, Code, Explain, hint};
 use crate::run::session::open_repository;
 
 /// An item that was created, or would be.
@@ -226,12 +226,12 @@ fn judge(store: &ItemStore, id: &ItemId, made: &Skeleton) -> Result<Option<Strin
         (None, Some(named)) => Err(ItemStepError::NotValid {
             code: Code::NameMismatch,
             reason: format!("it calls itself `{named}`, not `{id}`"),
-            hint: Some(format!("create it as `{named}`, or write `{id}` in it")),
+            hint: Some(format!("create it as `{named}`, or write `{id}` in it").into()),
         }),
         (None, None) => Err(ItemStepError::NotValid {
             code: Code::MissingMetadata,
             reason: format!("it is no {}", made.kind),
-            hint: Some("`piton new` without content shows how one is written".to_owned()),
+            hint: Some(hint![Call::New, " without content shows how one is written"]),
         }),
     }
 }
@@ -243,7 +243,7 @@ fn one_language(chain: &ExecutorChain<'_>, made: &Skeleton) -> Result<(), ItemSt
         (Some(runs), Some(written)) if runs != written => Err(ItemStepError::NotValid {
             code: Code::UnexpectedExecutor,
             reason: format!("`{runtime}` runs {runs}, and the script is {written}"),
-            hint: Some("give the type without an executor, or the executor without a type".to_owned()),
+            hint: Some("give the type without an executor, or the executor without a type".into()),
         }),
         _ => Ok(()),
     }
@@ -262,7 +262,7 @@ fn missing_script(tool: &tool::LoadedTool, made: &Skeleton) -> Result<(), ItemSt
     Err(ItemStepError::NotValid {
         code: Code::MissingEntrypoint,
         reason: format!("Entrypoint '{}' not found", crate::item::wording::shown(entrypoint)),
-        hint: Some("create the script itself, with its metadata in comments at the top".to_owned()),
+        hint: Some("create the script itself, with its metadata in comments at the top".into()),
     })
 }
 

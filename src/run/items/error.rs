@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use super::Verb;
 use crate::context::ITEMS;
-use crate::item::code::Code;
 use crate::item::id::{InvalidItemId, ItemId};
 use crate::item::migration::MigrationError;
 use crate::item::skeleton::SkeletonError;
 use crate::item::store::{ItemKind, Layer, LookupError, not_an_id};
 use crate::item::wording::{did_you_mean, shown};
+use crate::problem::{Call, Code, Explain, Hint, hint};
 
 /// Everything that can stop an item step; nothing was written then, unless writing itself failed.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ pub enum ItemStepError {
         /// Why.
         reason: String,
         /// What to do about it.
-        hint: Option<String>,
+        hint: Option<Hint>,
     },
     /// The script cannot become a tool folder.
     #[error(transparent)]
@@ -164,7 +164,7 @@ pub enum ItemStepError {
         /// What is wrong.
         reason: String,
         /// The way out.
-        hint: Option<String>,
+        hint: Option<Hint>,
     },
     /// Nobody said that it is meant.
     #[error("`{0}` is deleted only when that is confirmed")]
@@ -202,93 +202,90 @@ pub enum ItemStepError {
     Outside(PathBuf),
 }
 
-impl ItemStepError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for ItemStepError {
+    fn code(&self) -> Code {
         match self {
-            Self::UnknownVerb(_) => "UNKNOWN_VERB",
-            Self::Missing { .. } | Self::NoServer(_) => "MISSING_PARAMETER",
-            Self::Unknown { .. } => "UNKNOWN_PARAMETER",
-            Self::Wrong { .. } | Self::NotByField { .. } => "INVALID_PARAMETER",
-            Self::NoRegistry => "NO_REGISTRY",
+            Self::UnknownVerb(_) => Code::UnknownVerb,
+            Self::Missing { .. } | Self::NoServer(_) => Code::MissingParameter,
+            Self::Unknown { .. } => Code::UnknownParameter,
+            Self::Wrong { .. } | Self::NotByField { .. } => Code::InvalidParameter,
+            Self::NoRegistry => Code::NoRegistry,
             Self::Lookup(err) => err.code(),
-            Self::NothingMatches { .. } | Self::NoItem { .. } => "NOT_FOUND",
-            Self::NotOfTheProject { .. } => "NOT_OF_THE_PROJECT",
-            Self::NotSignable { .. } => "NOT_STAMPABLE",
+            Self::NothingMatches { .. } | Self::NoItem { .. } => Code::NotFound,
+            Self::NotOfTheProject { .. } => Code::NotOfTheProject,
+            Self::NotSignable { .. } => Code::NotStampable,
             Self::Migration(err) => err.code(),
-            Self::Tampered(_) => "HASH_MISMATCH",
-            Self::Primitive(_) | Self::Builtin { .. } => "PRIMITIVE_SHADOWED",
-            Self::Exists { .. } | Self::Another { .. } | Self::Taken { .. } => "ITEM_EXISTS",
-            Self::InvalidName { .. } => "INVALID_ID",
+            Self::Tampered(_) => Code::HashMismatch,
+            Self::Primitive(_) | Self::Builtin { .. } => Code::PrimitiveShadowed,
+            Self::Exists { .. } | Self::Another { .. } | Self::Taken { .. } => Code::ItemExists,
+            Self::InvalidName { .. } => Code::InvalidId,
             Self::Skeleton(err) => err.code(),
-            Self::InTheWay { .. } => "IN_THE_WAY",
-            Self::Unseen(_) => "INVALID_PATH",
-            Self::NotValid { code, .. } => code.as_str(),
-            Self::Unconfirmed(_) => "NOT_CONFIRMED",
-            Self::NoHome => "NO_HOME",
-            Self::Unreadable { .. } => "UNREADABLE_FILE",
-            Self::Unwritable { .. } => "UNWRITABLE_FILE",
-            Self::Outside(_) => "PATH_ESCAPE",
+            Self::InTheWay { .. } => Code::InTheWay,
+            Self::Unseen(_) => Code::InvalidPath,
+            Self::NotValid { code, .. } => *code,
+            Self::Unconfirmed(_) => Code::NotConfirmed,
+            Self::NoHome => Code::NoHome,
+            Self::Unreadable { .. } => Code::UnreadableFile,
+            Self::Unwritable { .. } => Code::UnwritableFile,
+            Self::Outside(_) => Code::PathEscape,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         let hint = match self {
-            Self::UnknownVerb(_) => {
-                "items are searched, loaded, signed, migrated, created, updated and deleted".to_owned()
-            }
-            Self::Missing { verb, name } => format!("in a directive, write <{verb} {name}=\"…\"/>"),
-            Self::Unknown { similar, .. } => did_you_mean(similar.as_deref(), "remove it"),
-            Self::Wrong { name, .. } if name == "item_type" => "in the terminal, `--type` says it".to_owned(),
-            Self::Wrong { name, .. } if name == "category" => {
-                "give it once: before the id, or apart from it".to_owned()
-            }
+            Self::UnknownVerb(_) => "items are searched, loaded, signed, migrated, created, updated and deleted".into(),
+            Self::Missing { verb, name } => format!("in a directive, write <{verb} {name}=\"…\"/>").into(),
+            Self::Unknown { similar, .. } => did_you_mean(similar.as_deref(), "remove it").into(),
+            Self::Wrong { name, .. } if name == "item_type" => "in the terminal, `--type` says it".into(),
+            Self::Wrong { name, .. } if name == "category" => "give it once: before the id, or apart from it".into(),
             Self::Wrong { .. } => return None,
             Self::NoRegistry => {
-                "`source` is `project`, `user`, `builtin`, or `local` for the first two and `all` for everything"
-                    .to_owned()
+                "`source` is `project`, `user`, `builtin`, or `local` for the first two and `all` for everything".into()
             }
             Self::Lookup(err) => return err.hint(),
             Self::NothingMatches { .. } => {
-                "write an id, `category/*`, `*`, or a file or folder of items; `piton search` lists the items"
-                    .to_owned()
+                hint![
+                    "write an id, `category/*`, `*`, or a file or folder of items; ",
+                    Call::Search,
+                    " lists the items"
+                ]
             }
-            Self::NotOfTheProject { .. } => "copy it into the project first, with `piton load --to project`".to_owned(),
+            Self::NotOfTheProject { .. } => hint!["copy it into the project first, with ", Call::LoadToProject(None)],
             Self::NotSignable { hint, .. } | Self::NotValid { hint, .. } => return hint.clone(),
             Self::Migration(err) => return err.hint(),
-            Self::Tampered(_) => "look at what changed since it was signed, then sign it again".to_owned(),
-            Self::Primitive(_) => "primitives are part of piton; a tool names them as its executor".to_owned(),
+            Self::Tampered(_) => "look at what changed since it was signed, then sign it again".into(),
+            Self::Primitive(_) => "primitives are part of piton; a tool names them as its executor".into(),
             Self::Exists { replaceable: true, .. } => {
-                "replace it with `--overwrite`, in a directive with `overwrite=\"true\"`".to_owned()
+                hint!["replace it with ", Call::Overwrite, ", in a directive with `overwrite=\"true\"`"]
             }
-            Self::Exists { replaceable: false, path } => format!("rename or remove `{}` first", path.display()),
-            Self::Another { .. } => "move that one first; a copy lies at the place of its original".to_owned(),
-            Self::NoItem { similar, .. } => {
-                did_you_mean(similar.as_ref().map(ItemId::as_str), "`piton search` lists the items")
-            }
-            Self::InvalidName { mended: Some(id), .. } => format!("did you mean `{id}`?"),
+            Self::Exists { replaceable: false, path } => format!("rename or remove `{}` first", path.display()).into(),
+            Self::Another { .. } => "move that one first; a copy lies at the place of its original".into(),
+            Self::NoItem { similar, .. } => match similar {
+                Some(id) => format!("did you mean `{id}`?").into(),
+                None => hint![Call::Search, " lists the items"],
+            },
+            Self::InvalidName { mended: Some(id), .. } => format!("did you mean `{id}`?").into(),
             Self::InvalidName { mended: None, .. } => {
-                "use lower case letters, digits and `_`; `/` after a category".to_owned()
+                "use lower case letters, digits and `_`; `/` after a category".into()
             }
             Self::Skeleton(err) => return err.hint(),
-            Self::NoServer(_) => "say which with `--executor SERVER`".to_owned(),
-            Self::Taken { .. } => "choose another id, or edit that one".to_owned(),
+            Self::NoServer(_) => "say which with `--executor SERVER`".into(),
+            Self::Taken { .. } => "choose another id, or edit that one".into(),
             Self::Builtin { id, copyable: true, .. } => {
-                format!("choose another id, or change a copy of it: `piton load {id} --to project`")
+                hint!["choose another id, or change a copy of it: ", Call::LoadToProject(Some(id.to_string()))]
             }
-            Self::Builtin { .. } => "choose another id; a tool names a primitive as its executor".to_owned(),
+            Self::Builtin { .. } => "choose another id; a tool names a primitive as its executor".into(),
             Self::InTheWay { path } if path.as_os_str() == ITEMS => {
-                "items lie in a folder `.ai` of the project itself: rename what is there".to_owned()
+                "items lie in a folder `.ai` of the project itself: rename what is there".into()
             }
-            Self::InTheWay { .. } => "rename it, or choose another category".to_owned(),
-            Self::Unseen(_) => "choose another name".to_owned(),
-            Self::Unconfirmed(_) => "`confirm: true` says that it is meant; a dry run shows what would go".to_owned(),
-            Self::NotByField { .. } => "give its whole text as `content`".to_owned(),
-            Self::NoHome => "set HOME, or use the project".to_owned(),
-            Self::Unreadable { .. } => "check that it is there and its permissions".to_owned(),
-            Self::Unwritable { .. } => "check the permissions of its folder, and that no link leads there".to_owned(),
-            Self::Outside(_) => "items are written below `.ai/` only".to_owned(),
+            Self::InTheWay { .. } => "rename it, or choose another category".into(),
+            Self::Unseen(_) => "choose another name".into(),
+            Self::Unconfirmed(_) => "`confirm: true` says that it is meant; a dry run shows what would go".into(),
+            Self::NotByField { .. } => "give its whole text as `content`".into(),
+            Self::NoHome => "set HOME, or use the project".into(),
+            Self::Unreadable { .. } => "check that it is there and its permissions".into(),
+            Self::Unwritable { .. } => "check the permissions of its folder, and that no link leads there".into(),
+            Self::Outside(_) => "items are written below `.ai/` only".into(),
         };
         Some(hint)
     }

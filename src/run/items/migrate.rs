@@ -10,6 +10,7 @@ use crate::checkpoint::error::CheckpointError;
 use crate::context::Context;
 use crate::item::migration::{self, Action, Change, Migration, MigrationError, Survey, Wanted};
 use crate::item::store::{ItemKind, ItemStore};
+use crate::problem::{Code, Explain, Hint};
 use crate::run::session::open_checkpointer;
 
 /// A script that became a tool.
@@ -66,11 +67,11 @@ pub struct SkippedFile {
     pub path: String,
     /// The code of the error, for a script that cannot become a tool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<&'static str>,
+    pub code: Option<Code>,
     /// Why.
     pub reason: String,
     /// What a person can do about it.
-    pub suggestion: Option<String>,
+    pub suggestion: Option<Hint>,
 }
 
 /// Migrates what an id names, or what is listed.

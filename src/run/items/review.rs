@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 use super::parameters::Given;
 use super::{ItemStepError, Verb, create, load};
 use crate::context::Context;
-use crate::item::code::Code;
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::place::Place;
 use crate::item::search::Scope;
 use crate::item::store::{Item, ItemStore, Layer, LookupError};
 use crate::item::validate::Unsigned;
+use crate::problem::Code;
 use crate::run::error::RunError;
 use crate::validation::{self, Options, Report};
 
@@ -89,7 +89,9 @@ pub(super) fn require_valid(ctx: &Context, store: &ItemStore, item: &Item, text:
         return Err(ItemStepError::NotValid {
             code: Code::NameMismatch,
             reason: format!("it calls itself `{}`, not `{}`", read.id, item.id),
-            hint: Some(format!("write `{}` in it; a new name is a new item: create it, then delete this one", item.id)),
+            hint: Some(
+                format!("write `{}` in it; a new name is a new item: create it, then delete this one", item.id).into(),
+            ),
         });
     }
     let report = validation::validate_text(&read, text, findings, store, &options);
@@ -108,6 +110,6 @@ fn no_longer(item: &Item) -> ItemStepError {
     ItemStepError::NotValid {
         code: Code::MissingMetadata,
         reason: format!("it is no {} any more", item.kind()),
-        hint: Some("`load` shows how it is written".to_owned()),
+        hint: Some("`load` shows how it is written".into()),
     }
 }

@@ -23,6 +23,7 @@ use crate::item::signature::{Integrity, author_file};
 use crate::item::source::{MAX_TEXT, SourceFile};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::validate::Unsigned;
+use crate::problem::{Call, Explain, Hint, hint};
 use crate::validation::{self, Options};
 
 /// What was signed, and what was not.
@@ -94,13 +95,13 @@ pub struct Unsignable {
     /// Why.
     pub error: String,
     /// What to do about it.
-    pub suggestion: Option<String>,
+    pub suggestion: Option<Hint>,
 }
 
 /// Why an item is not signed, and the way out.
 struct Refusal {
     reason: String,
-    hint: Option<String>,
+    hint: Option<Hint>,
 }
 
 /// Signs what ids, paths or patterns name.
@@ -167,10 +168,10 @@ pub(super) fn sign(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
         return Err(ItemStepError::NotSignable {
             name: wanted.join(" "),
             reason: format!("{}; the first: `{}`: {}", answer.message, first.name, first.error),
-            hint: Some(format!(
-                "`piton validate{}` says what is wrong with them",
-                if home == Home::User { " ~/.ai" } else { "" }
-            )),
+            hint: Some(match home {
+                Home::User => "`piton validate ~/.ai` says what is wrong with them".into(),
+                Home::Project => hint![Call::Validate, " says what is wrong with them"],
+            }),
         });
     }
     Ok(ItemEffect { answer: ItemAnswer::Sign(answer), writes })
@@ -242,7 +243,7 @@ fn stamped(ctx: &Context, store: &ItemStore, item: &Item, home: Home, time: &str
 
 /// The file of an item without links on the way; what a link leads out of `.ai/` to is not written.
 fn real_file(ctx: &Context, item: &Item, home: Home) -> Result<PathBuf, Refusal> {
-    let refusal = |reason: String| Refusal { reason, hint: Some("replace the link by what it leads to".to_owned()) };
+    let refusal = |reason: String| Refusal { reason, hint: Some("replace the link by what it leads to".into()) };
     let real = |path: &Path| fs::canonicalize(path).map_err(|err| refusal(format!("its file cannot be found: {err}")));
     let file = real(&item.file)?;
     let items = top(ctx, home).map_err(|err| refusal(err.to_string()))?.join(ITEMS);

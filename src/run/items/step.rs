@@ -6,7 +6,7 @@ use super::{ItemEffect, apply, coverage};
 use crate::checkpoint::attribution::Ownership;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::summary::StepStatus;
-use crate::run::directive::told;
+use crate::problem::Problem;
 use crate::run::error::RunError;
 use crate::run::session::Session;
 use crate::run::settle::{Declared, Fate, Rules, Violation, Wording};
@@ -27,7 +27,7 @@ impl Session<'_, '_> {
         let covered = coverage::refuse_loss_in(self.ctx, self.checkpointer.as_ref(), effect).map_err(RunError::from);
         let (result, error) = match covered.and_then(|()| Ok(apply(self.ctx, &effect.writes)?)) {
             Ok(()) => (json!(effect.answer), None),
-            Err(err) => (Value::Null, Some(told(&err))),
+            Err(err) => (Value::Null, Some(Problem::of(&err))),
         };
         if self.state.is_some() {
             self.record(&Event::Answered { step: number, result, error: error.clone(), paths: Vec::new() })?;

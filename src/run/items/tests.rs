@@ -1,5 +1,6 @@
 mod changing;
 
+use crate::problem::{Code, Explain as _};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -250,7 +251,7 @@ fn a_copy_is_stamped_and_replaces_nothing_by_itself() {
         assert!(matches!(copy.integrity, Integrity::Valid { .. }), "{id} {:?}", copy.integrity);
         assert_eq!(
             project.plan("load", json!({"item_id": id, "destination": "user"})).unwrap_err().code(),
-            "ITEM_EXISTS"
+            Code::ItemExists
         );
     }
     project.write("home/.ai/tools/text/count/stale.py", "");
@@ -306,8 +307,8 @@ fn what_cannot_be_loaded_or_copied_is_refused() {
         project.refusal("load", json!({"item_id": "walk", "destination": "user"})),
         "HASH_MISMATCH: `walk` is not what was stamped"
     );
-    assert_eq!(project.plan("load", json!({"item_id": "none"})).unwrap_err().code(), "NOT_FOUND");
-    assert_eq!(project.plan("load", json!({"item_id": "../x"})).unwrap_err().code(), "INVALID_ID");
+    assert_eq!(project.plan("load", json!({"item_id": "none"})).unwrap_err().code(), Code::NotFound);
+    assert_eq!(project.plan("load", json!({"item_id": "../x"})).unwrap_err().code(), Code::InvalidId);
 }
 
 #[test]
@@ -316,7 +317,10 @@ fn wrong_parameters_are_named() {
     assert_eq!(project.refusal("search", json!({})), "MISSING_PARAMETER: `search` needs `query`");
     assert_eq!(project.refusal("search", json!({"query": "  "})), "MISSING_PARAMETER: `search` needs `query`");
     let err = project.plan("search", json!({"query": "x", "limt": 3})).unwrap_err();
-    assert_eq!((err.code(), err.hint().as_deref()), ("UNKNOWN_PARAMETER", Some("did you mean `limit`?")));
+    assert_eq!(
+        (err.code(), err.hint().map(String::from).as_deref()),
+        (Code::UnknownParameter, Some("did you mean `limit`?"))
+    );
     for (name, value) in [
         ("limit", json!(0)),
         ("limit", json!("many")),
@@ -329,7 +333,7 @@ fn wrong_parameters_are_named() {
         let refusal = project.refusal("search", json!({"query": "x", name: value}));
         assert!(refusal.starts_with(&format!("INVALID_PARAMETER: `{name}` of `search` ")), "{refusal}");
     }
-    assert_eq!(project.plan("burn", json!({})).unwrap_err().code(), "UNKNOWN_VERB");
+    assert_eq!(project.plan("burn", json!({})).unwrap_err().code(), Code::UnknownVerb);
     project.carry_out("search", json!({"query": "x", "project_path": ".", "category": null}));
 }
 
@@ -342,11 +346,11 @@ fn nothing_is_written_through_a_link_or_outside_of_the_items() {
     symlink(&outside, project.path("project/.ai/linked")).unwrap();
     let write = |path: &str| Write::text(Home::Project, PathBuf::from(path), "x".to_owned());
     for (path, code) in [
-        (".ai/linked/x.md", "UNWRITABLE_FILE"),
-        (".ai/../x.md", "PATH_ESCAPE"),
-        ("src/x.md", "PATH_ESCAPE"),
-        (".ai", "PATH_ESCAPE"),
-        ("/etc/x", "PATH_ESCAPE"),
+        (".ai/linked/x.md", Code::UnwritableFile),
+        (".ai/../x.md", Code::PathEscape),
+        ("src/x.md", Code::PathEscape),
+        (".ai", Code::PathEscape),
+        ("/etc/x", Code::PathEscape),
     ] {
         assert_eq!(apply(&project.ctx(), &[write(path)]).unwrap_err().code(), code, "{path}");
     }
@@ -384,7 +388,7 @@ fn what_was_written_before_a_failure_is_put_back() {
         write(".ai/tools/taken/tool.yaml", Some("never")),
     ];
     let err = apply(&project.ctx(), &writes).unwrap_err();
-    assert_eq!(err.code(), "UNWRITABLE_FILE");
+    assert_eq!(err.code(), Code::UnwritableFile);
     assert_eq!(project.files(), before);
     let mode = fs::metadata(project.path("project/.ai/tools/greet.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o754);

@@ -6,7 +6,8 @@ use super::{Recovered, told};
 use crate::audit::history::{Outcome, RunRecord, StepRecord};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::journal::event::{Decision, Event, StepKind, Wait};
-use crate::journal::summary::{CheckpointStatus, ErrorSummary, RunStatus, StepStatus};
+use crate::journal::summary::{CheckpointStatus, RunStatus, StepStatus};
+use crate::problem::{Call, Code, Problem, hint};
 use crate::run::error::RunError;
 use crate::run::session::Session;
 use crate::run::undo;
@@ -30,11 +31,9 @@ impl Session<'_, '_> {
         let last_alive = Some(record.last.max(last_sign));
         self.record(&Event::Recovered { step: open.map(|step| step.id.step), found, did, died: last_alive })?;
         let checkpointer = self.checkpointer.take();
-        let error = ErrorSummary {
-            code: "INTERRUPTED".to_owned(),
-            message: format!("the run was cut off; {}", told.did),
-            suggestion: Some(format!("`piton resume {}` goes on, `piton cancel {}` ends it", record.id, record.id)),
-        };
+        let run = || Some(record.id.to_string());
+        let hint = hint![Call::Resume(run()), " goes on, ", Call::Cancel(run()), " ends it"];
+        let error = Problem::new(Code::Interrupted, format!("the run was cut off; {}", told.did)).with_hint(hint);
         self.close(RunStatus::Waiting, Some(error))?;
         Ok((checkpointer, Some(told)))
     }
@@ -125,7 +124,7 @@ impl Session<'_, '_> {
                 if let (Some(Decision::RollBack { status: Some(StepStatus::CutOff), .. }), Some(error)) =
                     (&step.decision, &error)
                 {
-                    let reason = format!("it was cut off, and could not be put back: {}", error.message);
+                    let reason = format!("it was cut off, and could not be put back: {}", error.message());
                     return self.leave_open(number, &reason, "its step was running");
                 }
                 self.finish_step(number, &step.name, StepStatus::Failed, step.exit_code, checkpoint, error.as_ref())?;
@@ -134,7 +133,7 @@ impl Session<'_, '_> {
             Ok((found, did, settlement)) => match settlement.error {
                 None => self.cut_off(step, found, did),
                 Some(error) => {
-                    let reason = format!("it was cut off, and could not be put back: {}", error.message);
+                    let reason = format!("it was cut off, and could not be put back: {}", error.message());
                     self.leave_open(number, &reason, "its step was running")
                 }
             },
@@ -194,19 +193,13 @@ impl Session<'_, '_> {
         let answered = step.answer.as_ref().and_then(|(_, error)| error.clone());
         let is_kept = !matches!(checkpoint.status, CheckpointStatus::RolledBack | CheckpointStatus::Failed);
         let failed = match &step.outcome {
-            Outcome::Failed { code, message } => {
-                Some(ErrorSummary { code: code.clone(), message: message.clone(), suggestion: None })
-            }
+            Outcome::Failed { code, message } => Some(Problem::new(*code, message)),
             _ => None,
         };
         // Why the changes were not kept matters more than that the step failed.
         let error = failed.or(answered).or_else(|| {
-            (!is_kept).then(|| ErrorSummary {
-                code: "INTERRUPTED".to_owned(),
-                message: "the changes of the step were not kept, and piton was cut off before it could say why"
-                    .to_owned(),
-                suggestion: None,
-            })
+            let message = "the changes of the step were not kept, and piton was cut off before it could say why";
+            (!is_kept).then(|| Problem::new(Code::Interrupted, message))
         });
         let was_interrupted = step.answer.as_ref().is_some_and(|(_, error)| is_interrupt(error.as_ref()));
         let status = match &error {
@@ -220,6 +213,6 @@ impl Session<'_, '_> {
 }
 
 /// Whether somebody has ended the step with a signal.
-fn is_interrupt(error: Option<&ErrorSummary>) -> bool {
-    error.is_some_and(|error| error.code == "INTERRUPTED")
+fn is_interrupt(error: Option<&Problem>) -> bool {
+    error.is_some_and(|error| error.code == Code::Interrupted)
 }

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::exec::mcp::{Changed, PinError, Pins};
 use crate::item::store::{ItemKind, ItemStore, LookupError};
 use crate::item::tool::ToolKind;
+use crate::problem::{Code, Explain, Hint};
 use crate::run::error::RunError;
 use crate::run::session::{Session, refuse_inside};
 
@@ -45,26 +46,24 @@ impl fmt::Display for Named {
     }
 }
 
-impl AcceptError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for AcceptError {
+    fn code(&self) -> Code {
         match self {
             Self::Lookup(err) => err.code(),
             Self::Run(err) => err.code(),
-            Self::NotMcp(_) => "NOT_AN_MCP_TOOL",
-            Self::Nothing(_) => "NOTHING_TO_ACCEPT",
-            Self::Definitions(_) => "DEFINITIONS_UNUSABLE",
+            Self::NotMcp(_) => Code::NotAnMcpTool,
+            Self::Nothing(_) => Code::NothingToAccept,
+            Self::Definitions(_) => Code::DefinitionsUnusable,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::Lookup(err) => err.hint(),
             Self::Run(err) => err.hint(),
-            Self::NotMcp(_) => Some("name the tool that was refused, or its server".to_owned()),
-            Self::Nothing(_) => Some("a tool is refused when it is called and is not what it was".to_owned()),
-            Self::Definitions(_) => Some("see that the file can be read, or remove it".to_owned()),
+            Self::NotMcp(_) => Some("name the tool that was refused, or its server".into()),
+            Self::Nothing(_) => Some("a tool is refused when it is called and is not what it was".into()),
+            Self::Definitions(_) => Some("see that the file can be read, or remove it".into()),
         }
     }
 }

@@ -14,7 +14,8 @@ use super::secrecy::Secrets;
 use crate::checkpoint::path::RepoPath;
 use crate::exec::invocation::Action;
 use crate::exec::supervisor::{Touched, TouchedPaths};
-use crate::journal::summary::{ErrorSummary, StepStatus};
+use crate::journal::summary::StepStatus;
+use crate::problem::Problem;
 use crate::run::settle::Declared;
 
 /// The calls that a step is made of.
@@ -52,7 +53,7 @@ pub struct CallTold {
     pub execution_time_ms: u64,
     /// Why it did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorSummary>,
+    pub error: Option<Problem>,
 }
 
 impl Calls {
@@ -81,13 +82,8 @@ impl Calls {
     }
 
     /// An error without what none of the calls may show.
-    pub(super) fn redacted(&self, error: &ErrorSummary) -> ErrorSummary {
-        let removed = |text: &String| self.secrets.removed(text);
-        ErrorSummary {
-            code: error.code.clone(),
-            message: removed(&error.message),
-            suggestion: error.suggestion.as_ref().map(removed),
-        }
+    pub(super) fn redacted(&self, error: &Problem) -> Problem {
+        error.clone().map_texts(|text| self.secrets.removed(text))
     }
 
     /// Takes note of what of git has changed.

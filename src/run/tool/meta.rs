@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::calls::{CallTold, Calls};
 use super::plan::{Planner, ToolPlan};
 use super::secrecy::Secrets;
-use super::{Answer, Around, failure_in_words, timed_out};
+use super::{Answer, Around, timed_out};
 use crate::exec::call::{self, Asked, Progress, Read, Reply};
 use crate::exec::invocation::{Action, Meta};
 use crate::exec::supervisor::{Supervisor, Touched, Work};
@@ -19,7 +19,8 @@ use crate::failpoint::failpoint;
 use crate::item::store::{Item, ItemKind};
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::journal::event::{Event, ToolCall};
-use crate::journal::summary::{ErrorSummary, StepStatus};
+use crate::journal::summary::StepStatus;
+use crate::problem::{Code, Problem};
 use crate::run::directive::pin;
 use crate::run::error::RunError;
 use crate::run::session::Session;
@@ -56,9 +57,9 @@ enum Stop {
     /// Nothing more can be done or written down.
     Run(RunError),
     /// The call has failed; who asked for it is told.
-    Call(ErrorSummary),
+    Call(Problem),
     /// The whole step ends.
-    Step(ErrorSummary, StepStatus),
+    Step(Problem, StepStatus),
 }
 
 impl From<RunError> for Stop {
@@ -123,13 +124,13 @@ impl Session<'_, '_> {
             };
             let (ended, git_changed) = self.attend(whole.step, supervisor, &work, around)?;
             calls.tell_git(git_changed);
-            let ended = ended.map_err(|err| Stop::Call(failure_in_words(&err, err.code(), err.hint())))?;
+            let ended = ended.map_err(|err| Stop::Call(Problem::of(&err)))?;
             if ended.interrupted {
                 return Err(interrupted(asking.plan));
             }
             // Its own time may have been over before that of the function.
             asking.left()?;
-            let failed = |err: call::CallError| Stop::Call(failure_in_words(&err, err.code(), err.hint()));
+            let failed = |err: call::CallError| Stop::Call(Problem::of(&err));
             match call::reply(asking.meta, &ended).map_err(failed)? {
                 Reply::Result(value) => return self.read(asking.plan, value, around),
                 Reply::Calls(asked) => {
@@ -154,7 +155,7 @@ impl Session<'_, '_> {
         let program = self.ctx.program.clone();
         let again = || Supervisor::start(&program);
         call::read_value(&plan.invocation, value, around.machine, &again, around.interrupts)
-            .map_err(|err| Stop::Call(failure_in_words(&err, err.code(), err.hint())))
+            .map_err(|err| Stop::Call(Problem::of(&err)))
     }
 
     /// Makes one call and tells what came of it, as the helper sees it.
@@ -189,7 +190,7 @@ impl Session<'_, '_> {
             Err(err) if err.ends_run() => return Err(err.into()),
             Err(err) => {
                 self.announce(whole, asking, number, ToolCall::unresolved(id, command.as_deref()))?;
-                let error = failure_in_words(&err, err.code(), err.hint());
+                let error = Problem::of(&err);
                 let stop = match () {
                     () if err.is_interrupted() => interrupted(asking.plan),
                     () if err.is_denied() => Stop::Step(error, StepStatus::Denied),
@@ -242,20 +243,15 @@ impl Session<'_, '_> {
         let listed = &asking.meta.aggregates;
         let Some(id) = listed.iter().find(|id| find(id).is_some_and(is_same)) else {
             let meant = nearest(tool, listed.iter().map(String::as_str));
-            return Err(Stop::Call(ErrorSummary {
-                code: "NOT_AGGREGATED".to_owned(),
-                message: format!(
-                    "tool `{}` asks for `{}`, which is not among its `aggregates`",
-                    asking.plan.invocation.id(),
-                    shown(tool)
-                ),
-                suggestion: Some(did_you_mean(meant, "add it to `aggregates`")),
-            }));
+            let asking = asking.plan.invocation.id();
+            let message = format!("tool `{asking}` asks for `{}`, which is not among its `aggregates`", shown(tool));
+            let hint = did_you_mean(meant, "add it to `aggregates`");
+            return Err(Stop::Call(Problem::new(Code::NotAggregated, message).with_hint(hint)));
         };
         // An earlier call may have written into the files of a later one, which nobody has looked at since.
         if pin::fingerprint(store, whole.id)? != whole.fingerprint {
             let err = RunError::ItemChanged(whole.id.to_owned());
-            return Err(Stop::Step(failure_in_words(&err, err.code(), err.hint()), StepStatus::Failed));
+            return Err(Stop::Step(Problem::of(&err), StepStatus::Failed));
         }
         Ok(id)
     }
@@ -291,7 +287,7 @@ impl Session<'_, '_> {
         let prepared = call::prepare(&plan.invocation, around.machine, &another, around.interrupts, &mut tell);
         let mut prepared = prepared.map_err(|err| match err {
             call::CallError::Interrupted => interrupted(asking.plan),
-            err => Stop::Call(failure_in_words(&err, err.code(), err.hint())),
+            err => Stop::Call(Problem::of(&err)),
         })?;
         let supervisor = self.supervisor()?;
         if let Action::Meta(meta) = &plan.invocation.action {
@@ -331,11 +327,11 @@ impl Session<'_, '_> {
 
     /// Another supervisor; without one the call has failed.
     fn supervisor(&self) -> Result<Supervisor, Stop> {
-        Supervisor::start(&self.ctx.program).map_err(|err| Stop::Call(failure_in_words(&err, err.code(), err.hint())))
+        Supervisor::start(&self.ctx.program).map_err(|err| Stop::Call(Problem::of(&err)))
     }
 
     /// The limit of a directive that another call would exceed.
-    fn calls_exceeded(&self) -> Option<ErrorSummary> {
+    fn calls_exceeded(&self) -> Option<Problem> {
         let state = self.state.as_ref()?;
         let calls = state.cost.tool_calls;
         state.frames.iter().find_map(|frame| {
@@ -347,9 +343,9 @@ impl Session<'_, '_> {
 
 fn interrupted(plan: &ToolPlan) -> Stop {
     let message = format!("tool `{}` was interrupted", plan.invocation.id());
-    Stop::Step(ErrorSummary { code: "INTERRUPTED".to_owned(), message, suggestion: None }, StepStatus::Cancelled)
+    Stop::Step(Problem::new(Code::Interrupted, message), StepStatus::Cancelled)
 }
 
-fn limit(message: String, hint: &str) -> ErrorSummary {
-    ErrorSummary { code: "CALL_LIMIT".to_owned(), message, suggestion: Some(hint.to_owned()) }
+fn limit(message: String, hint: &str) -> Problem {
+    Problem::new(Code::CallLimit, message).with_hint(hint)
 }

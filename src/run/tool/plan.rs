@@ -22,8 +22,8 @@ use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::tool::Isolation;
 use crate::journal::RunId;
 use crate::journal::event::ToolCall;
-use crate::journal::summary::ErrorSummary;
 use crate::policy::{self, Authority, Caller, Denial, Permission, WriteRules};
+use crate::problem::{Code, Problem};
 use crate::run::author::{self, AuthorError, SignedBy};
 use crate::run::directive::pin;
 use crate::run::error::RunError;
@@ -230,12 +230,8 @@ impl ToolPlan {
     }
 
     /// Why the call is not allowed.
-    pub(super) fn denial(&self) -> ErrorSummary {
-        ErrorSummary {
-            code: "PERMISSION_DENIED".to_owned(),
-            message: policy::message(&self.denials),
-            suggestion: Some(policy::way_out(&self.denials)),
-        }
+    pub(super) fn denial(&self) -> Problem {
+        Problem::new(Code::PermissionDenied, policy::message(&self.denials)).with_hint(policy::way_out(&self.denials))
     }
 }
 

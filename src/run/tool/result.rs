@@ -14,8 +14,9 @@ use crate::item::store::ItemKind;
 use crate::item::tool::Origin;
 use crate::item::wording::shown;
 use crate::journal::RunId;
-use crate::journal::summary::{CheckpointSummary, ErrorSummary, StepStatus};
+use crate::journal::summary::{CheckpointSummary, StepStatus};
 use crate::policy::Permission;
+use crate::problem::{Code, Hint, Problem};
 use crate::run::headline::headline;
 use crate::run::settle::Settlement;
 use crate::run::step::milliseconds;
@@ -37,13 +38,13 @@ pub struct ToolResult {
     pub error: Option<&'static str>,
     /// The stable code of what went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
+    pub code: Option<Code>,
     /// What went wrong, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The way out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub suggestion: Option<String>,
+    pub suggestion: Option<Hint>,
     /// The place in a file that is at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<Origin>,
@@ -169,16 +170,17 @@ impl ToolResult {
     }
 
     /// Takes over why there is no result.
-    pub fn fail(&mut self, status: ToolStatus, error: &ErrorSummary) {
+    pub fn fail(&mut self, status: ToolStatus, error: &Problem) {
         self.status = status;
-        self.error = Some(match headline(&error.code, Some(ItemKind::Tool)) {
+        self.error = Some(match headline(error.code, Some(ItemKind::Tool)) {
             // Whatever the reason is called, it was not allowed.
             "Execution failed" if status == ToolStatus::Denied => "Permission denied",
             words => words,
         });
-        self.code = Some(error.code.clone());
-        self.message = Some(error.message.clone());
-        self.suggestion.clone_from(&error.suggestion);
+        self.code = Some(error.code);
+        self.message = Some(error.message());
+        self.suggestion.clone_from(&error.hint);
+        self.place.clone_from(&error.place);
     }
 
     pub(super) fn tell(&mut self, ended: &Ended, secrets: &Secrets) {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::item::wording::{did_you_mean, nearest, shown};
+use crate::problem::{Code, Explain, Hint};
 
 /// What is wrong with a key, a name or a file of those who are trusted.
 #[derive(Debug, thiserror::Error)]
@@ -74,54 +75,54 @@ pub enum TrustError {
     },
 }
 
-impl TrustError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for TrustError {
+    fn code(&self) -> Code {
         match self {
-            Self::NoHome => "NO_HOME",
-            Self::InRepository(_) => "TRUST_IN_REPOSITORY",
-            Self::Unreadable { .. } => "UNREADABLE_FILE",
-            Self::Unwritable { .. } => "UNWRITABLE_FILE",
-            Self::NoKeyFile { .. } | Self::SeveralKeys | Self::NotAKey => "INVALID_KEY",
-            Self::PrivateKey => "PRIVATE_KEY",
-            Self::NoName | Self::InvalidName(_) => "INVALID_NAME",
-            Self::Revoked { .. } => "KEY_REVOKED",
-            Self::Unknown { .. } => "NOT_FOUND",
+            Self::NoHome => Code::NoHome,
+            Self::InRepository(_) => Code::TrustInRepository,
+            Self::Unreadable { .. } => Code::UnreadableFile,
+            Self::Unwritable { .. } => Code::UnwritableFile,
+            Self::NoKeyFile { .. } | Self::SeveralKeys | Self::NotAKey => Code::InvalidKey,
+            Self::PrivateKey => Code::PrivateKey,
+            Self::NoName | Self::InvalidName(_) => Code::InvalidName,
+            Self::Revoked { .. } => Code::KeyRevoked,
+            Self::Unknown { .. } => Code::NotFound,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> String {
-        match self {
-            Self::NoHome => "set HOME".to_owned(),
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::NoHome => "set HOME".into(),
             Self::InRepository(_) => {
-                "keep it in your home; `piton config signature.allowed_signers` shows who has set it".to_owned()
+                "keep it in your home; `piton config signature.allowed_signers` shows who has set it".into()
             }
             Self::Unreadable { .. } | Self::Unwritable { .. } => {
-                "see that it is there, and check its permissions and those of its folder".to_owned()
+                "see that it is there, and check its permissions and those of its folder".into()
             }
-            Self::NoKeyFile { .. } => {
-                "name a `.pub` file, a line `ssh-ed25519 AAAA… name`, or `-` to read one".to_owned()
-            }
-            Self::PrivateKey => "give the public half, the file that ends in `.pub`".to_owned(),
-            Self::SeveralKeys => "add them one by one, each with its name".to_owned(),
+            Self::NoKeyFile { .. } => "name a `.pub` file, a line `ssh-ed25519 AAAA… name`, or `-` to read one".into(),
+            Self::PrivateKey => "give the public half, the file that ends in `.pub`".into(),
+            Self::SeveralKeys => "add them one by one, each with its name".into(),
             Self::NotAKey => {
-                "a public key is one line such as `ssh-ed25519 AAAA… name`, in a file that ends in `.pub`".to_owned()
+                "a public key is one line such as `ssh-ed25519 AAAA… name`, in a file that ends in `.pub`".into()
             }
-            Self::NoName => "say so with `--as NAME`, e.g. `--as ada@example.com`".to_owned(),
+            Self::NoName => "say so with `--as NAME`, e.g. `--as ada@example.com`".into(),
             Self::InvalidName(_) => {
-                "write a name such as `ada@example.com`: no blanks, commas, quotes or patterns".to_owned()
+                "write a name such as `ada@example.com`: no blanks, commas, quotes or patterns".into()
             }
             Self::Revoked { file, .. } => {
                 format!("ask for a new key; if it was revoked by mistake, take its line out of `{}`", file.display())
+                    .into()
             }
             Self::Unknown { name, known } => did_you_mean(
                 nearest(name, known.iter().map(String::as_str)),
                 "`piton trust list` shows names and fingerprints",
-            ),
-        }
+            )
+            .into(),
+        })
     }
+}
 
+impl TrustError {
     /// Whether what was asked for makes no sense, rather than that it failed.
     pub fn is_usage(&self) -> bool {
         !matches!(self, Self::Unreadable { .. } | Self::Unwritable { .. })

@@ -2,6 +2,7 @@
 
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::journal::{RunId, StepId};
+use crate::problem::{Call, Code, Explain, Hint, hint};
 
 /// Why nothing is taken back, or applied again. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -85,47 +86,46 @@ pub struct Unrecorded {
     pub older: Option<(StepId, String)>,
 }
 
-impl UndoError {
-    pub(super) fn not_undoable(step: StepId, reason: impl Into<String>) -> Self {
-        Self::NotUndoable { step, reason: reason.into() }
-    }
-
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
+impl Explain for UndoError {
+    fn code(&self) -> Code {
         match self {
-            Self::NothingToUndo | Self::NothingAfter(_) => "NOTHING_TO_UNDO",
-            Self::NothingToRedo | Self::RedoCleared { .. } => "NOTHING_TO_REDO",
-            Self::NotUndoable { .. } | Self::Unrecorded(_) | Self::OfRun { verb: "undone", .. } => "NOT_UNDOABLE",
-            Self::NotRedoable { .. } | Self::OfRun { .. } => "NOT_REDOABLE",
-            Self::RunOpen(_) => "RUN_WAITS",
-            Self::OtherBranch { .. } => "OTHER_BRANCH",
-            Self::Conflict(_) => "CHANGED_SINCE",
+            Self::NothingToUndo | Self::NothingAfter(_) => Code::NothingToUndo,
+            Self::NothingToRedo | Self::RedoCleared { .. } => Code::NothingToRedo,
+            Self::NotUndoable { .. } | Self::Unrecorded(_) | Self::OfRun { verb: "undone", .. } => Code::NotUndoable,
+            Self::NotRedoable { .. } | Self::OfRun { .. } => Code::NotRedoable,
+            Self::RunOpen(_) => Code::RunWaits,
+            Self::OtherBranch { .. } => Code::OtherBranch,
+            Self::Conflict(_) => Code::ChangedSince,
         }
     }
 
-    /// The way out.
-    pub fn hint(&self) -> String {
-        match self {
+    fn hint(&self) -> Option<Hint> {
+        Some(match self {
             Self::NothingToUndo
             | Self::NothingAfter(_)
             | Self::NothingToRedo
             | Self::NotUndoable { .. }
             | Self::NotRedoable { .. }
-            | Self::OfRun { .. } => "see what happened with `piton log`".to_owned(),
+            | Self::OfRun { .. } => hint!["see what happened with ", Call::Log],
             Self::Unrecorded(unrecorded) => match &unrecorded.older {
-                None => "see what is there now with `git status`".to_owned(),
-                Some((older, name)) => format!(
-                    "`piton undo {older}` takes back `{name}`, the step before it; `git status` shows what is there"
-                ),
+                None => "see what is there now with `git status`".into(),
+                Some((older, name)) => hint![
+                    Call::Undo(Some(older.to_string())),
+                    format!(" takes back `{name}`, the step before it; `git status` shows what is there")
+                ],
             },
-            Self::RedoCleared { undone, .. } => format!("`piton redo {undone}` applies the undone step again"),
-            Self::RunOpen(run) => format!("`piton cancel {run}` ends it; then it can be undone"),
-            Self::OtherBranch { .. } => {
-                "nothing was changed: switch to that branch, or name a step of this one".to_owned()
-            }
+            Self::RedoCleared { undone, .. } => format!("`piton redo {undone}` applies the undone step again").into(),
+            Self::RunOpen(run) => hint![Call::Cancel(Some(run.to_string())), " ends it; then it can be undone"],
+            Self::OtherBranch { .. } => "nothing was changed: switch to that branch, or name a step of this one".into(),
             Self::Conflict(_) => {
-                "nothing was changed: undo or commit the later changes first, see them with `piton diff`".to_owned()
+                "nothing was changed: undo or commit the later changes first, see them with `piton diff`".into()
             }
-        }
+        })
+    }
+}
+
+impl UndoError {
+    pub(super) fn not_undoable(step: StepId, reason: impl Into<String>) -> Self {
+        Self::NotUndoable { step, reason: reason.into() }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::item::place::Place;
 use crate::item::wording::{did_you_mean, nearest, shown};
+use crate::problem::{Code, Explain, Hint};
 
 /// How many names a hint lists.
 const MAX_NAMES: usize = 10;
@@ -151,6 +152,68 @@ impl std::fmt::Display for There {
     }
 }
 
+impl Explain for ValueError {
+    fn code(&self) -> Code {
+        match &self.problem {
+            ValueProblem::Malformed { .. } => Code::InvalidTemplate,
+            ValueProblem::NoInput { .. }
+            | ValueProblem::NoResult { .. }
+            | ValueProblem::NoPath { .. }
+            | ValueProblem::Skipped { .. } => Code::UndefinedName,
+            ValueProblem::Environment { problem: EnvironmentProblem::NotGranted, .. } => Code::PermissionDenied,
+            ValueProblem::Environment { .. } => Code::EnvironmentMissing,
+            ValueProblem::Unordered { .. }
+            | ValueProblem::NoContainer { .. }
+            | ValueProblem::NoPart { .. }
+            | ValueProblem::NoList { .. }
+            | ValueProblem::NoListLiteral { .. } => Code::InvalidValue,
+        }
+    }
+
+    fn hint(&self) -> Option<Hint> {
+        match &self.problem {
+            ValueProblem::Malformed { suggestion, .. } => suggestion.as_deref().map(Hint::from),
+            ValueProblem::NoInput { name, known } => {
+                let otherwise = format!("give it, or write `{{input:{name}?}}` or `{{input:{name}:default}}`");
+                Some(did_you_mean(nearest(name, known.iter().map(String::as_str)), &otherwise).into())
+            }
+            ValueProblem::NoResult { name, known } => {
+                let otherwise = if known.is_empty() {
+                    "no step has a result yet".to_owned()
+                } else {
+                    format!("steps with a result are {}", listed(known))
+                };
+                Some(did_you_mean(nearest(name, known.iter().map(String::as_str)), &otherwise).into())
+            }
+            ValueProblem::NoPath { word, there, .. } => match there {
+                There::Object(keys) => nearest(word, keys.iter().map(String::as_str))
+                    .map(|meant| format!("did you mean `{}`?", shown(meant)).into()),
+                There::List(length) => {
+                    length.checked_sub(1).map(|last| format!("use an index from 0 to {last}").into())
+                }
+                There::Plain(_) => None,
+            },
+            ValueProblem::Skipped { name, .. } => {
+                Some(format!("give this step the same `when` as `{}`", shown(name)).into())
+            }
+            ValueProblem::Environment { name, problem } => Some(match problem {
+                EnvironmentProblem::NotGranted => {
+                    format!("add <env vars=\"{}\"/> to <permissions>", shown(name)).into()
+                }
+                EnvironmentProblem::NotSet | EnvironmentProblem::NotText => {
+                    format!("set `{}` and run again", shown(name)).into()
+                }
+            }),
+            ValueProblem::Unordered { .. } => Some("compare two numbers or two texts, or use `==`".into()),
+            ValueProblem::NoContainer { .. } => Some("use a list, an object or a text on the right of `in`".into()),
+            ValueProblem::NoPart { .. } => Some("quote it, or compare with a list".into()),
+            ValueProblem::NoList { .. } | ValueProblem::NoListLiteral { .. } => {
+                Some("write e.g. foreach=\"{step:collect.files}\"".into())
+            }
+        }
+    }
+}
+
 impl ValueError {
     pub(super) fn new(offset: usize, problem: ValueProblem) -> Self {
         Self { offset, problem, context: None }
@@ -174,64 +237,6 @@ impl ValueError {
     /// Whether a permission is missing.
     pub fn is_denied(&self) -> bool {
         matches!(&self.problem, ValueProblem::Environment { problem: EnvironmentProblem::NotGranted, .. })
-    }
-
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
-        match &self.problem {
-            ValueProblem::Malformed { .. } => "INVALID_TEMPLATE",
-            ValueProblem::NoInput { .. }
-            | ValueProblem::NoResult { .. }
-            | ValueProblem::NoPath { .. }
-            | ValueProblem::Skipped { .. } => "UNDEFINED_NAME",
-            ValueProblem::Environment { problem: EnvironmentProblem::NotGranted, .. } => "PERMISSION_DENIED",
-            ValueProblem::Environment { .. } => "ENVIRONMENT_MISSING",
-            ValueProblem::Unordered { .. }
-            | ValueProblem::NoContainer { .. }
-            | ValueProblem::NoPart { .. }
-            | ValueProblem::NoList { .. }
-            | ValueProblem::NoListLiteral { .. } => "INVALID_VALUE",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        match &self.problem {
-            ValueProblem::Malformed { suggestion, .. } => suggestion.clone(),
-            ValueProblem::NoInput { name, known } => {
-                let otherwise = format!("give it, or write `{{input:{name}?}}` or `{{input:{name}:default}}`");
-                Some(did_you_mean(nearest(name, known.iter().map(String::as_str)), &otherwise))
-            }
-            ValueProblem::NoResult { name, known } => {
-                let otherwise = if known.is_empty() {
-                    "no step has a result yet".to_owned()
-                } else {
-                    format!("steps with a result are {}", listed(known))
-                };
-                Some(did_you_mean(nearest(name, known.iter().map(String::as_str)), &otherwise))
-            }
-            ValueProblem::NoPath { word, there, .. } => match there {
-                There::Object(keys) => nearest(word, keys.iter().map(String::as_str))
-                    .map(|meant| format!("did you mean `{}`?", shown(meant))),
-                There::List(length) => length.checked_sub(1).map(|last| format!("use an index from 0 to {last}")),
-                There::Plain(_) => None,
-            },
-            ValueProblem::Skipped { name, .. } => Some(format!("give this step the same `when` as `{}`", shown(name))),
-            ValueProblem::Environment { name, problem } => Some(match problem {
-                EnvironmentProblem::NotGranted => {
-                    format!("add <env vars=\"{}\"/> to <permissions>", shown(name))
-                }
-                EnvironmentProblem::NotSet | EnvironmentProblem::NotText => {
-                    format!("set `{}` and run again", shown(name))
-                }
-            }),
-            ValueProblem::Unordered { .. } => Some("compare two numbers or two texts, or use `==`".to_owned()),
-            ValueProblem::NoContainer { .. } => Some("use a list, an object or a text on the right of `in`".to_owned()),
-            ValueProblem::NoPart { .. } => Some("quote it, or compare with a list".to_owned()),
-            ValueProblem::NoList { .. } | ValueProblem::NoListLiteral { .. } => {
-                Some("write e.g. foreach=\"{step:collect.files}\"".to_owned())
-            }
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::item::directive::{self, Directive};
 use crate::item::finding::{Findings, Strength};
 use crate::item::source::SourceFile;
+use crate::problem::Explain as _;
 
 mod expression;
 mod given;

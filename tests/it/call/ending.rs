@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use piton::exec::call::{self, CallError};
 use piton::exec::invocation::{Python, Text};
+use piton::problem::{Code, Explain as _};
 use serde_json::json;
 
 use super::Bench;
@@ -69,7 +70,7 @@ fn an_installation_that_is_interrupted_leaves_nothing_that_is_used() {
     let mut bench = slow();
     let begun = bench.top.path().join("begun");
     let err = cancelled_when(&bench, "the installation has begun", || begun.exists());
-    assert_eq!(err.code(), "INTERRUPTED");
+    assert_eq!(err.code(), Code::Interrupted);
     assert_eq!(environments(&bench), Vec::<PathBuf>::new());
     let id = fs::read_to_string(&begun).expect("an id");
     assert!(!is_alive(id.trim()), "{id}");
@@ -83,7 +84,7 @@ fn an_installation_that_takes_too_long_is_stopped_and_not_used() {
     bench.patience.installer = Duration::from_secs(5);
     let err = bench.prepare().expect_err("it takes for ever");
     assert_eq!(err.to_string(), "cannot make a virtual environment in 5 s for `greet_people`");
-    assert_eq!((err.code(), environments(&bench)), ("DEPENDENCIES_FAILED", Vec::new()));
+    assert_eq!((err.code(), environments(&bench)), (Code::DependenciesFailed, Vec::new()));
     fs::remove_file(bench.top.path().join("slow")).expect("removed");
     bench.patience = call::Patience::default();
     assert_eq!(bench.value(), json!(true));
@@ -102,7 +103,7 @@ fn waiting_for_another_installation_can_be_interrupted() {
     let opened = || fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
     let is_waiting = || opened().filter(|fd| fs::read_link(fd.path()).is_ok_and(|path| path == file)).count() > 1;
     let err = cancelled_when(&bench, "it waits", is_waiting);
-    assert_eq!(err.code(), "INTERRUPTED");
+    assert_eq!(err.code(), Code::Interrupted);
     drop(lock);
     assert_eq!(bench.value(), json!(true));
 }

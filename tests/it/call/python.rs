@@ -4,6 +4,7 @@ use std::fs;
 
 use piton::exec::call::raised;
 use piton::exec::supervisor::Channel;
+use piton::problem::{Code, Explain as _};
 use serde_json::json;
 
 use super::Bench;
@@ -174,9 +175,9 @@ if __name__ == '__main__':
 fn a_script_that_changed_after_it_was_checked_is_not_run() {
     let mut bench = Bench::python("def main():\n    return 1\n");
     fs::write(bench.root().join(".ai/tools/greet_people.py"), "def main():\n    return 2\n").expect("written");
-    assert_eq!(bench.prepare().expect_err("changed").code(), "SCRIPT_CHANGED");
+    assert_eq!(bench.prepare().expect_err("changed").code(), Code::ScriptChanged);
     fs::remove_file(bench.root().join(".ai/tools/greet_people.py")).expect("removed");
-    assert_eq!(bench.prepare().expect_err("gone").code(), "SCRIPT_UNREADABLE");
+    assert_eq!(bench.prepare().expect_err("gone").code(), Code::ScriptUnreadable);
 }
 
 #[test]
@@ -200,5 +201,5 @@ fn a_tool_has_a_home_of_its_own_and_knows_its_run() {
 #[test]
 fn a_missing_program_is_named() {
     let mut bench = Bench::new("no-such-interpreter", "x");
-    assert_eq!(bench.prepare().expect_err("missing").code(), "PROGRAM_NOT_FOUND");
+    assert_eq!(bench.prepare().expect_err("missing").code(), Code::ProgramNotFound);
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use piton::exec::invocation::Python;
 use piton::exec::python;
+use piton::problem::{Code, Explain as _};
 use serde_json::json;
 
 use super::Bench;
@@ -141,7 +142,7 @@ fn two_calls_at_once_install_once() {
 fn a_package_that_does_not_exist_leaves_nothing_behind() {
     let mut bench = with_packages(&["piton-no-such-package-anywhere==9"]);
     let err = bench.prepare().expect_err("no such package");
-    assert_eq!(err.code(), "DEPENDENCIES_FAILED");
+    assert_eq!(err.code(), Code::DependenciesFailed);
     assert!(err.to_string().contains("piton-no-such-package-anywhere"), "{err}");
     assert_eq!(environments(&bench), Vec::<PathBuf>::new());
 }
@@ -149,7 +150,7 @@ fn a_package_that_does_not_exist_leaves_nothing_behind() {
 #[test]
 fn an_option_is_no_package() {
     let mut bench = with_packages(&["--index-url=https://example.com"]);
-    assert_eq!(bench.prepare().expect_err("an option").code(), "INVALID_DEPENDENCY");
+    assert_eq!(bench.prepare().expect_err("an option").code(), Code::InvalidDependency);
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_beginning_that_several_runs_have() {
     ----- stderr -----
     error: `01kd` may be `01kdyadef0fgz2syhf4d156af1` or `01kdyabkw0000e485875xhvkdf`
 
-    hint: write more of it
+    hint: use a longer prefix
     ");
 }
 
@@ -231,7 +231,7 @@ fn a_directive_with_mistakes_names_them() {
     hint: add item_id="…" to `<execute>`
     error: directive `wrong` is not valid, so that nobody knows what it allows
 
-    hint: mend the file; `piton validate` checks all of them
+    hint: correct the file; `piton validate` checks all of them
     "#);
     cmd_snapshot!(project.piton(["run", "calls"]), @r#"
     success: false
@@ -245,13 +245,13 @@ fn a_directive_with_mistakes_names_them() {
       caused by: directive `wrong` is not valid, so that nobody knows what it allows
      --> .ai/directives/calls.md:10:1
 
-    hint: mend the file; `piton validate` checks all of them
+    hint: correct the file; `piton validate` checks all of them
     "#);
     cmd_snapshot!(project.piton(["run", "wrong", "--format", "json"]), @r#"
     success: false
     exit_code: 2
     ----- stdout -----
-    {"error":{"code":"INVALID_ITEM","message":"directive `wrong` is not valid, so that nobody knows what it allows","suggestion":"mend the file; `piton validate` checks all of them","findings":[{"code":"MISSING_REQUIRED_FIELD","severity":"error","file":".ai/directives/wrong.md","line":10,"column":16,"path":"process.step[0].execute.item_id","message":"item_id is required","suggestion":"add item_id=\"…\" to `<execute>`"}]}}
+    {"error":{"code":"INVALID_ITEM","message":"directive `wrong` is not valid, so that nobody knows what it allows","suggestion":"correct the file; `piton validate` checks all of them","findings":[{"code":"MISSING_REQUIRED_FIELD","severity":"error","file":".ai/directives/wrong.md","line":10,"column":16,"path":"process.step[0].execute.item_id","message":"item_id is required","suggestion":"add item_id=\"…\" to `<execute>`"}]}}
     ----- stderr -----
     "#);
 }

@@ -1,6 +1,7 @@
 //! Words of a command line, folders, limits and timeouts.
 
 use super::*;
+use crate::problem::{Code, Explain as _};
 
 #[test]
 fn parameters_that_are_placed_are_not_passed_twice() {
@@ -129,11 +130,11 @@ fn a_timeout_parameter_may_only_lower() {
     assert_eq!(timeout("  timeout: \"${LIMIT:-7}\"\n", json!({})), (7.0, "environment variable LIMIT".to_owned()));
     for bad in [json!(0), json!(-1), json!("5"), json!([])] {
         let err = cli_project("").try_lower("run", &call(json!({"timeout": bad}))).unwrap_err();
-        assert_eq!(err.code(), "INVALID_PARAMETER");
+        assert_eq!(err.code(), Code::InvalidParameter);
     }
     for bad in ["0", "-1", "1e300", "\"${EMPTY}\"", "[1]"] {
         let err = cli_project(&format!("  timeout: {bad}\n")).try_lower("run", &call(json!({}))).unwrap_err();
-        assert_eq!(err.code(), "INVALID_CONFIG", "{bad}");
+        assert_eq!(err.code(), Code::InvalidConfig, "{bad}");
     }
 }
 

@@ -94,7 +94,7 @@ fn what_was_changed_after_it_was_stamped_is_not_run() {
         insta::assert_snapshot!(project.refusal("run", json!({})), @"
         SIGNATURE_MISMATCH: Content hash mismatch: `run` is not what was stamped: stamped 000000000000…, found [HASH]…
         --> .ai/tools/run.yaml:1
-        hint: see what changed since it was stamped; stamp it again only if you meant that
+        hint: see what changed since it was stamped; if you meant it, stamp it again with `piton sign`
         ");
     });
     let mine = format!("# kiwi-mcp:validated:nonsense\n{}", runtime("mine", "subprocess", ""));
@@ -102,7 +102,7 @@ fn what_was_changed_after_it_was_stamped_is_not_run() {
     insta::assert_snapshot!(below.refusal("t", json!({})), @"
     SIGNATURE_MISMATCH: Content hash mismatch: `mine` is not what was stamped: a stamp reads kiwi-mcp:validated:<UTC time>Z:<sha256>
     --> .ai/tools/mine.yaml:1
-    hint: see what changed since it was stamped; stamp it again only if you meant that
+    hint: see what changed since it was stamped; if you meant it, stamp it again with `piton sign`
     ");
 }
 

@@ -61,7 +61,7 @@ fn cdata_in_cdata_is_explained() {
     let (_, findings) = read_process("<step name=\"a\"><action><![CDATA[ <![CDATA[ x ]]> ]]></action></step>");
     assert_eq!(codes(&findings), ["9:50 XML_SYNTAX"]);
     assert_eq!(
-        findings.as_slice()[0].suggestion.as_deref(),
+        findings.as_slice()[0].suggestion.clone().map(String::from).as_deref(),
         Some("inside CDATA write `{CDATA_OPEN}` and `{CDATA_CLOSE}` for a nested CDATA section")
     );
 }
@@ -212,7 +212,10 @@ fn the_element_of_a_foreach_is_known_in_its_step_only() {
          <step name=\"c\"><action>{input:file} {env:HOME} {input:files?}</action></step></process>",
     );
     assert_eq!(codes(&findings), ["11:24 UNKNOWN_REFERENCE"]);
-    assert_eq!(findings.as_slice()[0].suggestion.as_deref(), Some("did you mean `{input:files}`?"));
+    assert_eq!(
+        findings.as_slice()[0].suggestion.clone().map(String::from).as_deref(),
+        Some("did you mean `{input:files}`?")
+    );
 }
 
 #[test]

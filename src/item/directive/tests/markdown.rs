@@ -113,6 +113,6 @@ fn front_matter_is_not_taken_for_a_directive() {
     let (directive, findings) =
         read("<!-- ryeos:signed:2026-01-01T00:00:00Z:00:c2ln:00 -->\n---\nname: x\n---\nDo it.\n");
     assert!(directive.is_none());
-    let suggestion = findings.as_slice()[0].suggestion.as_deref().unwrap_or_default();
+    let suggestion = findings.as_slice()[0].suggestion.clone().map(String::from).unwrap_or_default();
     assert!(suggestion.starts_with("front matter does not describe a directive here"), "{suggestion}");
 }

@@ -3,9 +3,9 @@
 //! The same values that `ast.literal_eval` accepts and JSON can hold; anything else is code, which
 //! is reported and never evaluated.
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Entry, Node};
+use crate::problem::Code;
 
 use super::Source;
 

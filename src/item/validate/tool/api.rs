@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::json_path::JsonPath;
 use crate::item::node::Node;
 use crate::item::tool::LoadedTool;
 use crate::item::validate::{place_of, required};
 use crate::item::wording::shown;
+use crate::problem::Code;
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::is_inside;
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::source::leaves;
 use crate::item::tool::LoadedTool;
 use crate::item::validate::place_of;
+use crate::problem::Code;
 
 /// The file a tool starts with; what is wrong with it goes to `findings`.
 pub(in crate::item::validate) fn find_entrypoint(tool: &LoadedTool, findings: &mut Findings) -> Option<PathBuf> {

@@ -12,12 +12,12 @@ use std::path::{Component, Path};
 use serde_json::Value;
 
 use super::{place_of, required, schema};
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Node};
 use crate::item::place::Place;
 use crate::item::tool::{LoadedTool, Spelling, ToolKind};
 use crate::item::wording::shown;
+use crate::problem::Code;
 
 const TRANSPORTS: [&str; 5] = ["stdio", "sse", "websocket", "http", "streamable_http"];
 

@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::place::Place;
 use crate::item::tool::LoadedTool;
 use crate::item::validate::place_of;
+use crate::problem::Code;
 
 /// Dependencies are package requirements, wherever they were written.
 pub(super) fn check(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {

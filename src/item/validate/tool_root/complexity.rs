@@ -1,8 +1,8 @@
 //! `api_complexity` and `anti_patterns`: what is special about an API, and how not to use it.
 
-use crate::item::code::Code;
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::node::{Entry, Node};
+use crate::problem::Code;
 
 use super::Names;
 use super::fields::{

@@ -1,8 +1,8 @@
 //! `examples`: scenarios of each command.
 
-use crate::item::code::Code;
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::node::{Entry, Node};
+use crate::problem::Code;
 
 use super::fields::{MAX_ELEMENTS, check_length, mappings_of, missing, shown, similar_or, wrong_type};
 use super::{Names, check_command_name, check_known_command};

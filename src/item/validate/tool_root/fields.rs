@@ -1,10 +1,10 @@
 //! What the rules of all sections share: types, required keys, names and references.
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::node::Node;
 pub(super) use crate::item::wording::shown;
 use crate::item::wording::{did_you_mean, nearest};
+use crate::problem::Code;
 
 /// The most elements that a list or mapping may have; they are all looked at, functions compiled.
 pub(super) const MAX_ELEMENTS: usize = 200;

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::item::code::Code;
 use crate::item::finding::Findings;
 use crate::item::javascript::{self, Dialect};
 use crate::item::node::{Entry, Node};
 use crate::item::place::Place;
+use crate::problem::Code;
 
 use crate::item::wording::separated;
 

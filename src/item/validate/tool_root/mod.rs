@@ -11,12 +11,12 @@ mod knowledge;
 #[cfg(test)]
 mod tests;
 
-use crate::item::code::Code;
 use crate::item::finding::{Findings, Severity};
 use crate::item::id::ItemId;
 use crate::item::node::{Data, Node};
 use crate::item::store::{ItemKind, ItemStore};
 use crate::item::tool::{LoadedTool, Spelling, ToolKind};
+use crate::problem::{Code, Explain};
 
 pub(crate) use knowledge::place_in as place_in_function;
 
@@ -186,7 +186,7 @@ pub fn check_aggregates(tool: &LoadedTool, store: &ItemStore, findings: &mut Fin
         // What is no id at all has its own complaint.
         let Some(id) = element.as_text().filter(|id| id.parse::<ItemId>().is_ok()) else { continue };
         if let Err(err) = store.find(ItemKind::Tool, id) {
-            let suggestion = err.hint().unwrap_or_else(|| "make it, or take it out".to_owned());
+            let suggestion = err.hint().unwrap_or_else(|| "make it, or take it out".into());
             findings
                 .add(Code::UnknownReference, element.place, format!("{section}.aggregates[{at}]"), err.to_string())
                 .with_severity(Severity::Warning)

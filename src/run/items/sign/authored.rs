@@ -90,7 +90,7 @@ pub(in crate::run::items) fn add(
         let changed = || ItemStepError::NotSignable {
             name: item.name.clone(),
             reason: "it was changed while it was being signed".to_owned(),
-            hint: Some("look at what changed, then sign it again".to_owned()),
+            hint: Some("look at what changed, then sign it again".into()),
         };
         let signature = signatures.get(&text).ok_or_else(changed)?;
         item.author = AuthorSignature::parse(signature).map(|made| made.key.fingerprint());

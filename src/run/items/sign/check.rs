@@ -10,6 +10,7 @@ use crate::item::finding::Strength;
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::validate;
+use crate::problem::{Call, Explain, Hint, hint};
 use crate::run::author::{self, AuthorError, Authors, Authorship};
 use crate::run::error::RunError;
 use crate::run::items::parameters::Given;
@@ -49,7 +50,7 @@ pub struct CheckedItem {
     pub problem: Option<String>,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub suggestion: Option<String>,
+    pub suggestion: Option<Hint>,
 }
 
 /// Which items are to be checked.
@@ -120,11 +121,15 @@ fn judged(
     required: SignatureRequirement,
 ) -> CheckedItem {
     let needs_stamp = required >= SignatureRequirement::Integrity;
-    let sign = if required == SignatureRequirement::Author { "piton sign --key KEY" } else { "piton sign" };
-    let again = || Some(format!("look at what changed, then `{sign} {}`", item.id));
+    // Signing with a key is for a person; a stamp is a call that agents have as well.
+    let sign = |before: &str| match required {
+        SignatureRequirement::Author => format!("{before}, then `piton sign --key KEY {}`", item.id).into(),
+        _ => hint![format!("{before}, then "), Call::Sign(Some(item.id.to_string()))],
+    };
+    let again = || Some(sign("look at what changed"));
     let (mut valid, mut problem, mut suggestion) = match &item.integrity {
         Integrity::Valid { .. } => (true, None, None),
-        Integrity::Unsigned => (!needs_stamp, None, Some(format!("read it, then `{sign} {}`", item.id))),
+        Integrity::Unsigned => (!needs_stamp, None, Some(sign("read it"))),
         Integrity::Foreign { kind } => (!needs_stamp, Some((*kind).to_owned()), again()),
         Integrity::Mismatch { .. } => (false, Some("Content hash mismatch".to_owned()), again()),
         Integrity::Invalid { reason, .. } => (false, Some((*reason).to_owned()), again()),
@@ -140,7 +145,7 @@ fn judged(
     if let Some(script) = validate::uncovered_script(item).filter(|_| is_stamped && problem.is_none()) {
         valid = !needs_stamp;
         problem = Some(format!("`{}` is not covered by its stamp", shown(&store.roots().display(&script))));
-        suggestion = Some("put both into a folder of their own, with the manifest as `tool.yaml`".to_owned());
+        suggestion = Some("put both into a folder of their own, with the manifest as `tool.yaml`".into());
     }
     if let Some(gap) = gap.filter(|_| is_stamped && problem.is_none()) {
         valid = false;
