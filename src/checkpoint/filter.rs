@@ -119,7 +119,10 @@ impl FilterMemory {
     /// The bytes that were on disk when git stored something else for them, if that is known.
     pub(super) fn raw_of(&self, path: &RepoPath, stored: ObjectId) -> Option<ObjectId> {
         let forms = self.stored.borrow();
-        let all = forms.forms.range((path.clone(), ObjectId::zero(stored.format()))..).take_while(|((other, _), _)| other == path);
+        let all = forms
+            .forms
+            .range((path.clone(), ObjectId::zero(stored.format()))..)
+            .take_while(|((other, _), _)| other == path);
         let noted = all.filter(|(_, form)| **form == stored).map(|((_, raw), _)| *raw).next();
         let vouched = || self.vouched.iter().rev().find_map(|(_, vouched)| vouched.get(path));
         noted.or_else(|| vouched().filter(|(_, form)| *form == stored).map(|(raw, _)| *raw))
@@ -496,7 +499,7 @@ pub(super) fn clean_in_place(
     checkpointer.one_by_one_if_failed(&place, &[path], &convert)?;
     let entry = checkpointer.repository.load_index_at(&place.index)?.entry_at(path).copied();
     if let Some(entry) = entry {
-        import(objects, &made_in(&place)?, entry.id)?;
+        import(objects, &made_in(&place, entry.id.format())?, entry.id)?;
     }
     Ok(entry)
 }

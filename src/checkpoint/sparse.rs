@@ -151,7 +151,8 @@ impl Checkpointer {
     /// Whether a step changed the definition of the sparse checkout.
     pub(super) fn has_new_definition(&self) -> Result<bool, CheckpointError> {
         let Some(before) = &self.definition else { return Ok(false) };
-        Ok(!before.is_same_definition(&SparseDefinition::load(&self.repository, &Index::empty(self.repository.format()))?))
+        Ok(!before
+            .is_same_definition(&SparseDefinition::load(&self.repository, &Index::empty(self.repository.format()))?))
     }
 
     /// Whether a file lies outside of the sparse checkout.

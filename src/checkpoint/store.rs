@@ -94,7 +94,14 @@ impl Store {
     /// The store of a repository. Nothing is made before something is written.
     pub(crate) fn of(common_dir: &Path, disk: Disk, format: ObjectFormat) -> Self {
         let folder = common_dir.join("piton").join("store");
-        Self { folder, disk, format, packs: Packs::default(), guards: RefCell::default(), has_stand_ins: Cell::default() }
+        Self {
+            folder,
+            disk,
+            format,
+            packs: Packs::default(),
+            guards: RefCell::default(),
+            has_stand_ins: Cell::default(),
+        }
     }
 
     /// Where the objects are.

@@ -208,7 +208,7 @@ impl Session<'_, '_> {
         let mut settlement = match verdict {
             Verdict::Keep(reason) => match checkpointer.refuse_changed_filters(delta) {
                 Ok(()) => self.keep(step, reason, delta),
-                Err(err) => self.failed(step, &err),
+                Err(err) => self.failed(step, err),
             },
             Verdict::Ask => {
                 self.record(&Event::Waiting { step, wait: Wait::Changes })?;

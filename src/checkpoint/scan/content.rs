@@ -160,7 +160,8 @@ fn resolve_large(
     resolved: &mut Resolved,
 ) -> Result<(), CheckpointError> {
     let entry = || file.tracked.and_then(|at| tracked.entry(at)).filter(|entry| !entry.intent_to_add);
-    let read = || match read(work_tree, tracked, &Options { max_file_size: u64::MAX, ..*options }, &file)? {
+    let unlimited = Options { max_file_size: u64::MAX, ..*options };
+    let read = || match read(&mut Folders::of(work_tree), tracked, &unlimited, &file)? {
         Read::File(seen, _) => Ok(Some(seen)),
         Read::Gone | Read::LeftOut(_) => Ok(None),
     };
@@ -230,7 +231,8 @@ fn read(
             Some(before @ Found::Symlink { stat }) => {
                 let target = folders.read_link(&file.path)?;
                 if let (Some(target), true) = (target, folders.state(&file.path)? == Some(before)) {
-                    let seen = Seen { mode: FileMode::Symlink, id: blob_id(tracked.format(), &target), stat, permissions: 0 };
+                    let seen =
+                        Seen { mode: FileMode::Symlink, id: blob_id(tracked.format(), &target), stat, permissions: 0 };
                     return Ok(Read::File(seen, target));
                 }
             }

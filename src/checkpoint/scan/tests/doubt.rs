@@ -131,6 +131,8 @@ fn a_file_that_never_holds_still_is_an_error() {
         known: None,
     };
     let mut sink = Sink { holds: &mut |_| true, store: &mut |_| Ok(()), keep_large: &mut |_| Ok(None) };
-    let error = content::resolve(&tree, Tracked::of(&Index::empty(ObjectFormat::Sha1)), &OPTIONS, vec![pending], &mut sink).unwrap_err();
+    let error =
+        content::resolve(&tree, Tracked::of(&Index::empty(ObjectFormat::Sha1)), &OPTIONS, vec![pending], &mut sink)
+            .unwrap_err();
     assert!(matches!(&error, CheckpointError::Changing(path) if *path == RepoPath::from("status")), "{error:?}");
 }
