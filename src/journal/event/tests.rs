@@ -2,7 +2,7 @@
 
 mod latest;
 
-use crate::problem::{Code, Explain as _};
+use crate::problem::Code;
 use serde_json::json;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Words of a command line, folders, limits and timeouts.
 
 use super::*;
-use crate::problem::{Code, Explain as _};
+use crate::problem::Code;
 
 #[test]
 fn parameters_that_are_placed_are_not_passed_twice() {
