@@ -1,8 +1,10 @@
-//! Writing hooks, so that at no instant there is none, and taking back what was written.
+//! Writes and removes hook files so that git always finds a hook, and undoes a change that fails
+//! half-way.
 //!
-//! A hook of somebody else first gets a second name; then the stub is renamed over the first one. Killed in between,
-//! the old hook is still in force, and installing again goes on from there. [`Changes`] remembers what was done, so that
-//! a call that cannot be finished leaves everything as it was.
+//! A hook that is not ours first gets a second name; then the stub is renamed over the first one.
+//! If piton is killed in between, the old hook is still in force, and the next install continues
+//! from there. [`Changes`] remembers what was done, so that a call that cannot finish leaves
+//! everything as it was.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -18,37 +20,36 @@ use super::error::HooksError;
 use super::slot::{Found, Kind, Other, Slot};
 use crate::failpoint::{fail, failpoint};
 
-/// How the names of drafts begin.
 const DRAFT: &str = ".piton-hook-";
 
-/// The folder while it is changed; nobody else changes it through piton meanwhile.
+/// The hooks folder while it is changed. The lock keeps other piton processes out.
 pub(super) struct Changes {
     folder: PathBuf,
-    /// Open as long as the lock is needed.
     lock: Option<OwnedFd>,
     made_folder: bool,
     done: Vec<Undo>,
 }
 
-/// How something that was done is taken back.
+/// How to undo one change.
 enum Undo {
-    /// A second name goes.
+    /// Delete the second name of a hook.
     Forget(PathBuf),
-    /// A new file goes.
+    /// Delete a file that is new.
     Remove(PathBuf),
-    /// The hook that was kept goes back to its place.
+    /// Rename the kept hook back to its original name.
     Restore { before: PathBuf, file: PathBuf },
-    /// A stub gets its old text, and the hook that it runs first its second name.
+    /// Write the old text of a stub, and rename the hook it runs first back to its second name.
     Rewrite { file: PathBuf, text: Vec<u8>, before: Option<PathBuf> },
 }
 
 impl Changes {
-    /// Makes the folder, if it is not there, and waits for whoever changes it now.
+    /// Creates the folder if it is missing, and waits until no other piton process changes it.
     pub(super) fn begin(folder: &Path) -> Result<Self, HooksError> {
         let made_folder = !folder.exists();
         fs::create_dir_all(folder).map_err(HooksError::unwritable(folder))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // Where folders cannot be locked, e.g. on some network file systems, two at once are not told apart.
+        // Some network file systems cannot lock folders. Two concurrent installs are not serialized
+        // there.
         let lock = rustix::fs::open(folder, flags, Mode::empty()).ok();
         if lock
             .as_ref()
@@ -59,14 +60,14 @@ impl Changes {
         Ok(Self { folder: folder.to_path_buf(), lock, made_folder, done: Vec::new() })
     }
 
-    /// Writes the text of a stub beside the hooks.
     pub(super) fn draft(&self, text: &[u8]) -> Result<NamedTempFile, HooksError> {
-        // The name of the draft means nothing to anybody.
+        // Name the folder in the error; the name of the temporary file would mean nothing to the
+        // user.
         let plain = |err: io::Error| HooksError::unwritable(&self.folder)(err.kind().into());
         draft(&self.folder, text).map_err(plain)
     }
 
-    /// Puts a stub in the place of whatever was seen there.
+    /// Replaces the file that was seen at this slot with a stub.
     pub(super) fn put(&mut self, slot: &Slot, draft: NamedTempFile) -> Result<(), HooksError> {
         let undo = match &slot.now {
             Found::Nothing | Found::Odd(_) => Undo::Remove(slot.file.clone()),
@@ -80,13 +81,14 @@ impl Changes {
             }
         };
         failpoint("hook-kept");
-        // A moment remains, but not that of writing and keeping.
+        // Check again as late as possible: another process may have changed the hook since it was
+        // read. Only the time between this check and the rename remains unprotected.
         if !is_as_seen(slot) {
             return Err(HooksError::Changed(slot.file.clone()));
         }
         fail("hook-put").map_err(HooksError::unwritable(&slot.file))?;
         draft.persist(&slot.file).map_err(|err| HooksError::unwritable(&slot.file)(err.error))?;
-        // Restoring takes the second name away as well.
+        // `Restore` also removes the second name, so its own undo step is not needed.
         if matches!(undo, Undo::Restore { .. }) && matches!(self.done.last(), Some(Undo::Forget(_))) {
             self.done.pop();
         }
@@ -95,7 +97,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Takes a stub away; what was there before comes back.
+    /// Removes a stub and puts the previous hook back.
     pub(super) fn take(&mut self, slot: &Slot) -> Result<(), HooksError> {
         if !is_as_seen(slot) {
             return Err(HooksError::Changed(slot.file.clone()));
@@ -116,20 +118,19 @@ impl Changes {
         Ok(())
     }
 
-    /// Removes the second name of a hook that is still, or again, in its place.
+    /// Removes the second name of a hook that still has, or has again, its original name.
     pub(super) fn forget(slot: &Slot) -> Result<(), HooksError> {
         fs::remove_file(&slot.before_file).map_err(HooksError::unwritable(&slot.before_file))
     }
 
-    /// What was done stays.
     pub(super) fn finish(self) {
         if let Some(lock) = &self.lock {
-            // The names are there, whatever the disk says about them.
+            // The renames took effect even if the sync fails, so a failure is not reported.
             let _ = rustix::fs::fsync(lock);
         }
     }
 
-    /// Takes back what was done, for a reason.
+    /// Undoes all changes and returns the error to report: `cause`, or the undo failure.
     pub(super) fn undo(self, cause: HooksError) -> HooksError {
         for step in self.done.into_iter().rev() {
             let (file, result) = match step {
@@ -142,16 +143,16 @@ impl Changes {
             }
         }
         if self.made_folder {
-            // Fails when somebody has put something there, and then it has to stay.
+            // Fails when another process has put a file there. The folder must stay then.
             let _ = fs::remove_dir(&self.folder);
         }
         cause
     }
 }
 
-/// Gives a hook a second name.
 fn keep(file: &Path, before: &Path, other: &Other) -> io::Result<()> {
-    // Links to links are links on Linux; elsewhere, and where there are no hard links, the hook is copied.
+    // A hard link to a symlink is a symlink on Linux. Other systems follow it, and some file
+    // systems have no hard links: the hook is copied there.
     match (fs::hard_link(file, before), other.kind) {
         (Err(err), _) if err.kind() == io::ErrorKind::AlreadyExists => Err(err),
         (Err(_), Kind::Link) => symlink(fs::read_link(file)?, before),
@@ -164,7 +165,7 @@ fn keep(file: &Path, before: &Path, other: &Other) -> io::Result<()> {
         }
         (Ok(()), _) => match Found::at(before) {
             Found::Other(kept) if kept.fingerprint == other.fingerprint => Ok(()),
-            // The system followed the link.
+            // The system followed the symlink.
             _ => {
                 fs::remove_file(before)?;
                 symlink(fs::read_link(file)?, before)
@@ -183,7 +184,7 @@ fn rewrite(file: &Path, text: &[u8], before: Option<&Path>) -> io::Result<()> {
 }
 
 fn draft(folder: &Path, text: &[u8]) -> io::Result<NamedTempFile> {
-    // Whoever may read the folder may run the hook, as far as the user's mask lets them.
+    // Every user who can read the folder may run the hook, limited by the umask.
     let everybody = fs::Permissions::from_mode(0o777);
     let mut draft = tempfile::Builder::new().permissions(everybody).prefix(DRAFT).tempfile_in(folder)?;
     draft.write_all(text)?;
@@ -191,7 +192,7 @@ fn draft(folder: &Path, text: &[u8]) -> io::Result<NamedTempFile> {
     Ok(draft)
 }
 
-/// Removes drafts of calls that were killed.
+/// Removes temporary files of calls that were killed.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(DRAFT.as_bytes()) {

@@ -7,32 +7,26 @@ use crate::checkpoint::error::CheckpointError;
 use crate::error::Error;
 use crate::run::error::RunError;
 
-/// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum HooksError {
-    /// There is no repository to put hooks into.
     #[error(transparent)]
     Repository(#[from] CheckpointError),
-    /// The system said no; what had been written was taken back.
+    /// The write failed; earlier writes were undone.
     #[error("cannot write `{}`: {source}", .file.display())]
     Unwritable {
-        /// The file or folder.
         file: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// Somebody else was at work at the same time.
+    /// Another process changed the hook at the same time.
     #[error("`{}` was changed by somebody else meanwhile", .0.display())]
     Changed(PathBuf),
-    /// What had been written could not be taken back.
+    /// A write failed, and undoing the earlier ones failed too.
     #[error("{cause}; and `{}` could not be put back: {source}", .file.display())]
     HalfDone {
-        /// The first mistake.
         cause: Box<HooksError>,
-        /// The file that is not as it was.
+        /// The file that was not restored.
         file: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
 }

@@ -13,17 +13,23 @@ use super::{Hook, HookReport, Report, State, chosen, program, site};
 use crate::checkpoint::hook_site::{HookSite, is_executable};
 use crate::context::Context;
 
-/// What is to be done about one hook.
+/// What to do about one hook.
 enum Plan {
-    /// A stub is written.
-    Write { slot: Slot, text: Vec<u8>, done: HookReport },
-    /// Somebody else is in charge.
-    Delegate { slot: Slot, charge: Charge },
-    /// Nothing.
+    Write {
+        slot: Slot,
+        text: Vec<u8>,
+        done: HookReport,
+    },
+    /// Another hook manager or a shared folder owns the hook.
+    Delegate {
+        slot: Slot,
+        charge: Charge,
+    },
     Leave(HookReport),
 }
 
-/// Puts stubs into the repository around the working folder; all that can be, or none when one cannot be written.
+/// Installs stubs in the repository around the working folder: every possible one, or none if a
+/// write fails.
 pub fn install(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
     let site = site(ctx)?;
     let hooks = chosen(&site, asked);
@@ -32,7 +38,7 @@ pub fn install(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
     let mut plans = look();
     if plans.iter().any(|plan| matches!(plan, Plan::Write { .. })) {
         let mut changes = Changes::begin(&site.folder)?;
-        // Somebody may have been at it until now.
+        // Plan again under the lock: another process may have changed a hook since the first plan.
         plans = look();
         match write(&plans, &site, &mut changes) {
             Ok(()) => changes.finish(),
@@ -45,7 +51,7 @@ pub fn install(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
 fn plan(site: &HookSite, hook: Hook, ctx: &Context, program: Option<&PathBuf>) -> Plan {
     let slot = Slot::look(&site.folder, hook);
     let charge = Charge::of(site, &slot);
-    // A stub stays ours, whoever else has come since.
+    // An installed stub stays ours even if another hook manager was added later.
     if charge != Charge::Free && slot.stub().is_none() {
         return Plan::Delegate { slot, charge };
     }
@@ -100,7 +106,7 @@ fn plan(site: &HookSite, hook: Hook, ctx: &Context, program: Option<&PathBuf>) -
 }
 
 fn write(plans: &[Plan], site: &HookSite, changes: &mut Changes) -> Result<(), HooksError> {
-    // Everything that can fail for want of rights or room comes first.
+    // First do everything that can fail for lack of permission or disk space.
     let mut drafts = Vec::new();
     let mut record = Record::load(&site.common_dir);
     for plan in plans {
@@ -139,7 +145,7 @@ fn report(site: &HookSite, plans: Vec<Plan>) -> Report {
     Report { folder: site.folder.to_string_lossy().into_owned(), hooks, snippets }
 }
 
-/// A hook that somebody else is in charge of.
+/// Reports on a hook that another manager or a shared folder owns.
 fn delegated(slot: &Slot, charge: &Charge) -> HookReport {
     let calls = charge.calls_piton(slot);
     if calls && charge.is_reached(slot) {

@@ -1,7 +1,7 @@
-//! Other programs that look after the hooks of a repository, and who is in charge of a hook.
+//! Other hook managers, and who owns a hook.
 //!
-//! A manager is recognised by the hooks that it makes and by its configuration. Where one is in charge, or the folder
-//! belongs to more than this repository, piton writes nothing: see [`super::snippet`].
+//! A manager is recognized by the hooks it writes and by its configuration. If one owns the hook,
+//! or several repositories share the folder, piton writes nothing: see [`super::snippet`].
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,9 @@ use super::stub;
 use crate::checkpoint::hook_site::{ChosenBy, HookSite, Tracked, is_executable};
 use crate::item::source::read_bytes;
 
-/// A configuration or script of a manager is not larger.
+/// Larger configurations and scripts are not read.
 const MOST: u64 = 4 << 20;
 
-/// A program that looks after hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manager {
     /// <https://typicode.github.io/husky>
@@ -27,23 +26,22 @@ pub(super) enum Manager {
     Prek,
 }
 
-/// Who decides what a hook is.
+/// Who owns a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Charge {
-    /// The folder is this repository's own: piton may put its stub there.
+    /// The folder belongs to this repository only: piton may write its stub there.
     Free,
-    /// A manager, configured in a file.
+    /// A manager, and its configuration file.
     Manager(Manager, PathBuf),
-    /// The folder is for every repository of the user.
+    /// The folder is shared by all repositories of the user.
     EveryRepository,
-    /// The folder is part of the work tree, and so of what others get.
+    /// The folder is part of the work tree, so teammates get its files too.
     WorkTree,
-    /// Nobody: `core.hooksPath` names no folder.
+    /// `core.hooksPath` names no folder: git runs no hooks.
     Off,
 }
 
 impl Manager {
-    /// Its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Husky => "husky",
@@ -53,7 +51,7 @@ impl Manager {
         }
     }
 
-    /// The manager that made a hook.
+    /// The manager that wrote a hook.
     pub(super) fn that_wrote(text: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(text);
         let says = |words: &str| text.contains(words);
@@ -70,12 +68,12 @@ impl Manager {
         }
     }
 
-    /// Whether it can run a hook at all.
+    /// Whether the manager supports this hook.
     fn has(self, hook: Hook) -> bool {
         hook != Hook::PreReceive || self == Self::Lefthook
     }
 
-    /// Its configuration in a work tree.
+    /// The manager's configuration file in a work tree.
     fn configuration(self, top: &Path) -> Option<PathBuf> {
         let exists = |name: String| Some(top.join(name)).filter(|file| file.is_file());
         match self {
@@ -92,7 +90,7 @@ impl Manager {
         }
     }
 
-    /// Where its configuration is, or would be.
+    /// The manager's configuration file, or the path where it would be created.
     fn configuration_or_usual(self, top: &Path) -> PathBuf {
         self.configuration(top).unwrap_or_else(|| match self {
             Self::Husky => top.join(".husky"),
@@ -103,7 +101,6 @@ impl Manager {
 }
 
 impl Charge {
-    /// Who is in charge of a hook.
     pub(super) fn of(site: &HookSite, slot: &Slot) -> Self {
         if site.chosen_by != ChosenBy::Default && site.folder.exists() && !site.folder.is_dir() {
             return Self::Off;
@@ -130,7 +127,7 @@ impl Charge {
         }
     }
 
-    /// The file that piton has to be called from.
+    /// The file that has to call piton.
     pub(super) fn file(&self, slot: &Slot) -> PathBuf {
         match self {
             Self::Manager(Manager::Husky, folder) => folder.join(slot.hook.name()),
@@ -139,7 +136,7 @@ impl Charge {
         }
     }
 
-    /// Whether the file that decides calls piton.
+    /// Whether that file calls piton.
     pub(super) fn calls_piton(&self, slot: &Slot) -> bool {
         let call = stub::call(slot.hook);
         let text = read_bytes(&self.file(slot), MOST).unwrap_or_default();
@@ -153,12 +150,12 @@ impl Charge {
         *self != Self::Free && text.lines().any(is_call)
     }
 
-    /// Whether git gets as far as the file that decides, so that what it says is done.
+    /// Whether git runs the manager, so that a call of piton in its file takes effect.
     pub(super) fn is_reached(&self, slot: &Slot) -> bool {
         match self {
             Self::Manager(manager, _) => match &slot.now {
                 Found::Other(other) => match Manager::that_wrote(&other.text) {
-                    // They read each other's configuration.
+                    // These two read each other's configuration.
                     Some(Manager::PreCommit | Manager::Prek) => matches!(manager, Manager::PreCommit | Manager::Prek),
                     found => found == Some(*manager),
                 },
@@ -169,7 +166,7 @@ impl Charge {
         }
     }
 
-    /// In words, as a reason why piton writes nothing.
+    /// Explains why piton writes nothing.
     pub(super) fn reason(&self) -> String {
         match self {
             Self::Free => "the folder is free".to_owned(),
@@ -181,7 +178,7 @@ impl Charge {
     }
 }
 
-/// The manager that made any hook in a folder.
+/// The manager that wrote any of the hooks in a folder.
 fn wrote_any(folder: &Path) -> Option<Manager> {
     Hook::ALL.into_iter().find_map(|hook| match Found::at(&folder.join(hook.name())) {
         Found::Other(other) => Manager::that_wrote(&other.text),
@@ -189,7 +186,7 @@ fn wrote_any(folder: &Path) -> Option<Manager> {
     })
 }
 
-/// The manager that a work tree has a configuration of.
+/// The manager that has a configuration in a work tree.
 fn configured(top: &Path) -> Option<Manager> {
     let prek_only = || top.join("prek.toml").is_file().then_some(Manager::Prek);
     let others = || [Manager::Lefthook, Manager::PreCommit, Manager::Prek].into_iter();

@@ -1,9 +1,9 @@
-//! Git hooks: putting them into a repository, and what each does.
+//! Git hooks: installs them, and implements what each does.
 //!
-//! [`install()`], [`uninstall()`] and [`status()`] are about the files in the folder where git looks for hooks: a
-//! [`stub`] for each, beside whatever was there before. Each looks first ([`slot`], [`manager`]) and only then writes
-//! ([`change`]); what cannot be put there safely is refused, or told as a [`Snippet`]. [`entry::run`] is what happens when git runs
-//! one of them.
+//! [`install()`], [`uninstall()`] and [`status()`] handle the files in git's hooks folder: one
+//! [`stub`] per hook, beside the hook that was there before. Each first reads ([`slot`],
+//! [`manager`]) and only then writes ([`change`]). What cannot be written safely is refused, or
+//! returned as a [`Snippet`]. Git calls [`entry::run`] through the stub.
 
 mod change;
 pub mod entry;
@@ -31,73 +31,62 @@ pub use snippet::Snippet;
 pub use status::{Summary, status, summary};
 pub use uninstall::uninstall;
 
-/// What was done or found, hook by hook.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The folder where git looks for hooks.
     pub folder: String,
-    /// Each hook.
     pub hooks: Vec<HookReport>,
-    /// What to write by hand.
+    /// Lines for the user to add by hand.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub snippets: Vec<Snippet>,
 }
 
-/// What was done about one hook, or how it is.
 #[derive(Clone, Debug, Serialize)]
 pub struct HookReport {
-    /// The hook.
     pub hook: Hook,
-    /// In one word.
     pub state: State,
-    /// What there is to know about it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// The way out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// How a hook is, or what was done about it.
+/// The state of a hook, or what was done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The stub is in its place.
     Installed,
-    /// The stub was there and is now as it has to be.
+    /// A stub was there, and was rewritten.
     Updated,
-    /// The stub was there already, as it has to be.
+    /// A stub was there, and is up to date.
     Unchanged,
     /// Another manager calls piton.
     Delegated,
-    /// Nothing was done, for a reason.
+    /// Nothing was written; the detail says why.
     Refused,
-    /// The stub is gone; nothing was there before it.
+    /// The stub was removed; there was no earlier hook.
     Removed,
-    /// What was there before is there again.
+    /// The stub was removed, and the earlier hook is back.
     Restored,
-    /// There is no stub.
     NotInstalled,
-    /// Somebody else has put something in its place since.
+    /// Another program has replaced the stub.
     Replaced,
-    /// Another version of piton made the stub.
+    /// Another version of piton wrote the stub.
     Outdated,
-    /// Somebody edited the stub.
     Edited,
-    /// The program that the stub names is not there.
+    /// The program named in the stub does not exist.
     ProgramMissing,
-    /// The hook that was there before is gone.
+    /// The hook that was there before the stub is gone.
     BeforeMissing,
-    /// The hook that was there before is another now.
+    /// The hook that was there before the stub has changed.
     BeforeEdited,
-    /// The stub does something else than `hooks.fail_closed` says.
+    /// The stub and `hooks.fail_closed` disagree.
     SettingDiffers,
     /// The other manager would call piton, but git does not call the manager.
     NotReached,
 }
 
 impl State {
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Installed => "installed",
@@ -119,7 +108,7 @@ impl State {
         }
     }
 
-    /// Whether piton's part of the hook is as it was asked for.
+    /// Whether piton's part of the hook is as the user requested it.
     pub fn is_well(self) -> bool {
         matches!(
             self,
@@ -138,12 +127,11 @@ impl HookReport {
     }
 }
 
-/// The repository around the working folder.
 fn site(ctx: &Context) -> Result<HookSite, HooksError> {
     Ok(HookSite::find(&ctx.cwd, ctx.environment.variables())?)
 }
 
-/// The hooks that are meant: those asked for, else those that make sense in such a repository.
+/// The hooks in `asked`, or the defaults for this kind of repository if it is empty.
 fn chosen(site: &HookSite, asked: &[Hook]) -> Vec<Hook> {
     let meant = |hook: &Hook| match asked {
         [] => (*hook == Hook::PreReceive) == site.top.is_none(),
@@ -152,7 +140,7 @@ fn chosen(site: &HookSite, asked: &[Hook]) -> Vec<Hook> {
     Hook::ALL.into_iter().filter(meant).collect()
 }
 
-/// The program for stubs: under the name that the search path knows it by, which survives its next version.
+/// The program for stubs. The name on `PATH` is preferred, because it survives an upgrade.
 fn program(ctx: &Context) -> Option<PathBuf> {
     find_on_path(&ctx.program, "piton", ctx.search_path()).or_else(|| ctx.program.canonicalize().ok())
 }

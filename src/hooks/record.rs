@@ -1,6 +1,6 @@
-//! Which hooks were asked for, so that one that somebody replaced is missed.
+//! Which hooks the user requested, so that a replaced hook is noticed.
 //!
-//! Only a help: whether a hook is installed is said by its file.
+//! Only a hint: the hook file itself decides whether a hook is installed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +12,9 @@ use serde_json::{Value, json};
 use super::Hook;
 use crate::item::source::read_bytes;
 
-/// The record is a few names.
+/// Larger files are not read.
 const MOST: u64 = 64 * 1024;
 
-/// The hooks that were asked for in a repository.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     file: PathBuf,
@@ -23,7 +22,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Reads it; one that is damaged says nothing.
+    /// Reads the record. A damaged one counts as empty.
     pub(super) fn load(common_dir: &Path) -> Self {
         let file = common_dir.join("piton").join("hooks.json");
         let text = read_bytes(&file, MOST).unwrap_or_default();
@@ -33,7 +32,7 @@ impl Record {
         Self { file, hooks }
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the record atomically.
     pub(super) fn save(&self) -> io::Result<()> {
         if self.hooks.is_empty() {
             return match fs::remove_file(&self.file) {

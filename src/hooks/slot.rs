@@ -1,7 +1,7 @@
-//! One hook of one repository: what stands where git looks, and what is kept beside it.
+//! One hook of one repository: the file where git looks, and the one that is kept beside it.
 //!
-//! Only looks. What a file is, is decided by what it holds, never by a record: a [`Slot`] is the truth that
-//! installing, uninstalling and the status start from.
+//! Reads only. The content of a file decides what it is, never the record. Install, uninstall and
+//! status all start from a [`Slot`].
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,35 +13,34 @@ use super::Hook;
 use super::stub::{self, Stub};
 use crate::item::source::read_bytes;
 
-/// A hook may be a program; a larger one is not touched.
+/// A hook may be a compiled program. Larger files are left alone.
 const MOST: u64 = 256 << 20;
 
-/// The files of one hook.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) hook: Hook,
     /// Where git looks.
     pub(super) file: PathBuf,
-    /// Where the hook is kept that was there before.
+    /// The hook that was there before piton.
     pub(super) before_file: PathBuf,
     pub(super) now: Found,
     pub(super) before: Found,
 }
 
-/// What a name stands for.
+/// What a path holds.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     Nothing,
     Stub(Stub),
     Other(Other),
-    /// Neither a file nor a link, or one that cannot be read; why, in words.
+    /// Neither a file nor a symlink, or unreadable; the text says why.
     Odd(String),
 }
 
-/// A hook of somebody else.
+/// A hook that piton did not write.
 #[derive(Clone, Debug)]
 pub(super) struct Other {
-    /// What it holds and its mode, or what it leads to.
+    /// A hash of content and mode, or the target of a symlink.
     pub(super) fingerprint: String,
     pub(super) kind: Kind,
     /// What git would run; empty when it cannot be read.
@@ -55,7 +54,6 @@ pub(super) enum Kind {
 }
 
 impl Slot {
-    /// Looks at a hook in a folder.
     pub(super) fn look(folder: &Path, hook: Hook) -> Self {
         let file = folder.join(hook.name());
         let before_file = folder.join(format!("{}.before-piton", hook.name()));
@@ -63,7 +61,6 @@ impl Slot {
         Self { hook, file, before_file, now, before }
     }
 
-    /// The stub, if there is one.
     pub(super) fn stub(&self) -> Option<&Stub> {
         match &self.now {
             Found::Stub(stub) => Some(stub),
@@ -71,7 +68,7 @@ impl Slot {
         }
     }
 
-    /// Our stub under the name that another manager gave it, and that name.
+    /// The path of our stub if another hook manager renamed it.
     pub(super) fn moved_stub(&self) -> Option<PathBuf> {
         let folder = self.file.parent()?;
         ["legacy", "old"]
@@ -82,7 +79,7 @@ impl Slot {
 }
 
 impl Found {
-    /// Looks at a file without following a link.
+    /// Reads a file without following symlinks.
     pub(super) fn at(file: &Path) -> Self {
         let found = match fs::symlink_metadata(file) {
             Ok(found) => found,
@@ -92,7 +89,7 @@ impl Found {
         if found.is_symlink() {
             let Ok(target) = fs::read_link(file) else { return Self::Odd("it cannot be read".to_owned()) };
             let fingerprint = stub::digest(&[b"link\0", target.as_os_str().as_bytes()].concat());
-            // A link that leads to nothing is kept all the same.
+            // A dangling symlink is kept too.
             let text = read_bytes(file, MOST).unwrap_or_default();
             return Self::Other(Other { fingerprint, kind: Kind::Link, text });
         }
@@ -111,7 +108,6 @@ impl Found {
         Self::Other(Other { fingerprint, kind: Kind::File, text })
     }
 
-    /// The fingerprint of somebody else's hook.
     pub(super) fn fingerprint(&self) -> Option<&str> {
         match self {
             Self::Other(other) => Some(&other.fingerprint),

@@ -1,4 +1,4 @@
-//! What to write by hand where piton writes nothing: the exact lines, for each manager in its own words.
+//! Lines for the user to add by hand where another hook manager owns the hooks.
 //!
 //! Teammates without piton are not affected by them.
 
@@ -11,21 +11,19 @@ use serde_json::{Map, Value, json};
 use super::Hook;
 use super::manager::{Charge, Manager};
 
-/// Lines for one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Snippet {
-    /// The file that they belong into.
     pub file: String,
-    /// Where in it, in words.
+    /// Where in the file to insert the text, as a sentence.
     pub place: String,
-    /// The lines.
     pub text: String,
-    /// What to run afterwards.
+    /// The command to run afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
 }
 
-/// The lines for the hooks that somebody is in charge of; `file` is where a single hook is decided.
+/// The lines for the hooks that another manager owns. The path of each hook is the file that
+/// decides about it.
 pub(super) fn snippets(charge: &Charge, hooks: &[(Hook, PathBuf)]) -> Vec<Snippet> {
     let names: Vec<Hook> = hooks.iter().map(|(hook, _)| *hook).collect();
     match charge {
@@ -39,11 +37,11 @@ pub(super) fn snippets(charge: &Charge, hooks: &[(Hook, PathBuf)]) -> Vec<Snippe
     }
 }
 
-/// For a shell script that a hook of husky is.
+/// Lines for a shell script, such as a husky hook.
 fn script(hook: Hook, file: &Path) -> Snippet {
     let name = hook.name();
     let (text, place) = if hook.reads_input() {
-        // What comes after it in the file can read the same again.
+        // Restore stdin, so that later lines of the script can read the same input.
         let text = format!(
             "if command -v piton >/dev/null 2>&1; then\n  piton_input=$(cat; echo .)\n  \
              printf %s \"${{piton_input%.}}\" | piton hooks run {name} -- \"$@\" || exit $?\n  \
@@ -59,7 +57,7 @@ fn script(hook: Hook, file: &Path) -> Snippet {
     Snippet { file: file.to_string_lossy().into_owned(), place: place.to_owned(), text, then: None }
 }
 
-/// The same for a file that git runs by itself.
+/// The same for a file that git runs directly.
 fn program(hook: Hook, file: &Path) -> Snippet {
     let snippet = script(hook, file);
     if file.exists() {
@@ -74,13 +72,13 @@ fn program(hook: Hook, file: &Path) -> Snippet {
     }
 }
 
-/// What lefthook runs, in the words of its shell.
+/// The shell command that lefthook runs.
 fn lefthook_run(hook: Hook) -> String {
     let (first, arguments) = match hook {
         Hook::PreCommit | Hook::PostCommit | Hook::PreReceive => ("", ""),
         Hook::CommitMessage | Hook::PostRewrite => ("", " \"{1}\""),
         Hook::PrePush => ("", " \"{1}\" \"{2}\""),
-        // Where git gives fewer than three, a placeholder stays as it is.
+        // lefthook leaves a placeholder unchanged when git passes fewer than three arguments.
         Hook::PrepareCommitMessage => (
             "set -- \"{1}\" {2} {3}; case \"$2\" in \"{\"*) set -- \"$1\" ;; esac; \
              case \"$3\" in \"{\"*) set -- \"$1\" \"$2\" ;; esac; ",
@@ -119,7 +117,7 @@ fn lefthook(file: &Path, hooks: &[Hook]) -> Snippet {
     }
 }
 
-/// What pre-commit runs: it splits words as a shell does, and starts no shell by itself.
+/// The entry for pre-commit, which splits words like a shell but does not start one.
 fn pre_commit_entry(hook: Hook) -> String {
     format!("sh -c 'command -v piton >/dev/null 2>&1 || exit 0; exec piton hooks run {} -- \"$@\"' piton", hook.name())
 }
@@ -131,7 +129,8 @@ fn pre_commit(manager: Manager, file: &Path, hooks: &[Hook]) -> Snippet {
     let mut types = String::new();
     for hook in hooks {
         let (name, entry) = (hook.name(), pre_commit_entry(*hook));
-        // The file with the message is told as the only file name, everything else in variables.
+        // pre-commit passes the message file as its only file name, and everything else in
+        // variables.
         let names = matches!(hook, Hook::PrepareCommitMessage | Hook::CommitMessage);
         // Writing to a string cannot fail.
         let _ = if is_toml {

@@ -1,4 +1,4 @@
-//! `piton hooks status`: how each hook is, and what needs attention.
+//! `piton hooks status`: the state of each hook, and what needs attention.
 
 use std::path::Path;
 
@@ -12,18 +12,17 @@ use super::{Hook, HookReport, Report, State, chosen, program, site};
 use crate::checkpoint::hook_site::{HookSite, is_executable};
 use crate::context::Context;
 
-/// All hooks in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Summary {
-    /// Whatever was asked for is in force.
+    /// Every requested hook is in force.
     Well,
-    /// Nothing was ever asked for.
+    /// No hook was ever requested.
     Nothing,
-    /// Something needs attention.
     Attention,
 }
 
-/// Looks at the hooks of the repository around the working folder; only those asked for, if any.
+/// Reports the hooks of the repository around the working folder: those in `asked`, or all known
+/// ones if it is empty.
 pub fn status(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
     let site = site(ctx)?;
     let record = Record::load(&site.common_dir);
@@ -39,7 +38,8 @@ pub fn status(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
     Ok(Report { folder: site.folder.to_string_lossy().into_owned(), hooks, snippets: Vec::new() })
 }
 
-/// A report in a word. A hook that is not there is missed when it was asked for by name, or when none is there.
+/// Sums up a report. An absent hook needs attention when it was asked for by name or when no hook
+/// is installed at all.
 pub fn summary(report: &Report, asked: &[Hook]) -> Summary {
     let absent = |report: &HookReport| report.state == State::NotInstalled;
     if report.hooks.iter().any(|hook| !hook.state.is_well() && !absent(hook)) {
@@ -59,26 +59,26 @@ fn look(ctx: &Context, site: &HookSite, record: &Record, hook: Hook) -> HookRepo
         return installed(ctx, &slot, stub);
     }
     let charge = Charge::of(site, &slot);
-    let told = |state, detail: String| HookReport::new(hook, state, detail);
+    let report = |state, detail: String| HookReport::new(hook, state, detail);
     if charge.calls_piton(&slot) {
         let file = charge.file(&slot);
         if charge.is_reached(&slot) {
-            return told(State::Delegated, format!("`{}` calls piton", file.display()));
+            return report(State::Delegated, format!("`{}` calls piton", file.display()));
         }
         let told =
-            told(State::NotReached, format!("`{}` would call piton, but git does not come there", file.display()));
+            report(State::NotReached, format!("`{}` would call piton, but git does not come there", file.display()));
         let then = snippets(&charge, &[(hook, file.clone())]).into_iter().find_map(|snippet| snippet.then);
         return told.with_hint(format!("run `{}`", then.unwrap_or_else(|| format!("chmod +x '{}'", file.display()))));
     }
     if let Some(detail) = replaced(site, record, &slot, &charge) {
-        let told = told(State::Replaced, detail);
-        return told.with_hint("`piton hooks install` puts it back, or says what to write instead");
+        let replaced = report(State::Replaced, detail);
+        return replaced.with_hint("`piton hooks install` puts it back, or says what to write instead");
     }
     let detail = if charge == Charge::Free { String::new() } else { charge.reason() };
-    told(State::NotInstalled, detail)
+    report(State::NotInstalled, detail)
 }
 
-/// What stands in the place of a stub that was there.
+/// Describes what has replaced a stub that used to be there.
 fn replaced(site: &HookSite, record: &Record, slot: &Slot, charge: &Charge) -> Option<String> {
     let moved = slot.moved_stub();
     let elsewhere = site.usual_folder() != site.folder && Slot::look(&site.usual_folder(), slot.hook).stub().is_some();
@@ -108,52 +108,52 @@ fn replaced(site: &HookSite, record: &Record, slot: &Slot, charge: &Charge) -> O
     Some(format!("{by}{rest}"))
 }
 
-/// How a stub is that stands in its place.
+/// Reports on a stub that is in its place.
 fn installed(ctx: &Context, slot: &Slot, stub: &Stub) -> HookReport {
-    let told = |state, detail: String| HookReport::new(slot.hook, state, detail);
+    let report = |state, detail: String| HookReport::new(slot.hook, state, detail);
     let again = format!("`piton hooks install --hook {}` brings it up to date", slot.hook.name());
     match stub.age {
         Age::Edited => {
             let hint = format!("remove `{}` and install again, if it is not meant", slot.file.display());
-            return told(State::Edited, "somebody edited the stub".to_owned()).with_hint(hint);
+            return report(State::Edited, "somebody edited the stub".to_owned()).with_hint(hint);
         }
         Age::Other => {
-            return told(State::Outdated, "another version of piton made the stub".to_owned()).with_hint(again);
+            return report(State::Outdated, "another version of piton made the stub".to_owned()).with_hint(again);
         }
         Age::Current => {}
     }
     if !is_executable(&slot.file) {
-        return told(State::Edited, "git does not run it: it may not be executed".to_owned()).with_hint(again);
+        return report(State::Edited, "git does not run it: it may not be executed".to_owned()).with_hint(again);
     }
     let before = slot.before_file.display();
     match (&stub.settings.before, &slot.before) {
         (Some(_), Found::Nothing) => {
             let detail = format!("`{before}` is gone, so it is not run any more");
-            return told(State::BeforeMissing, detail).with_hint(again);
+            return report(State::BeforeMissing, detail).with_hint(again);
         }
         (Some(known), found) if found.fingerprint() != Some(known) => {
-            return told(State::BeforeEdited, format!("`{before}` was edited; it is run as it is now"))
+            return report(State::BeforeEdited, format!("`{before}` was edited; it is run as it is now"))
                 .with_hint(again);
         }
         (None, Found::Nothing) | (Some(_), _) => {}
         (None, _) => {
-            return told(State::BeforeEdited, format!("`{before}` is new; it runs first")).with_hint(again);
+            return report(State::BeforeEdited, format!("`{before}` is new; it runs first")).with_hint(again);
         }
     }
     if let Some(missing) = stub.settings.program.as_deref().filter(|file| !is_executable(file)) {
         let detail = format!("there is no `{}`, so `piton` on the search path is taken", missing.display());
-        return told(State::ProgramMissing, detail).with_hint(again);
+        return report(State::ProgramMissing, detail).with_hint(again);
     }
     let setting = if ctx.config.hooks_fail_closed() { Failure::Closed } else { Failure::Open };
     if setting != stub.settings.failure {
         let does = if setting == Failure::Open { "stops git" } else { "lets git go on" };
         let detail = format!("without piton it {does}, which `hooks.fail_closed` says otherwise");
-        return told(State::SettingDiffers, detail).with_hint(again);
+        return report(State::SettingDiffers, detail).with_hint(again);
     }
     let mut detail = stub.settings.before.iter().map(|_| format!("`{before}` runs first")).collect::<Vec<_>>();
     let own = program(ctx);
     if let Some(other) = stub.settings.program.as_deref().filter(|file| Some(*file) != own.as_deref()) {
         detail.push(format!("runs `{}`", Path::display(other)));
     }
-    told(State::Installed, detail.join("; "))
+    report(State::Installed, detail.join("; "))
 }

@@ -1,7 +1,8 @@
-//! The stub: the small shell script that stands where git looks for a hook, and hands over to piton.
+//! The stub: the small shell script that git runs as a hook and that calls piton.
 //!
-//! Its text is `hooks/stub.sh`. What was decided when it was installed is written into it, and a checksum over
-//! all of that, so that the file alone says whose it is, what it does, and whether somebody edited it.
+//! Its text is `hooks/stub.sh`. The settings of the installation and a checksum over the whole are
+//! written into it, so that the file alone says who wrote it, what it does, and whether it was
+//! edited.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -14,55 +15,51 @@ use crate::item::signature::hex;
 use crate::journal::lock;
 use crate::run::marker;
 
-/// The newest stub; a change of `hooks/stub.sh` is a new version.
+/// The newest stub. Every change of `hooks/stub.sh` needs a new version.
 const VERSION: &str = "1";
 const TEMPLATE: &str = include_str!("../../hooks/stub.sh");
-/// How the second line of every stub begins, whatever its version.
+/// The start of the second line of every stub, in all versions.
 const MARK: &[u8] = b"# piton hook stub ";
 /// How many characters of a checksum are kept.
 const DIGITS: usize = 32;
 
-/// What git does when piton is not there or breaks down.
+/// What git does when piton is missing or crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It goes on.
+    /// Git goes on.
     Open,
-    /// It stops.
+    /// Git stops.
     Closed,
 }
 
-/// What a stub was told when it was installed.
+/// Settings fixed at installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// The program, as long as it is there; else the one on the search path.
+    /// The piton program to use while it exists; otherwise the one on `PATH` is used.
     pub(super) program: Option<PathBuf>,
     pub(super) failure: Failure,
     /// The fingerprint of the hook that was there before.
     pub(super) before: Option<String>,
 }
 
-/// A stub that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stub {
     pub(super) settings: Settings,
     pub(super) age: Age,
-    /// All of it.
     pub(super) text: Vec<u8>,
 }
 
-/// Whether a stub is what piton would write now.
+/// Compares a stub with the text that piton would write now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Age {
-    /// It is.
     Current,
     /// Another version of piton wrote it.
     Other,
-    /// Somebody edited it.
     Edited,
 }
 
 impl Stub {
-    /// Recognises a stub of any version.
+    /// Recognizes a stub of any version.
     pub(super) fn find_in(text: &[u8]) -> Option<Self> {
         let mark = text.strip_prefix(b"#!/bin/sh\n")?.strip_prefix(MARK)?;
         let end = mark.iter().position(|byte| *byte == b'\n')?;
@@ -91,7 +88,6 @@ impl Stub {
     }
 }
 
-/// The text of a stub.
 pub(super) fn render(hook: Hook, settings: &Settings) -> Vec<u8> {
     let yes = |is: bool| if is { "yes" } else { "no" };
     let text = TEMPLATE
@@ -114,14 +110,14 @@ pub(super) fn render(hook: Hook, settings: &Settings) -> Vec<u8> {
     [mark.as_bytes(), rest].concat()
 }
 
-/// The first characters of a hash.
+/// The first [`DIGITS`] characters of the SHA-256 hash.
 pub(super) fn digest(bytes: &[u8]) -> String {
     let mut text = hex(&Sha256::digest(bytes));
     text.truncate(DIGITS);
     text
 }
 
-/// A path as one word for a shell.
+/// Quotes a path as one shell word.
 fn quoted(path: &Path) -> Vec<u8> {
     let mut word = vec![b'\''];
     for byte in path.as_os_str().as_bytes() {
@@ -134,7 +130,7 @@ fn quoted(path: &Path) -> Vec<u8> {
     word
 }
 
-/// The path of a word that [`quoted`] made.
+/// Reverses [`quoted`].
 fn unquoted(word: &[u8]) -> Vec<u8> {
     let inner = word.strip_prefix(b"'").and_then(|rest| rest.strip_suffix(b"'")).unwrap_or(word);
     let mut path = Vec::with_capacity(inner.len());
@@ -146,14 +142,14 @@ fn unquoted(word: &[u8]) -> Vec<u8> {
     path
 }
 
-/// What stands between two texts.
+/// The bytes between two markers.
 fn between<'t>(text: &'t [u8], start: &[u8], end: &[u8]) -> Option<&'t [u8]> {
     let find = |text: &[u8], part: &[u8]| text.windows(part.len()).position(|window| window == part);
     let rest = text.get(find(text, start)? + start.len()..)?;
     rest.get(..find(rest, end)?)
 }
 
-/// The words with which a stub starts piton, for messages and searches.
+/// The command that a stub runs, for messages and searches.
 pub(super) fn call(hook: Hook) -> String {
     format!("hooks run {}", hook.name())
 }

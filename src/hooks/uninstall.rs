@@ -12,17 +12,16 @@ use super::{Hook, HookReport, Report, State, chosen, site};
 use crate::checkpoint::hook_site::HookSite;
 use crate::context::Context;
 
-/// What is to be done about one hook.
+/// What to do about one hook.
 enum Plan {
-    /// The stub goes, and what was there before comes back.
+    /// Remove the stub and restore the previous hook.
     Take(HookReport),
-    /// A second name goes that an installation left, which was cut off.
+    /// Remove the second name that an interrupted installation left.
     Forget(HookReport),
-    /// Nothing.
     Leave(HookReport),
 }
 
-/// Takes stubs away from the repository around the working folder, and puts back what was there before.
+/// Removes stubs from the repository around the working folder, and restores the previous hooks.
 pub fn uninstall(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
     let site = site(ctx)?;
     let hooks = match asked {
@@ -30,7 +29,7 @@ pub fn uninstall(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
         asked => chosen(&site, asked),
     };
     let mut reports = take_all(&site.folder, &hooks)?;
-    // Stubs stay in the usual folder when git is told to look elsewhere.
+    // Stubs stay in the default folder when `core.hooksPath` points elsewhere.
     let usual = site.usual_folder();
     if usual != site.folder {
         for found in take_all(&usual, &hooks)?.into_iter().filter(|found| found.state != State::NotInstalled) {
@@ -41,7 +40,7 @@ pub fn uninstall(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
     }
     forget(&site, &reports)?;
     if asked.is_empty() {
-        // What nobody has installed is nothing to tell of, unless that is all there is to tell.
+        // Leave out hooks that are not installed, unless they are the default ones.
         let defaults = chosen(&site, asked);
         reports.retain(|report| report.state != State::NotInstalled || defaults.contains(&report.hook));
     }
@@ -68,8 +67,8 @@ fn take_all(folder: &Path, hooks: &[Hook]) -> Result<Vec<HookReport>, HooksError
 }
 
 fn plan(slot: Slot) -> (Slot, Plan) {
-    let told = |state, detail: String| HookReport::new(slot.hook, state, detail);
-    let refused = |detail: String, hint: String| Plan::Leave(told(State::Refused, detail).with_hint(hint));
+    let report = |state, detail: String| HookReport::new(slot.hook, state, detail);
+    let refused = |detail: String, hint: String| Plan::Leave(report(State::Refused, detail).with_hint(hint));
     let (file, before) = (slot.file.display(), slot.before_file.display());
     let plan = match (&slot.now, &slot.before) {
         (Found::Stub(Stub { age: Age::Edited, .. }), _) => refused(
@@ -78,7 +77,7 @@ fn plan(slot: Slot) -> (Slot, Plan) {
         ),
         (Found::Stub(stub), Found::Other(kept)) => {
             if stub.settings.before.as_deref() == Some(kept.fingerprint.as_str()) {
-                Plan::Take(told(State::Restored, "the hook from before is in its place again".to_owned()))
+                Plan::Take(report(State::Restored, "the hook from before is in its place again".to_owned()))
             } else {
                 refused(
                     format!("`{before}` is not the hook that was here before"),
@@ -90,26 +89,26 @@ fn plan(slot: Slot) -> (Slot, Plan) {
             }
         }
         (Found::Stub(stub), Found::Nothing) => match stub.settings.before {
-            None => Plan::Take(told(State::Removed, String::new())),
+            None => Plan::Take(report(State::Removed, String::new())),
             Some(_) => {
-                Plan::Take(told(State::Removed, format!("the hook from before is gone: there is no `{before}`")))
+                Plan::Take(report(State::Removed, format!("the hook from before is gone: there is no `{before}`")))
             }
         },
         (Found::Stub(_), Found::Stub(_) | Found::Odd(_)) => {
             refused(format!("`{before}` is no hook that could be put back"), "move it away".to_owned())
         }
-        // Somebody removed the stub by hand.
+        // The user deleted the stub.
         (Found::Nothing, Found::Other(_)) => {
-            Plan::Take(told(State::Restored, "the hook from before is in its place again".to_owned()))
+            Plan::Take(report(State::Restored, "the hook from before is in its place again".to_owned()))
         }
-        // An installation was cut off between its two steps.
+        // An installation was interrupted between its two steps.
         (Found::Other(now), Found::Other(kept)) if now.fingerprint == kept.fingerprint => {
-            Plan::Forget(told(State::Restored, "the hook from before was still in its place".to_owned()))
+            Plan::Forget(report(State::Restored, "the hook from before was still in its place".to_owned()))
         }
         (Found::Other(now), kept) => {
             let moved = slot.moved_stub();
             if moved.is_none() && matches!(kept, Found::Nothing) {
-                Plan::Leave(told(State::NotInstalled, String::new()))
+                Plan::Leave(report(State::NotInstalled, String::new()))
             } else {
                 let manager = Manager::that_wrote(&now.text);
                 let whose = manager.map_or("another hook", Manager::name);
@@ -121,12 +120,12 @@ fn plan(slot: Slot) -> (Slot, Plan) {
                 refused(format!("{whose} has taken its place since; `{}` is left", left.display()), hint)
             }
         }
-        _ => Plan::Leave(told(State::NotInstalled, String::new())),
+        _ => Plan::Leave(report(State::NotInstalled, String::new())),
     };
     (slot, plan)
 }
 
-/// Does not miss any more what is gone.
+/// Removes uninstalled hooks from the record, so that status no longer misses them.
 fn forget(site: &HookSite, reports: &[HookReport]) -> Result<(), HooksError> {
     let mut record = Record::load(&site.common_dir);
     let before = record.hooks.len();

@@ -1,7 +1,8 @@
-//! `commit-msg`: nobody but piton writes `Piton-*` trailers.
+//! `commit-msg`: refuses `Piton-*` trailers that piton did not write.
 //!
-//! A trailer is forged when its run is unknown here, or when it is none that piton writes. Amended, picked and squashed
-//! commits of runs that are known pass: whether they still are what was recorded is for `verify` to say.
+//! A trailer is forged when its run is unknown here, or when piton never writes such a trailer.
+//! Amended, picked and squashed commits of known runs pass: whether they still match the record is
+//! checked by `verify`.
 
 use super::{Answer, HookCall};
 use crate::checkpoint::message::{Draft, Trailers};
@@ -46,7 +47,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     Ok(Answer::default())
 }
 
-/// Why trailers cannot be those of piton.
+/// Returns why the trailers cannot be from piton.
 fn malformed(text: &str, runs: &[&str]) -> Option<String> {
     if runs.is_empty() {
         return Some("there are `Piton-` trailers and no `Piton-Run` among them".to_owned());
@@ -54,7 +55,7 @@ fn malformed(text: &str, runs: &[&str]) -> Option<String> {
     if let Some(run) = runs.iter().find(|run| run.parse::<RunId>().is_err()) {
         return Some(format!("`Piton-Run: {}` is not the name of a run", shown(run)));
     }
-    // Commits that are squashed may bring their trailers with them.
+    // A squash may combine the trailers of several commits.
     if runs.len() > 1 {
         return None;
     }
@@ -67,7 +68,7 @@ fn malformed(text: &str, runs: &[&str]) -> Option<String> {
     }
 }
 
-/// Whether a run happened here, or its log was fetched.
+/// Returns true when the run was made here or its log was fetched.
 fn is_known(repository: &Repository, place: &HookPlace, run: &str) -> Result<bool, Error> {
     let Ok(id) = run.parse::<RunId>() else { return Ok(false) };
     if journal::path_of(&place.runs_folder(), id).exists() {

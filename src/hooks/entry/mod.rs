@@ -1,8 +1,9 @@
-//! What happens when git runs a hook: one file for each.
+//! Entry points for git: one file per hook.
 //!
-//! [`run`] is called for every commit that anybody makes here, so it finds out first whether there is anything to do,
-//! and looks at nothing that it does not need: no settings, no items, no history. It returns an [`Answer`] and prints
-//! nothing. What a hook cannot look at does not stop git, except where a server takes something in.
+//! [`run`] is called for every commit made here, so it first finds out whether there is anything to
+//! do, and reads only what it needs: no settings, no items, no history. It returns an [`Answer`]
+//! and prints nothing. A hook that cannot read something does not stop git, except on a server that
+//! receives a push.
 
 mod commit_message;
 mod post_commit;
@@ -29,46 +30,36 @@ use crate::run::presence::{self, Presence};
 
 pub use pre_commit::StagedItems;
 
-/// The longest message that is looked at; nobody writes longer ones.
+/// Messages over this size are not read.
 const LONGEST_MESSAGE: u64 = 16 * 1024 * 1024;
 
-/// A hook that git runs.
 #[derive(Clone, Copy, Debug)]
 pub struct HookCall<'c> {
-    /// Which one.
     pub hook: Hook,
-    /// What git gave to it.
     pub arguments: &'c [OsString],
-    /// What git wrote to its standard input.
     pub input: &'c [u8],
-    /// The variables and the folder that it was started with.
     pub environment: &'c Environment,
 }
 
-/// What a hook has to say.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// Why git must not go on; nothing when it may.
+    /// Why git must stop; empty when it may go on.
     pub refusals: Vec<Refusal>,
-    /// What was found about staged items.
     pub items: Option<StagedItems>,
-    /// What somebody should know.
+    /// Shown to the user; they do not stop git.
     pub notes: Vec<String>,
 }
 
-/// Why git must not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// In one word.
     pub code: Code,
     /// What is wrong.
     pub message: String,
-    /// What to do about it.
     pub hint: Option<String>,
 }
 
 impl Answer {
-    /// Whether git may go on.
     pub fn is_refused(&self) -> bool {
         !self.refusals.is_empty() || self.items.as_ref().is_some_and(|items| !items.report.valid)
     }
@@ -79,7 +70,6 @@ impl Answer {
     }
 }
 
-/// Does what a hook is for.
 pub fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     if call.is_of_own_commit() {
         return Ok(Answer::default());
@@ -96,14 +86,14 @@ pub fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
 }
 
 impl HookCall<'_> {
-    /// Where it runs.
     fn place(&self) -> Result<HookPlace, Error> {
         let cwd = self.environment.enter(None)?;
         let found = HookPlace::find(&cwd, |name| self.environment.find(name));
         found.ok_or_else(|| RunError::from(crate::checkpoint::error::CheckpointError::NoRepository(cwd)).into())
     }
 
-    /// Whether piton itself is making the commit: then there is nothing to add, and nothing to judge.
+    /// Returns true when piton itself is making the commit. The hook then has nothing to add or
+    /// check.
     fn is_of_own_commit(&self) -> bool {
         let is_of_commit = !self.hook.reads_input();
         let Some(token) = self.environment.hook_token().filter(|_| is_of_commit) else { return false };
@@ -111,10 +101,10 @@ impl HookCall<'_> {
         self.place().is_ok_and(is_own)
     }
 
-    /// The run that is at work in the worktree, or waits there for work.
+    /// The run that is executing in this worktree or waits there for manual work.
     fn presence(&self, place: &HookPlace) -> Result<Option<Presence>, Error> {
         let own = place.own_folder();
-        // Where piton never ran there is nothing to look for.
+        // No folder means that piton never ran here.
         if !own.is_dir() {
             return Ok(None);
         }
@@ -128,12 +118,13 @@ impl HookCall<'_> {
         Ok(opened.map_err(RunError::from)?)
     }
 
-    /// The file that the first argument names, and what it holds.
+    /// The message file named by the first argument, and its text.
     fn message(&self) -> Result<Option<(PathBuf, String)>, Error> {
         let Some(file) = self.arguments.first() else { return Ok(None) };
         let file = self.environment.enter(None)?.join(file);
         match read_bytes(&file, LONGEST_MESSAGE) {
-            // A message in another encoding is none that we have written, and not ours to change.
+            // piton writes UTF-8 only, so a message in another encoding is not ours and stays
+            // unchanged.
             Ok(bytes) => Ok(String::from_utf8(bytes).ok().map(|text| (file, text))),
             Err(Unread::Failed(source)) => Err(Error::Read { file, source }),
             Err(err) => Err(Error::Read { file, source: std::io::Error::other(err) }),

@@ -1,4 +1,4 @@
-//! `post-commit`: a commit that is made while a step is open is noted, for the run to take up.
+//! `post-commit`: notes a commit made by hand while a step is open, so that the run can adopt it.
 
 use super::{Answer, HookCall};
 use crate::error::Error;

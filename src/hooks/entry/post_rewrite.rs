@@ -1,4 +1,4 @@
-//! `post-rewrite`: where a rebase or an amended commit has taken the place of a checkpoint is written down.
+//! `post-rewrite`: records which commit replaced a checkpoint after a rebase or an amend.
 
 use super::{Answer, HookCall};
 use crate::checkpoint::object::ObjectId;
@@ -15,7 +15,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     let repository = call.open(&place)?;
     let mut pairs = pairs(call.input);
     if pairs.is_empty() {
-        // Managers of hooks may keep to themselves what git has told them.
+        // A hook manager may not pass git's input on to us.
         pairs = repository.guess_replaced(&cause).map_err(RunError::from)?;
     }
     let replaced = repository.replacements(&pairs).map_err(RunError::from)?;
@@ -33,7 +33,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-/// The pairs of commits, old and new, that git tells.
+/// Parses the old and new commit of each line that git writes.
 fn pairs(input: &[u8]) -> Vec<(ObjectId, ObjectId)> {
     let text = String::from_utf8_lossy(input);
     let pair = |line: &str| {

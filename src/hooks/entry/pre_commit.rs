@@ -1,7 +1,8 @@
-//! `pre-commit`: staged items validate, and their stamps match.
+//! `pre-commit`: validates staged items and their stamps.
 //!
-//! What is judged is what the commit will hold: git writes the `.ai/` of its index into a private folder, and that is
-//! validated like any project. Items that this commit does not change are read, because others refer to them, and not judged.
+//! The hook checks what the commit will contain: git writes the `.ai/` of its index into a private
+//! folder, which is validated like any project. Items that this commit does not change are read,
+//! because others refer to them, but not checked.
 
 use std::path::{Path, PathBuf};
 
@@ -17,17 +18,16 @@ use crate::item::store::ItemStore;
 use crate::run::error::RunError;
 use crate::validation::{self, Options, Report};
 
-/// What is wrong with staged items.
 #[derive(Debug)]
 pub struct StagedItems {
-    /// All findings; files are named as seen from the top of the work tree.
+    /// All findings. Paths are relative to the top of the work tree.
     pub report: Report,
-    /// Where the files of the findings can be read, as they are staged. It is removed with this.
+    /// The staged files that the findings refer to. Dropping it deletes them.
     folder: TempDir,
 }
 
 impl StagedItems {
-    /// The folder that stands for the top of the work tree.
+    /// The folder that corresponds to the top of the work tree.
     pub fn root(&self) -> &Path {
         self.folder.path()
     }
@@ -51,18 +51,18 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     Ok(Answer { items: Some(StagedItems { report: joined(reports), folder }), ..Answer::default() })
 }
 
-/// Validates what is changed in one project of the copy.
+/// Validates the changed items of one project in the copy.
 fn judge(call: &HookCall<'_>, copy: &Path, project: &RepoPath, changed: &[RepoPath]) -> Result<Report, Error> {
     let root = copy.join(project.as_path());
     if !root.join(ITEMS).is_dir() {
-        // Everything in it is about to be removed.
+        // The commit removes every item of this project.
         return Ok(Report::of(Vec::new()));
     }
     let ctx = Context::at(call.environment.clone(), &root)?;
     let strength = if ctx.config.strict() { Strength::Strict } else { Strength::Lenient };
     let store = ItemStore::open(ctx.roots(), strength);
     let paths = changed.iter().filter_map(|path| path.as_path().strip_prefix(project.as_path()).ok());
-    // A part of a folder tool means the tool.
+    // A change to any file of a folder tool validates the whole tool.
     let meant = |path: PathBuf| store.tool_folder(&path).map(Path::to_path_buf).unwrap_or(path);
     let paths = paths.map(|path| meant(ctx.root.join(path))).collect();
     let mut report = validation::validate_items(&store, &Options { paths, ..Options::of(&ctx) });

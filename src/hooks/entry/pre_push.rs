@@ -1,4 +1,4 @@
-//! `pre-push`: the runs whose commits are pushed have to verify, and snapshots stay at home.
+//! `pre-push`: verifies the runs whose commits are pushed, and refuses to push snapshots.
 
 use std::collections::BTreeSet;
 
@@ -12,23 +12,22 @@ use crate::journal::{self, RunId};
 use crate::problem::Code;
 use crate::run::error::RunError;
 
-/// Where snapshots are, which belong to this repository alone.
+/// Snapshots, which must not leave this repository.
 pub(super) const LOCAL: &str = "refs/piton/local/";
 
-/// A ref that is pushed.
 struct Update {
-    /// What it is going to be; none when it is removed.
+    /// The new commit; `None` when the ref is deleted.
     new: Option<ObjectId>,
-    /// What it is at the other side, as far as that is known.
+    /// The commit on the remote, as far as it is known.
     old: Option<ObjectId>,
-    /// Its name there.
+    /// The name of the ref on the remote.
     name: String,
 }
 
 pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
-    let mut updates = told(call.input);
+    let mut updates = parse_updates(call.input);
     if updates.is_empty() {
-        updates = told_by_manager(call);
+        updates = updates_from_manager(call);
     }
     updates.retain(|update| update.new.is_some());
     if let Some(update) = updates.iter().find(|update| update.name.starts_with(LOCAL)) {
@@ -36,7 +35,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
             format!("`{}` belongs to this repository alone: it may hold what you never committed", update.name);
         return Ok(Answer::refused(Code::LocalRef, message, "name what to push; `piton push` sends the logs of runs"));
     }
-    // Logs are what verification goes by, not what is to be verified.
+    // Logs are the evidence for verification, not its subject.
     updates.retain(|update| !update.name.starts_with("refs/piton/") && !update.name.starts_with("refs/attestations/"));
     if updates.is_empty() {
         return Ok(Answer::default());
@@ -62,7 +61,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     Ok(Answer { refusals: vec![Refusal { code: first.code, message, hint }], ..Answer::default() })
 }
 
-/// The runs that commits name which the other side does not have.
+/// The runs named in commits that the remote does not have.
 fn pushed_runs(
     call: &HookCall<'_>,
     repository: &Repository,
@@ -81,7 +80,7 @@ fn pushed_runs(
     Ok(claims.iter().filter_map(|claim| claim.trailers.run.parse().ok()).collect())
 }
 
-/// Those that have a journal or a log here; of others nothing can be said.
+/// Keeps the runs that have a journal or a log here. Others cannot be checked.
 fn known(repository: &Repository, mut runs: BTreeSet<RunId>) -> Result<BTreeSet<RunId>, Error> {
     if runs.is_empty() {
         return Ok(runs);
@@ -93,8 +92,8 @@ fn known(repository: &Repository, mut runs: BTreeSet<RunId>) -> Result<BTreeSet<
     Ok(runs)
 }
 
-/// What git tells: the ref and the object here, the ref and the object there.
-fn told(input: &[u8]) -> Vec<Update> {
+/// Parses git's input: local ref and object, remote ref and object.
+fn parse_updates(input: &[u8]) -> Vec<Update> {
     let text = String::from_utf8_lossy(input);
     let update = |line: &str| {
         let mut words = line.split(' ').skip(1);
@@ -107,8 +106,8 @@ fn told(input: &[u8]) -> Vec<Update> {
     text.lines().filter_map(update).collect()
 }
 
-/// What managers of hooks tell that read git's words themselves.
-fn told_by_manager(call: &HookCall<'_>) -> Vec<Update> {
+/// Reads the update from variables: some hook managers consume git's input themselves.
+fn updates_from_manager(call: &HookCall<'_>) -> Vec<Update> {
     let object = |names: [&str; 2]| {
         let found = names.into_iter().find_map(|name| call.environment.find(name)?.to_str()?.parse::<ObjectId>().ok());
         found.filter(|id| !id.is_zero())

@@ -1,7 +1,8 @@
-//! `pre-receive`, on the server: a commit that says it is a checkpoint lands only if the log of its run says so too.
+//! `pre-receive`, on the server: a commit that claims to be a checkpoint lands only if the log of
+//! its run confirms it.
 //!
-//! Logs are only ever continued, and snapshots are nobody else's business. Nothing is written: git keeps what is
-//! pushed apart until this has agreed.
+//! Logs may only be continued, and snapshots must not be pushed. Nothing is written: git keeps the
+//! pushed objects in quarantine until this hook accepts them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +18,9 @@ use crate::journal::RunId;
 use crate::problem::Code;
 use crate::run::error::RunError;
 
-/// More is nobody going to read.
+/// Longer lists of refused commits are cut.
 const MOST: usize = 10;
 
-/// A ref that is about to change.
 struct Update {
     old: Option<ObjectId>,
     new: Option<ObjectId>,
@@ -28,7 +28,7 @@ struct Update {
 }
 
 pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
-    let Some(updates) = told(call.input) else {
+    let Some(updates) = parse_updates(call.input) else {
         let message = "what git says about the push cannot be understood".to_owned();
         return Ok(Answer::refused(
             Code::NotUnderstood,
@@ -64,7 +64,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     Ok(Answer { refusals, notes, ..Answer::default() })
 }
 
-/// The run and the new end of a log, if it may change like this.
+/// Returns the run and the new tip of a log, or why the ref may not change like this.
 fn judge_log(repository: &Repository, update: &Update, name: &str) -> Result<(RunId, ObjectId), Refusal> {
     let refused = |code, message: String, hint: &str| Refusal { code, message, hint: Some(hint.to_owned()) };
     let Ok(run) = name.parse::<RunId>() else {
@@ -94,7 +94,7 @@ fn judge_commits(
     updates: &[Update],
     logs: &BTreeMap<RunId, ObjectId>,
 ) -> Result<Vec<Refusal>, Error> {
-    // What a ref of piton leads to was never judged: it vouches for nothing.
+    // Refs of piton were never checked, so a commit reachable only from them still counts as new.
     let counts = |name: &str| !name.starts_with("refs/piton/") && !name.starts_with("refs/attestations/");
     let tips: Vec<ObjectId> =
         updates.iter().filter(|update| counts(&update.name)).filter_map(|update| update.new).collect();
@@ -103,7 +103,7 @@ fn judge_commits(
     }
     let here = repository.targets(counts).map_err(RunError::from)?;
     let mut commits = repository.commits_leading_to(&tips, &here).map_err(RunError::from)?;
-    // Oldest first: that is where the trouble began.
+    // Oldest first, so that the first refusal names the first bad commit.
     commits.reverse();
     let found = verification::judge_landing(repository, logs, &commits).map_err(RunError::from)?;
     let mut told = BTreeSet::new();
@@ -120,15 +120,16 @@ fn judge_commits(
             Code::TrailerMismatch => "restore the message that piton wrote, or take out all of its last paragraphs",
             _ => "`piton verify` where it was made says more",
         };
-        // Each way out once.
+        // Show each hint once.
         let hint = told.insert(hint).then(|| hint.to_owned());
         Refusal { code: found.code, message: format!("commit {} cannot land: {}", commit.short(), found.message), hint }
     };
     Ok(found.into_iter().map(refusal).collect())
 }
 
-/// What git tells: the object that a ref is, the one that it is to be, its name. All of it, or nothing can be judged.
-fn told(input: &[u8]) -> Option<Vec<Update>> {
+/// Parses git's input: old object, new object, ref name. `None` if any line is malformed, because
+/// then the push cannot be checked.
+fn parse_updates(input: &[u8]) -> Option<Vec<Update>> {
     let text = String::from_utf8_lossy(input);
     let some = |id: ObjectId| (!id.is_zero()).then_some(id);
     let update = |line: &str| {

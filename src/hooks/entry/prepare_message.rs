@@ -1,4 +1,4 @@
-//! `prepare-commit-msg`: a commit that is made inside a run says so, in the words of piton's own commits.
+//! `prepare-commit-msg`: adds piton's trailers to a commit made inside a run.
 
 use std::io::Write;
 
@@ -12,11 +12,11 @@ use crate::run::error::RunError;
 pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     let place = call.place()?;
     let Some(presence) = call.presence(&place)? else { return Ok(Answer::default()) };
-    // Somebody who commits while a tool is at work is not the tool.
+    // A user who commits while a tool runs is not the tool.
     if presence.by != Maker::Step && !presence.waits {
         return Ok(Answer::default());
     }
-    // A merge is about commits of others, and what is replayed has its message already.
+    // A merge contains other people's commits, and a replayed commit already has its message.
     let source = call.arguments.get(1).and_then(|source| source.to_str());
     if matches!(source, Some("merge" | "squash")) || place.is_replaying() {
         return Ok(Answer::default());
@@ -32,7 +32,7 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
         return Ok(Answer::default());
     }
     let text = draft.with_trailers(presence.directive(), &presence.trailers()).map_err(RunError::from)?;
-    // Cut off in between, the message is as it was.
+    // Write to a temporary file and rename it: if the hook is killed, the message stays as it was.
     let folder = file.parent().unwrap_or(&place.git_dir);
     let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut new| {
         new.write_all(text.as_bytes())?;
