@@ -1,8 +1,9 @@
-//! May a call do what it is about to do, and may a step keep what it has written?
+//! Decides whether a call may run, and whether a step may keep the files it wrote.
 //!
-//! Directives grant, tools only say what they need. [`judge`] decides on the resolved
-//! [`Invocation`], before anything runs; [`WriteRules`] decide about the files that a step changed.
-//! [`author`] knows whose signatures count. Deny by default: what is doubtful is not allowed, and a `<deny>` wins over everything. Pure: no I/O.
+//! Directives grant; tools only state what they need. [`judge`] decides on the resolved
+//! [`Invocation`] before anything runs; [`WriteRules`] decide about the files that a step changed.
+//! [`author`] knows whose signatures count. Deny by default: doubtful cases are denied, and a
+//! `<deny>` wins over every grant. Pure: no I/O.
 
 pub mod author;
 mod denial;
@@ -29,29 +30,28 @@ pub use writes::WriteRules;
 
 use need::Need;
 
-/// Who allows what a person does themselves.
+/// `granted_by` of calls that a person makes.
 const PERSON: &str = "the person at the terminal";
-/// Who allows what an agent calls.
+/// `granted_by` of calls that an agent makes.
 const AGENT: &str = "the person who connected the agent";
-/// Stands where the name of a directive would, if a call has none.
+/// Used in place of a directive name when a call has no directive.
 const NOBODY: &str = "(none)";
 
-/// By what a permission is enforced.
+/// How a permission is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Enforcement {
-    /// The kernel makes anything else impossible.
+    /// The kernel prevents everything else.
     Kernel,
-    /// piton hands out what is granted and nothing else.
+    /// piton passes on only what is granted.
     Broker,
-    /// What was done is compared with the grants, and taken back.
+    /// Changes are compared with the grants afterwards and rolled back if not covered.
     AfterTheFact,
-    /// Nothing enforces it; it is on record.
+    /// Nothing enforces it; it is only recorded.
     DeclaredOnly,
 }
 
 impl Enforcement {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -65,44 +65,37 @@ impl Enforcement {
 /// On whose authority a call is made.
 #[derive(Clone, Debug)]
 pub enum Authority<'g> {
-    /// A person at the terminal, who may do anything that they may do without piton.
+    /// A person at the terminal, who could do the same without piton.
     Person,
-    /// An agent, connected by a person who lets it do what they may do.
+    /// An agent, connected by a person who lets it act for them.
     Agent,
-    /// Directives, the outermost first; each of them has to allow it.
+    /// Directives, outermost first. All of them have to allow the call.
     Directives(Vec<Caller<'g>>),
 }
 
-/// A directive with what it grants.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'g> {
-    /// Its name.
     pub name: &'g str,
-    /// What it grants and denies.
     pub grants: &'g [Grant],
 }
 
-/// What a call needs, what allows it, and how that is enforced; goes into journals.
+/// What a call needs, what allows it, and how that is enforced. Written to journals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permission {
     /// The need as the XML line that would allow it, e.g. `<execute resource="tool" id="greet"/>`.
     pub need: String,
-    /// Who allows it: the XML of each directive's grant, `the person at the terminal`, or `the person who connected the agent`.
+    /// The XML of each directive's grant, or [`PERSON`] or [`AGENT`].
     pub granted_by: String,
-    /// By what it is enforced.
     pub enforcement: Enforcement,
 }
 
-/// What is decided about a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Everything that is allowed.
     pub permissions: Vec<Permission>,
-    /// Everything that is not; the call may be made only if there is nothing here.
+    /// The call may be made only if this is empty.
     pub denials: Vec<Denial>,
 }
 
-/// Decides about a call before anything runs.
 pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
     let needs = need::of(invocation);
     let mut verdict = Verdict::default();
@@ -140,9 +133,10 @@ pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
     verdict
 }
 
-/// Tells a request how far it may reach: which addresses, and where redirects may lead.
+/// Limits which addresses a request may reach and where redirects may lead.
 ///
-/// Addresses of this machine and its network need the word of the manifest, and of a person or a directive.
+/// Private addresses (this machine and its network) must be allowed by the manifest and also by a
+/// person or a directive.
 pub fn bound(authority: &Authority<'_>, invocation: &mut Invocation) {
     let is_trusted = may_reach_private(authority, invocation);
     let http = match &mut invocation.action {
@@ -182,19 +176,19 @@ pub fn may_see_variable(authority: &Authority<'_>, name: &str) -> bool {
     }
 }
 
-/// That a directive does not let its texts name a variable of the environment.
+/// The denial for a directive whose text names an environment variable without a grant.
 pub fn denied_variable(directive: &str, name: &str) -> Denial {
     Need::Variable(name).denial(directive, None)
 }
 
-/// A grant as the XML line that could stand in its directive.
+/// The grant as an XML line for a directive.
 pub fn line_of(grant: &Grant) -> String {
     line::of(grant)
 }
 
-/// Whether a call of an MCP server may reach addresses of this machine and its network, where its manifest says so.
+/// Whether a call of an MCP server may reach private addresses that its manifest allows.
 ///
-/// A person may; a directive has to name the server or its address, and an agent by itself may not.
+/// A person may. A directive has to name the server or its address. An agent on its own may not.
 fn may_reach_private(authority: &Authority<'_>, invocation: &Invocation) -> bool {
     match authority {
         Authority::Person => true,
@@ -209,14 +203,13 @@ fn may_reach_private(authority: &Authority<'_>, invocation: &Invocation) -> bool
 }
 
 impl Verdict {
-    /// Whether the call may be made.
     pub fn is_allowed(&self) -> bool {
         self.denials.is_empty()
     }
 }
 
 impl Caller<'_> {
-    /// The grant that covers a need, or why none does.
+    /// Returns the grant that covers a need, or why none does.
     fn judge(&self, need: &Need<'_>) -> Result<String, Denial> {
         if let Some(deny) = self.grants.iter().find(|grant| grant.deny && need.is_denied_by(&grant.access)) {
             return Err(need.denial(self.name, Some(line::of(deny))));
@@ -230,7 +223,7 @@ impl Caller<'_> {
         }
     }
 
-    /// What it grants and denies about endpoints, for whoever follows redirects.
+    /// The caller's grants and denials for endpoints, used when redirects are followed.
     fn endpoint_rules(&self) -> EndpointRules {
         let (denials, grants): (Vec<&Grant>, Vec<&Grant>) = self.grants.iter().partition(|grant| grant.deny);
         let rules = |grants: Vec<&Grant>| {
@@ -239,7 +232,8 @@ impl Caller<'_> {
         EndpointRules { grants: rules(grants), denials: rules(denials) }
     }
 
-    /// What it grants about files: no need of a call names files, so all of it is on record.
+    /// The caller's grants for files. The needs of a call never name files, so all of these are
+    /// recorded.
     fn file_permissions(&self) -> impl Iterator<Item = Permission> {
         self.grants.iter().filter(|grant| !grant.deny).filter_map(|grant| {
             let enforcement = match &grant.access {

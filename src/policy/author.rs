@@ -1,66 +1,60 @@
-//! Whose signatures count: the file `allowed_signers`, and the keys that were taken back.
+//! Whose signatures count: the file `allowed_signers`, and the revoked keys.
 //!
-//! [`Signers`] is OpenSSH's file, line by line: `principals [options] type base64 [comment]`. What piton does not
-//! understand (other options, certificates, comments) stays byte for byte, and `ssh-keygen` alone decides what
-//! it means. [`Revoked`] is a plain list of public keys, which `ssh-keygen -Y verify -r` takes. Pure.
+//! [`Signers`] is OpenSSH's file, line by line: `principals [options] type base64 [comment]`. Parts
+//! that piton does not understand (other options, certificates, comments) stay byte for byte, and
+//! only `ssh-keygen` interprets them. [`Revoked`] is a plain list of public keys for `ssh-keygen -Y
+//! verify -r`. Pure.
 
 use crate::item::signature::author::{NAMESPACE, PublicKey};
 
-/// The file of those who are trusted.
+/// The `allowed_signers` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signers {
     text: String,
 }
 
-/// One line of it that names a key.
+/// One line that contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
-    /// Who it is: names and patterns, separated by commas.
+    /// Names and patterns, separated by commas.
     pub principals: String,
-    /// The options, as they are written.
     pub options: Vec<String>,
-    /// The key.
     pub key: PublicKey,
-    /// What stands behind the key.
+    /// The text after the key.
     pub comment: String,
-    /// The line, starting at 1.
     pub line: usize,
 }
 
-/// The keys that do not count any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Revoked {
     text: String,
 }
 
-/// Why a text is no public key that somebody could be trusted by.
+/// Why a text is not a public key that can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPublicKey {
-    /// It is the secret half.
+    /// It is a private key.
     Private,
-    /// There are several.
+    /// It contains several keys.
     Several,
-    /// It is something else.
     Other,
 }
 
 impl Signers {
-    /// Takes the text of the file.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into() }
     }
 
-    /// The text of the file.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Everybody in it, in order; lines that cannot be read are passed over.
+    /// All signers in order; lines that cannot be parsed are skipped.
     pub fn all(&self) -> Vec<Signer> {
         (1..).zip(self.text.lines()).filter_map(|(line, text)| signer(text, line)).collect()
     }
 
-    /// Adds somebody whose signatures count for items, and nothing else.
+    /// Adds a signer for items only (by `namespaces`).
     pub fn add(&mut self, principal: &str, key: &PublicKey, comment: &str) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');
@@ -70,7 +64,7 @@ impl Signers {
         self.text.push_str(&line);
     }
 
-    /// Takes lines out, by their numbers; every other byte stays.
+    /// Removes lines by number and keeps every other byte.
     pub fn remove(&mut self, lines: &[usize]) {
         let kept = (1..).zip(self.text.split_inclusive('\n')).filter(|(line, _)| !lines.contains(line));
         self.text = kept.map(|(_, text)| text).collect();
@@ -78,7 +72,7 @@ impl Signers {
 }
 
 impl Signer {
-    /// The value of an option that has one, e.g. `valid-before`.
+    /// The value of an option, e.g. `valid-before`.
     pub fn option(&self, name: &str) -> Option<&str> {
         let value = self.options.iter().find_map(|option| {
             let (known, value) = option.split_once('=')?;
@@ -87,12 +81,12 @@ impl Signer {
         Some(value.trim_matches('"'))
     }
 
-    /// Whether the key signs keys of others.
+    /// Whether the key is a certificate authority.
     pub fn is_authority(&self) -> bool {
         self.options.iter().any(|option| option.eq_ignore_ascii_case("cert-authority"))
     }
 
-    /// Whether a name means this line: one of its principals, or the fingerprint of its key.
+    /// Whether a name refers to this line: one of its principals, or the fingerprint of its key.
     pub fn answers_to(&self, name: &str) -> bool {
         let fingerprint = self.key.fingerprint();
         self.principals.split(',').any(|principal| principal == name)
@@ -100,7 +94,7 @@ impl Signer {
             || fingerprint.strip_prefix("SHA256:") == Some(name)
     }
 
-    /// Whether the line is for signatures of items.
+    /// Whether the line allows signatures of items.
     pub fn is_for_items(&self) -> bool {
         let matches = |pattern: &str| {
             let glob = globset::GlobBuilder::new(pattern).build();
@@ -111,22 +105,18 @@ impl Signer {
 }
 
 impl Revoked {
-    /// Takes the text of the file.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into() }
     }
 
-    /// The text of the file.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether a key is in it.
     pub fn has(&self, key: &PublicKey) -> bool {
         self.text.lines().filter_map(|line| public_key(line).ok()).any(|(known, _)| known == *key)
     }
 
-    /// Adds a key, with a word about it.
     pub fn add(&mut self, key: &PublicKey, comment: &str) {
         if self.has(key) {
             return;
@@ -140,7 +130,7 @@ impl Revoked {
     }
 }
 
-/// Reads a public key as a `.pub` file holds it, and the comment behind it.
+/// Parses the content of a `.pub` file into the key and its comment.
 pub fn public_key(text: &str) -> Result<(PublicKey, String), NoPublicKey> {
     if text.contains("PRIVATE KEY") {
         return Err(NoPublicKey::Private);
@@ -157,20 +147,20 @@ pub fn public_key(text: &str) -> Result<(PublicKey, String), NoPublicKey> {
     Ok((key, comment.join(" ")))
 }
 
-/// Whether a comment of a key may be taken for a name: without spaces, patterns and quotes.
+/// Whether the comment of a key can serve as a name: no spaces, patterns or quotes.
 pub fn is_identity(text: &str) -> bool {
     let is_plain = |c: char| c.is_alphanumeric() || "@._+-/:".contains(c);
     !text.is_empty() && text.len() <= 128 && text.chars().all(is_plain) && !text.starts_with('-')
 }
 
-/// Reads a line `principals [options] type base64 [comment]`.
+/// Parses a line `principals [options] type base64 [comment]`.
 fn signer(text: &str, line: usize) -> Option<Signer> {
     let words = words(text);
     let (principals, rest) = words.split_first()?;
     if principals.starts_with('#') {
         return None;
     }
-    // The options have no fixed place but before the key, and a key is known by what it holds.
+    // Options may appear anywhere before the key, so the key is found by decoding it.
     let keys = rest.iter().zip(rest.iter().skip(1)).enumerate().take(3);
     let found = keys.filter_map(|(at, (kind, base64))| {
         let key = PublicKey::decode(base64).filter(|key| key.kind() == Some(kind.as_str()))?;
@@ -182,7 +172,7 @@ fn signer(text: &str, line: usize) -> Option<Signer> {
     Some(Signer { principals: principals.trim_matches('"').to_owned(), options, key, comment, line })
 }
 
-/// Words separated by blanks, which do not separate within double quotes.
+/// Splits at blanks, except within double quotes.
 fn words(text: &str) -> Vec<String> {
     split(text.trim(), char::is_whitespace)
 }

@@ -1,7 +1,7 @@
-//! Judging a call before its parameters are known, for forecasts.
+//! Checks a call before its parameters are known, for forecasts.
 //!
-//! What a grant could still turn out to cover is not denied here: [`foresee`] returns only what will be denied whatever
-//! the parameters are. [`is_used`] tells whether a grant is of any use to a call.
+//! A need that some grant might still cover is not denied here: [`foresee`] returns only what will
+//! be denied for all parameter values. [`is_used`] tells whether a call can use a grant.
 
 use super::matching::{self, Form};
 use super::need::{self, Need};
@@ -11,16 +11,16 @@ use crate::exec::invocation::Invocation;
 use crate::item::directive::{Access, Grant};
 use crate::item::tool::ToolKind;
 
-/// A call as far as it is known.
+/// A call as far as it is known before the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreknown<'c> {
-    /// Who takes part, and what they say they need.
+    /// The chain and its declared requirements.
     pub outline: &'c Outline,
-    /// All of it, where no parameter is open.
+    /// The resolved call, if no parameter is open.
     pub invocation: Option<&'c Invocation>,
 }
 
-/// What a directive will deny to a call.
+/// What a directive will certainly deny to a call.
 pub fn foresee(caller: Caller<'_>, call: Foreknown<'_>) -> Vec<Denial> {
     if let Some(invocation) = call.invocation {
         return judge(&Authority::Directives(vec![caller]), invocation).denials;
@@ -48,14 +48,14 @@ pub fn foresee(caller: Caller<'_>, call: Foreknown<'_>) -> Vec<Denial> {
     denials
 }
 
-/// Whether a grant is about the server that a need is a link to; which of its tools is called may not be known yet.
+/// Whether a grant is for the server that a need refers to. The called tool may not be known yet.
 fn is_server(access: &Access, need: &Need<'_>) -> bool {
     let Access::Mcp { server, .. } = access else { return false };
     matches!(need, Need::Tool { link, .. } if link.kind == ToolKind::McpServer
         && matching::is_id(server, link.id.as_str(), Form::Exact))
 }
 
-/// Whether a grant is of any use to a call; in doubt it is.
+/// Whether a call can use a grant; true when in doubt.
 pub fn is_used(grant: &Grant, call: Foreknown<'_>) -> bool {
     let outline = call.outline;
     let is_request = outline.kind == ToolKind::Api;
@@ -63,7 +63,7 @@ pub fn is_used(grant: &Grant, call: Foreknown<'_>) -> bool {
     let needs = call.invocation.map_or_else(|| need::of_outline(outline), need::of);
     let is_needed = needs.iter().any(|need| need.is_allowed_by(&grant.access) || is_server(&grant.access, need));
     match &grant.access {
-        // What a process reads and which commands it starts is not known before.
+        // What a process reads and which commands it starts is not known beforehand.
         Access::Read { .. } | Access::Shell { .. } => is_needed || !is_request,
         Access::Write { path } => {
             let declared = outline.writes.as_deref();
@@ -82,7 +82,8 @@ pub fn is_used(grant: &Grant, call: Foreknown<'_>) -> bool {
     }
 }
 
-/// Whether forecasts can tell that a grant is of no use: those about other things than calls of tools are left alone.
+/// Whether forecasts can tell that a grant is unused. Grants for other things than tool calls are
+/// left alone.
 pub fn is_about_calls(access: &Access) -> bool {
     match access {
         Access::Item { verb, item_type, .. } => verb == "execute" && item_type == "tool",
@@ -91,7 +92,7 @@ pub fn is_about_calls(access: &Access) -> bool {
     }
 }
 
-/// Whether two globs may match the same file: not if their plain beginnings already differ.
+/// Whether two globs may match the same file: not if their literal prefixes differ.
 fn may_overlap(one: &str, other: &str) -> bool {
     let plain = |glob: &str| -> Vec<String> {
         let parts = glob.split('/').filter(|part| !matches!(*part, "" | "."));

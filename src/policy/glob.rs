@@ -1,8 +1,9 @@
-//! Globs for the files of a project, as grants, tools and `--writes` give them.
+//! Globs for project files, as used in grants, tools and `--writes`.
 //!
-//! Relative to the project. `*` and `?` stay inside one folder and match dotfiles, `**` crosses folders.
-//! `docs` and `docs/` mean everything below the folder. Nothing matches `.git`, in any disguise, nor a
-//! path that is absolute or holds `..`; only a glob that begins with `.ai/` matches below `.ai/`.
+//! Globs are relative to the project. `*` and `?` do not cross folders and match dotfiles; `**`
+//! crosses folders. `docs` and `docs/` mean everything below the folder. No glob matches `.git` in
+//! any spelling, an absolute path or one with `..`. Only a glob that starts with `.ai/` matches
+//! below `.ai/`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,27 +15,22 @@ use crate::checkpoint::path::RepoPath;
 
 const ITEMS: &str = ".ai";
 
-/// Globs for files, compiled.
 #[derive(Clone, Debug)]
 pub struct PathGlobs {
     written: Vec<String>,
     all: GlobSet,
-    /// Those that name `.ai`.
+    /// The globs that start with `.ai`.
     items: GlobSet,
 }
 
-/// A text that is no glob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{glob}` is not a glob: {reason}")]
 pub struct InvalidGlob {
-    /// The text.
     pub glob: String,
-    /// What is wrong with it.
     pub reason: String,
 }
 
 impl PathGlobs {
-    /// Compiles globs.
     pub fn new<'g>(globs: impl IntoIterator<Item = &'g str>) -> Result<Self, InvalidGlob> {
         let (mut all, mut items) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         let mut written = Vec::new();
@@ -54,14 +50,13 @@ impl PathGlobs {
         Ok(Self { written, all, items })
     }
 
-    /// Compiles those that are globs and leaves out the rest.
+    /// Compiles the valid globs and ignores the others.
     pub(super) fn of_valid<'g>(globs: impl IntoIterator<Item = &'g str>) -> Self {
         let valid = globs.into_iter().filter(|glob| compile(glob).is_ok());
         let nothing = |_| Self { written: Vec::new(), all: GlobSet::empty(), items: GlobSet::empty() };
         Self::new(valid).unwrap_or_else(nothing)
     }
 
-    /// The globs as they were written.
     pub fn written(&self) -> &[String] {
         &self.written
     }
@@ -73,15 +68,17 @@ impl PathGlobs {
         name.is_safe() && set.is_match(path)
     }
 
-    /// Whether one of them matches a file, below `.ai/` too: what takes away spares nothing.
+    /// Whether one of them matches a file, also below `.ai/`: a deny needs no `.ai/` prefix.
     pub(super) fn touches(&self, path: &Path) -> bool {
         self.all.is_match(path)
     }
 }
 
-/// A glob that was typed in a folder, as one that is relative to the project. Both folders are absolute and free of links.
+/// Turns a glob typed in `folder` into one relative to the project. Both folders are absolute and
+/// free of symlinks.
 ///
-/// `.` and `..` at its beginning and after plain names are resolved; a glob that leaves the project is refused.
+/// `.` and `..` are resolved at the start and after plain names. A glob that leaves the project is
+/// refused.
 pub fn glob_in_project(text: &str, folder: &Path, project: &Path) -> Result<String, InvalidGlob> {
     if text.is_empty() {
         return Ok(String::new());
@@ -109,7 +106,7 @@ pub fn glob_in_project(text: &str, folder: &Path, project: &Path) -> Result<Stri
     })
 }
 
-/// Whether a part of a glob is more than a name.
+/// Whether a part of a glob is more than a literal name.
 fn is_pattern(part: &str) -> bool {
     let mut rest = part.chars();
     while let Some(letter) = rest.next() {
@@ -122,7 +119,7 @@ fn is_pattern(part: &str) -> bool {
     false
 }
 
-/// A name as a glob that matches just it.
+/// Escapes a name, so that the glob matches only it.
 fn escaped(name: &OsStr) -> String {
     let escape = |letter: char| match letter {
         '*' | '?' | '[' | ']' | '{' | '}' | '\\' => vec!['\\', letter],
@@ -131,12 +128,12 @@ fn escaped(name: &OsStr) -> String {
     name.to_string_lossy().chars().flat_map(escape).collect()
 }
 
-/// Whether a path lies in `.ai`, also as a file system that ignores case sees it.
+/// Whether a path lies in `.ai`, compared without case for case-insensitive file systems.
 fn is_item(path: &RepoPath) -> bool {
     path.components().next().is_some_and(|first| first.eq_ignore_ascii_case(ITEMS.as_bytes()))
 }
 
-/// The globs that a text stands for.
+/// The globs that a text expands to.
 fn compile(text: &str) -> Result<Vec<Glob>, InvalidGlob> {
     let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let is_folder = text.ends_with('/') || text.ends_with("/.");
@@ -149,8 +146,8 @@ fn compile(text: &str) -> Result<Vec<Glob>, InvalidGlob> {
         _ if is_glob => vec![glob],
         _ => vec![format!("{glob}/**"), glob],
     };
-    // An absolute path would have lost its first `/` above, and `..` matches nothing that is ever judged: a
-    // deny that takes nothing away must not look like one.
+    // An absolute path would have lost its first `/` above, and `..` never matches a checked path.
+    // Reject both: a deny that can never match gives false safety.
     if text.starts_with('/') || parts.contains(&"..") {
         return Err(InvalidGlob { glob: text.to_owned(), reason: "it leaves the project".to_owned() });
     }

@@ -1,34 +1,33 @@
-//! Permissions as the XML lines that a directive holds.
+//! Permissions as XML lines of a directive.
 //!
-//! A line for one thing matches that thing: characters that mean something in a glob or in XML are
-//! escaped, and those that no attribute can hold become a pattern for any one such character.
+//! A line for one thing matches only that thing: special characters of globs and XML are escaped.
+//! Characters that no attribute can hold become a pattern for one such character.
 
 use crate::exec::invocation::{Http, REDACTED};
 use crate::item::directive::{Access, Grant};
 use crate::item::endpoint::{Base, is_safe};
 
-/// A glob for one byte that is no visible character of ASCII; globs match bytes.
+/// A glob for one byte outside visible ASCII; globs match bytes.
 const UNSEEN: &str = "[! -~]";
 
-/// A grant as it could stand in a directive.
 pub(super) fn of(grant: &Grant) -> String {
     let line = of_access(&grant.access);
     if grant.deny { format!("<deny>{line}</deny>") } else { line }
 }
 
-/// Running one tool; its id holds no special characters.
+/// Ids contain no special characters, so nothing is escaped.
 pub(super) fn tool(id: &str) -> String {
     element("execute", &[("resource", "tool"), ("id", id)])
 }
 
-/// Using one command.
 pub(super) fn shell(name: &str) -> String {
     let separates = |c: char| c == ',' || c.is_whitespace();
     let pattern: String = name.chars().map(|c| if separates(c) || !is_plain(c) { '?' } else { c }).collect();
     element("shell", &[("commands", &pattern.replace('*', "?"))])
 }
 
-/// Seeing one variable. What no name of a variable holds is written `?`, or `*` where a name may not begin so.
+/// Characters that no variable name contains become `?`, or `*` at the start of the name, where `?`
+/// is not allowed.
 pub(super) fn env(name: &str) -> String {
     let pattern = name.chars().enumerate().map(|(at, c)| match c {
         '_' => c,
@@ -39,12 +38,11 @@ pub(super) fn env(name: &str) -> String {
     element("env", &[("vars", &pattern.collect::<String>())])
 }
 
-/// Using all of one MCP server.
 pub(super) fn mcp(server: &str) -> String {
     element("mcp", &[("name", &exactly(server.as_bytes()))])
 }
 
-/// Making one request. What is secret in its path is any one segment.
+/// A secret part of the path becomes a pattern for one segment.
 pub(super) fn api(http: &Http) -> String {
     let name = if is_safe(&http.method) { "read" } else { "write" };
     let begins = match &http.base {
@@ -56,12 +54,10 @@ pub(super) fn api(http: &Http) -> String {
     element(name, &[("resource", "api"), ("endpoint", &format!("{} {begins}{}", http.method, parts.join("*")))])
 }
 
-/// Running containers in one network.
 pub(super) fn docker(network: &str) -> String {
     element("execute", &[("resource", "docker"), ("network", network)])
 }
 
-/// Writing what a glob matches.
 pub(super) fn write(glob: &str) -> String {
     element("write", &[("resource", "filesystem"), ("path", glob)])
 }
@@ -75,7 +71,7 @@ pub(super) fn exactly(bytes: &[u8]) -> String {
             let is_edge = at == 0 || at + c.len_utf8() == bytes.len();
             match c {
                 '*' | '?' | '[' | ']' | '{' | '}' | '\\' => glob.extend(['[', c, ']']),
-                // Parsers trim, and refuse `~/` and `C:` at the beginning.
+                // The parser trims, and refuses `~/` and `C:` at the start.
                 ' ' | '~' if is_edge => glob.extend(['[', c, ']']),
                 ':' if at == 1 => glob.push_str("[:]"),
                 c if is_plain(c) => glob.push(c),
@@ -142,7 +138,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Whether a character can be seen, and stands for itself in an attribute.
+/// Whether a character is visible and needs no escape in an attribute.
 fn is_plain(c: char) -> bool {
     c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric()
 }

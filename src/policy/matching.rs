@@ -1,7 +1,8 @@
 //! Which grant covers which tool, command or variable.
 //!
-//! A grant is read narrowly and a `<deny>` widely. `*` in an id stands for any text, slashes included,
-//! so that `*` is every tool. RYE writes ids with dots (`rye.file-system.*`): its forms match both.
+//! Grants are read narrowly and a `<deny>` widely. `*` in an id matches any text including slashes,
+//! so that `*` is every tool. RYE writes ids with dots (`rye.file-system.*`): its patterns match
+//! both forms.
 
 use globset::GlobBuilder;
 use serde_json::Value;
@@ -12,16 +13,16 @@ use crate::item::endpoint::{self, Fit, Reading, Request};
 use crate::item::store::Layer;
 use crate::item::tool::ToolKind;
 
-/// The types that a link goes by.
+/// The type names that a link matches.
 #[derive(Clone, Debug)]
 pub(super) struct Types<'i> {
-    /// The normalised kind, and the language of the runtime that really runs it.
+    /// The normalized kind, and the language of the runtime that really runs the script.
     resolved: Vec<String>,
-    /// What its author wrote.
+    /// The type as its author wrote it.
     written: &'i str,
 }
 
-/// How a pattern that is no glob is taken; parsed directives hold none.
+/// How to treat a pattern that is not a valid glob. Parsed directives contain none.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     /// It matches nothing.
@@ -30,11 +31,10 @@ pub(super) enum Form {
     Broken,
 }
 
-/// The words for the languages of built-in runtimes.
+/// The type names for the languages of built-in runtimes.
 const LANGUAGES: [(&str, &[&str]); 3] =
     [("python_runtime", &["python"]), ("bash_runtime", &["bash", "shell"]), ("node_runtime", &["node", "javascript"])];
 
-/// Finds the types of a link of a chain.
 pub(super) fn types_of<'i>(link: &'i Link, chain: &'i [Link]) -> Types<'i> {
     let kind = match serde_json::to_value(link.kind) {
         Ok(Value::String(kind)) => kind,
@@ -45,7 +45,7 @@ pub(super) fn types_of<'i>(link: &'i Link, chain: &'i [Link]) -> Types<'i> {
         && let Some(runtime) = chain.iter().find(|link| link.kind == ToolKind::Runtime)
     {
         resolved.extend(languages_of(runtime).iter().map(|word| (*word).to_owned()));
-        // A built-in runtime runs one language, whatever the author of the script calls it.
+        // A built-in runtime runs one language, so the type that the author wrote does not count.
         if runtime.layer == Layer::Builtin && LANGUAGES.iter().any(|(_, words)| words.contains(&&*link.tool_type)) {
             return Types { resolved, written: &link.tool_type };
         }
@@ -59,7 +59,6 @@ fn languages_of(runtime: &Link) -> &'static [&'static str] {
     known.map_or(&[], |(_, words)| words)
 }
 
-/// Whether a grant allows to run a tool.
 pub(super) fn allows_tool(access: &Access, link: &Link, types: &Types<'_>) -> bool {
     let id = link.id.as_str();
     match access {
@@ -76,7 +75,7 @@ pub(super) fn allows_tool(access: &Access, link: &Link, types: &Types<'_>) -> bo
     }
 }
 
-/// Whether a `<deny>` forbids to run a tool; its name alone, without category, is enough.
+/// Whether a `<deny>` forbids a tool. The name without its category is enough.
 pub(super) fn denies_tool(access: &Access, link: &Link, types: &Types<'_>) -> bool {
     let names = [link.id.as_str(), link.id.name()];
     let is_named = |glob: &str| names.iter().any(|name| is_either(glob, name, Form::Broken));
@@ -89,7 +88,7 @@ pub(super) fn denies_tool(access: &Access, link: &Link, types: &Types<'_>) -> bo
             id.as_deref().is_none_or(is_named) && tool_type.as_deref().is_none_or(is_typed)
         }
         Access::Item { verb, item_type, id } => runs_tools(verb, item_type) && is_named(id),
-        // As a grant these name no tool, so they give nothing; taken away, they leave nothing.
+        // As grants these name no tool and allow nothing; as denials they forbid every tool.
         Access::Capability { name } if matches!(&**name, "kiwi-mcp" | "kiwi-mcp.all" | "kiwi-mcp.execute") => true,
         Access::Capability { name } => tools_of(name).is_some_and(is_named),
         _ => false,
@@ -105,8 +104,8 @@ fn runs_tools(verb: &str, item_type: &str) -> bool {
     matches!(verb, "execute" | "*") && matches!(item_type, "tool" | "*")
 }
 
-/// The id glob of a RYE capability that is about running tools: `rye.execute.tool.GLOB`, or `*` in the place of
-/// everything from some part on.
+/// The id glob of a RYE capability for running tools: `rye.execute.tool.GLOB`, or `*` in place of
+/// the remaining parts.
 fn tools_of(capability: &str) -> Option<&str> {
     let mut rest = capability.strip_prefix("rye.")?;
     for part in ["execute", "tool"] {
@@ -134,7 +133,6 @@ pub(super) fn is_id(glob: &str, id: &str, form: Form) -> bool {
     }
 }
 
-/// How well a permission fits a request.
 pub(super) fn endpoint_fit(access: &Access, http: &Http, reading: Reading) -> Fit {
     let Some(rule) = endpoint_rule(access) else { return Fit::No };
     match url::Url::parse(&http.url.value) {
@@ -142,13 +140,14 @@ pub(super) fn endpoint_fit(access: &Access, http: &Http, reading: Reading) -> Fi
             let request = Request { method: &http.method, url: &url, base: &http.base };
             endpoint::fit(&rule.endpoint, rule.writes, &request, reading)
         }
-        // Nobody knows where it goes.
+        // The URL cannot be parsed, so the destination is unknown: a deny applies, a grant does
+        // not.
         Err(_) if reading == Reading::Wide => Fit::ThisHost,
         Err(_) => Fit::No,
     }
 }
 
-/// A permission about endpoints, for whoever follows redirects.
+/// The permission as a rule that redirects are checked against.
 pub(super) fn endpoint_rule(access: &Access) -> Option<EndpointRule> {
     match access {
         Access::ReadApi { endpoint } => Some(EndpointRule { endpoint: endpoint.clone(), writes: false }),
@@ -161,7 +160,8 @@ pub(super) fn endpoint_rule(access: &Access) -> Option<EndpointRule> {
 pub(super) fn is_name(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut from) = (0, 0);
-    // Where to go on when the text after the last `*` turns out not to fit: that star takes one more.
+    // Where to continue when the text after the last `*` does not match: that star takes one more
+    // character.
     let mut star: Option<(usize, usize)> = None;
     while let Some(character) = name.get(from) {
         match pattern.get(at) {

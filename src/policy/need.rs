@@ -1,7 +1,7 @@
 //! What an invocation needs.
 //!
-//! The tool, each link of its chain that is not built in, what these say they require, and where a request goes. Built-in
-//! links come with the tool, but a `<deny>` that names one is honoured.
+//! The tool, each link of its chain that is not built in, their declared requirements, and the
+//! endpoint of a request. Built-in links come with the tool, but a `<deny>` that names one applies.
 
 use super::matching::{self, Form};
 use super::{Denial, Enforcement, Permission, line};
@@ -13,55 +13,47 @@ use crate::item::store::Layer;
 use crate::item::tool::ToolKind;
 use crate::item::wording::shown;
 
-/// One thing that a call needs.
 #[derive(Clone, Debug)]
 pub(super) enum Need<'i> {
-    /// To run a tool, or a link of its chain.
+    /// Run a tool, or a link of its chain.
     Tool {
-        /// The tool or link.
         link: &'i Link,
-        /// The types that it goes by.
         types: matching::Types<'i>,
-        /// Whether it is built in and comes with the tool.
         comes_along: Coming,
-        /// What it is used for, where it is an MCP server.
+        /// Set when the link is an MCP server.
         server: Option<ServerUse<'i>>,
     },
-    /// To find a command on the search path.
+    /// Find a command on `PATH`.
     Command(&'i str),
-    /// To see a variable of the caller's environment.
+    /// See a variable of the caller's environment.
     Variable(&'i str),
-    /// To use another MCP server.
+    /// Use another MCP server.
     Server(&'i str),
-    /// To make a request over HTTP.
     Endpoint(&'i Http),
-    /// To run a container in a network; that of the machine is not given without being asked for.
+    /// Run a container in a network. The host network needs a grant.
     Container(Network),
 }
 
-/// What an MCP server is used for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerUse<'i> {
-    /// Its id.
     server: &'i str,
-    /// The tool of it that is called; none when its tools are listed.
+    /// The tool that is called; `None` when its tools are listed.
     tool: Option<&'i str>,
-    /// Where it is, if it is not started here.
+    /// The address; `None` when the server is started locally.
     url: Option<&'i str>,
-    /// Whether it is a link of its own; else the tool says itself how to reach it.
+    /// Whether the server is a link of the chain. Otherwise the tool itself says how to reach it.
     is_link: bool,
 }
 
-/// Whether a link needs a grant of its own.
+/// Whether a link needs its own grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coming {
-    /// It does.
     ByGrant,
-    /// It is built in: who may run the tool may run it.
+    /// It is built in: permission to run the tool includes it.
     WithTheTool,
 }
 
-/// What a call needs, each thing once: tools first, in the order of the chain.
+/// What a call needs, without duplicates: tools first, in the order of the chain.
 pub(super) fn of(invocation: &Invocation) -> Vec<Need<'_>> {
     let server = server_of(invocation);
     let links = invocation.chain.iter().enumerate().map(|(at, link)| Need::Tool {
@@ -83,7 +75,7 @@ pub(super) fn of(invocation: &Invocation) -> Vec<Need<'_>> {
     links.chain(commands).chain(variables).chain(servers).chain(place).collect()
 }
 
-/// What a call needs whatever its parameters are.
+/// What a call needs for all parameter values.
 pub(super) fn of_outline(outline: &Outline) -> Vec<Need<'_>> {
     let links = outline.chain.iter().enumerate().map(|(at, link)| Need::Tool {
         link,
@@ -97,7 +89,6 @@ pub(super) fn of_outline(outline: &Outline) -> Vec<Need<'_>> {
     links.chain(commands).chain(variables).chain(once(&requires.mcp).map(Need::Server)).collect()
 }
 
-/// The MCP server that a call uses, if it does.
 pub(super) fn server_of(invocation: &Invocation) -> Option<ServerUse<'_>> {
     let Action::Mcp(mcp) = &invocation.action else { return None };
     let link = invocation.chain.iter().find(|link| link.id.as_str() == mcp.server);
@@ -113,16 +104,16 @@ pub(super) fn server_of(invocation: &Invocation) -> Option<ServerUse<'_>> {
 }
 
 impl ServerUse<'_> {
-    /// Whether a grant is about this use: `<mcp>` with the server and the tool.
+    /// Whether an `<mcp>` grant covers this server and tool.
     fn is_granted_by(&self, access: &Access) -> bool {
         let Access::Mcp { server, tools } = access else { return false };
         let takes = |tool: &str| tools.iter().any(|pattern| matching::is_name(pattern, tool));
-        // Without tools it is about all of them, and only that lets anybody list them.
+        // A grant without tools covers all of them. Listing the tools needs such a grant, or `*`.
         let fits = tools.is_empty() || self.tool.map_or_else(|| tools.iter().any(|it| it == "*"), takes);
         fits && matching::is_id(server, self.server, Form::Exact)
     }
 
-    /// Whether a `<deny>` is about this use; where that is doubtful, it is.
+    /// Whether a `<deny>` covers this use; true when in doubt.
     fn is_denied_by(&self, access: &Access) -> bool {
         let Access::Mcp { server, tools } = access else { return false };
         let takes = |tool: &str| tools.iter().any(|pattern| matching::is_name(pattern, tool));
@@ -130,7 +121,8 @@ impl ServerUse<'_> {
         fits && matching::is_id(server, self.server, Form::Broken)
     }
 
-    /// Whether a grant names the server or its address, so that whoever wrote it knows where it is.
+    /// Whether a grant names the server or its address, so that its author knows where the call
+    /// goes.
     pub(super) fn is_named_by(&self, access: &Access) -> bool {
         match access {
             Access::ReadApi { endpoint } | Access::WriteApi { endpoint } => {
@@ -142,7 +134,7 @@ impl ServerUse<'_> {
     }
 }
 
-/// What a tool says it writes, which is all that binds a person.
+/// The tool's declared writes: the only limit for a person.
 pub(super) fn declared(invocation: &Invocation, granted_by: &str) -> Vec<Permission> {
     let globs = invocation.writes.iter().flatten();
     let permission = |glob: &String| Permission {
@@ -154,7 +146,7 @@ pub(super) fn declared(invocation: &Invocation, granted_by: &str) -> Vec<Permiss
 }
 
 impl Need<'_> {
-    /// Whether nothing is allowed without a grant.
+    /// Whether the need is denied without a grant.
     pub(super) fn wants_grant(&self) -> bool {
         match self {
             Self::Tool { comes_along, .. } => *comes_along == Coming::ByGrant,
@@ -163,15 +155,15 @@ impl Need<'_> {
         }
     }
 
-    /// Whether only a person or a directive allows it: whoever connects an agent need not have thought of it.
+    /// Whether only a person or a directive can allow it: connecting an agent does not imply
+    /// consent to this.
     pub(super) fn is_beyond_agents(&self) -> bool {
         matches!(self, Self::Container(Network::Host))
     }
 
-    /// Whether a grant covers it.
     pub(super) fn is_allowed_by(&self, access: &Access) -> bool {
         match (self, access) {
-            // A server that is a link of its own may be granted as what it is.
+            // A server that is a link of the chain may be granted with `<mcp>`.
             (Self::Tool { server: Some(server), .. }, Access::Mcp { .. }) => {
                 server.is_link && server.is_granted_by(access)
             }
@@ -180,12 +172,13 @@ impl Need<'_> {
             | (Self::Variable(name), Access::Env { vars: names }) => {
                 names.iter().any(|glob| matching::is_name(glob, name))
             }
-            // Nothing says which of a server's tools are needed: part of them is not enough.
+            // The tool does not say which tools of the server it needs, so a grant for some of them
+            // is not enough.
             (Self::Server(name), Access::Mcp { server, tools }) => {
                 (tools.is_empty() || tools.iter().any(|tool| tool == "*")) && matching::is_id(server, name, Form::Exact)
             }
             (Self::Endpoint(http), access) => matching::endpoint_fit(access, http, Reading::Narrow) != Fit::No,
-            // Containers in general are not those on the machine's own network.
+            // A grant for containers in general does not include the host network.
             (Self::Container(network), Access::Docker { network: Some(name) }) => {
                 matching::is_name(name, network.as_str())
             }
@@ -193,7 +186,7 @@ impl Need<'_> {
         }
     }
 
-    /// Whether a `<deny>` takes it away; where that is doubtful, it does.
+    /// Whether a `<deny>` forbids it; true when in doubt.
     pub(super) fn is_denied_by(&self, access: &Access) -> bool {
         if matching::is_everything(access) {
             return true;
@@ -237,7 +230,7 @@ impl Need<'_> {
             Self::Tool { .. } | Self::Variable(_) | Self::Server(_) | Self::Endpoint(_) | Self::Container(_) => {
                 Enforcement::Broker
             }
-            // A script that may run at all may run any command it finds.
+            // A script that may run at all may start any command it finds.
             Self::Command(_) => Enforcement::DeclaredOnly,
         }
     }
@@ -246,14 +239,14 @@ impl Need<'_> {
         Permission { need: self.line(), granted_by, enforcement: self.enforcement() }
     }
 
-    /// That a directive does not allow it; `denied_by` is what takes it away.
+    /// The denial by a directive; `denied_by` is the `<deny>` that forbids it.
     pub(super) fn denial(&self, directive: &str, denied_by: Option<String>) -> Denial {
         let allow_with = denied_by.is_none().then(|| self.line());
         Denial { what: self.words(), directive: directive.to_owned(), allow_with, denied_by }
     }
 }
 
-/// The words of a list in their order, without those that came before and empty ones, which name nothing.
+/// Keeps the order and drops duplicates and empty names.
 fn once<'i>(words: impl IntoIterator<Item = &'i String>) -> impl Iterator<Item = &'i str> {
     let mut seen = std::collections::BTreeSet::new();
     words.into_iter().map(String::as_str).filter(move |word| !word.is_empty() && seen.insert(*word))

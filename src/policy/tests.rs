@@ -1,4 +1,4 @@
-//! Grants are read by the real parser, so that these tests hold for what stands in files.
+//! The tests parse grants with the real parser, so that they hold for real files.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +21,6 @@ mod mcp;
 mod properties;
 mod writes;
 
-/// The grants of a directive with these permissions.
 fn grants(permissions: &str) -> Vec<Grant> {
     let text = format!(
         "```xml\n<directive name=\"d\" version=\"1.0.0\">\n<permissions>{permissions}</permissions>\n\
@@ -77,7 +76,7 @@ fn invocation(chain: Vec<Link>) -> Invocation {
     }
 }
 
-/// A script of the project on a built-in runtime.
+/// A project script on a built-in runtime.
 fn script(id: &str, tool_type: &str, runtime: &str) -> Invocation {
     invocation(vec![
         link(id, tool_type, ToolKind::Script, Layer::Project),
@@ -86,7 +85,6 @@ fn script(id: &str, tool_type: &str, runtime: &str) -> Invocation {
     ])
 }
 
-/// A container of the project in a network.
 fn container(network: Network) -> Invocation {
     let mut invocation = invocation(vec![
         link("box", "docker", ToolKind::Docker, Layer::Project),

@@ -1,7 +1,7 @@
 //! Which files a step may change.
 //!
-//! A file has to be among those that the tool says it writes, if it says any, and among those that every
-//! caller grants; a `<deny>` of any caller wins. A person is bound by the tool's own words only.
+//! A file must match the tool's declared writes, if there are any, and a grant of every caller; a
+//! `<deny>` of any caller wins. A person is limited by the tool's declaration only.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -12,14 +12,11 @@ use crate::checkpoint::path::RepoPath;
 use crate::exec::invocation::Invocation;
 use crate::item::directive::Access;
 
-/// Which files of the project a step may change.
 #[derive(Clone, Debug)]
 pub struct WriteRules {
-    /// The tool.
     tool: String,
-    /// What it says it writes; any file, when it does not say.
+    /// The declared writes; `None` means any file.
     declared: Option<PathGlobs>,
-    /// What each caller says.
     callers: Vec<CallerRules>,
 }
 
@@ -37,16 +34,16 @@ enum Denied {
 }
 
 impl WriteRules {
-    /// The rules for a call: what its tool says it writes, and what each caller grants.
+    /// The rules for a call: the declared writes of its tool, and the grants of each caller.
     ///
-    /// A text that is no glob grants nothing and denies everything; parsed items hold none.
+    /// A text that is not a glob grants nothing and denies everything. Parsed items contain none.
     pub fn of(authority: &Authority<'_>, invocation: &Invocation) -> Self {
         let declared = invocation.writes.as_ref();
         let declared = declared.map(|globs| PathGlobs::of_valid(globs.iter().map(String::as_str)));
         Self { tool: invocation.tool(), declared, callers: callers_of(authority) }
     }
 
-    /// The rules for work that no tool does, e.g. that of an agent: only what each caller grants.
+    /// The rules for manual work, e.g. of an agent: only the grants of each caller.
     pub fn for_directives(authority: &Authority<'_>) -> Self {
         Self { tool: String::new(), declared: None, callers: callers_of(authority) }
     }
@@ -58,8 +55,8 @@ impl WriteRules {
             && self.callers.iter().all(|caller| caller.grants(path) && !caller.denies(path))
     }
 
-    /// The line that would allow a file that may not be changed, put into each directive that does not
-    /// grant it; none when no such line would.
+    /// The line that would allow the file if added to each directive that does not grant it; `None`
+    /// when no line can.
     pub fn allow_with(&self, path: &Path) -> Option<String> {
         let is_forbidden = !is_safe(path)
             || self.declared.as_ref().is_some_and(|globs| !globs.covers(path))
@@ -68,7 +65,6 @@ impl WriteRules {
         (!is_forbidden && is_wanting).then(|| line::write(&line::exactly(path.as_os_str().as_bytes())))
     }
 
-    /// What to do about a file that may not be changed.
     pub fn hint(&self, path: &Path) -> Option<String> {
         let named = name_of(path);
         if self.allows(path) {
@@ -92,8 +88,8 @@ impl WriteRules {
         Some(format!("add {} to the <permissions> of {wanting}", self.allow_with(path)?))
     }
 
-    /// The rules for people: each glob with whose it is, `!` before those that take away. Empty when
-    /// any file may be changed.
+    /// The rules as text: each glob with its owner, denials with a leading `!`. Empty when any file
+    /// may be changed.
     pub fn globs(&self) -> Vec<String> {
         let declared = self.declared.iter().flat_map(|globs| listed(globs.written(), "", &self.tool, "nothing"));
         let callers = self.callers.iter().flat_map(|caller| {
@@ -141,7 +137,7 @@ impl CallerRules {
 fn callers_of(authority: &Authority<'_>) -> Vec<CallerRules> {
     match authority {
         Authority::Person | Authority::Agent => Vec::new(),
-        // Nobody's grants are none at all.
+        // No directive means no grants, so every write is denied.
         Authority::Directives(callers) if callers.is_empty() => {
             vec![CallerRules::of(&Caller { name: NOBODY, grants: &[] })]
         }

@@ -1,4 +1,4 @@
-//! What a container needs besides its tool, and what takes it away.
+//! What a container needs besides its tool, and what denies it.
 
 use super::*;
 

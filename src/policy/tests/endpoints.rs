@@ -1,4 +1,4 @@
-//! Calls over HTTP: which endpoints are granted, and how far a call reaches.
+//! Calls over HTTP: which endpoints are granted, and which addresses a call may reach.
 
 use super::*;
 use crate::exec::Reach;

@@ -1,4 +1,4 @@
-//! What each form of a grant allows and what it does not.
+//! What each form of grant allows.
 
 use super::*;
 use Enforcement::{Broker, DeclaredOnly};
@@ -126,7 +126,7 @@ fn a_type_is_what_really_runs_and_not_what_a_script_calls_itself() {
     assert!(allows("<execute resource=\"tool\" tool_type=\"bash\"/>", &disguised));
     assert!(allows("<execute resource=\"tool\" tool_type=\"node\"/>", &script("a", "javascript", "node_runtime")));
     assert!(allows("<execute resource=\"tool\" tool_type=\"python\"/>", &script("a", "script", "python_runtime")));
-    // A deny goes by either.
+    // A deny matches both types.
     for denied in ["python", "bash"] {
         let permissions = format!("{GREET}<deny><execute resource=\"tool\" tool_type=\"{denied}\"/></deny>");
         assert!(!allows(&permissions, &disguised), "{denied}");
@@ -238,7 +238,7 @@ fn rye_forms_allow_tools_and_nothing_else() {
     assert!(allows("<execute><tool>rye/file-system/*</tool></execute>", &dotted));
     assert!(allows("<cap>rye.execute.tool.rye.file-system.*</cap>", &dotted));
     assert!(!allows("<execute><tool>rye.shell.*</tool></execute>", &dotted));
-    // Everything RYE knows are items: commands and variables it does not know.
+    // RYE's `*` covers items only, not commands and variables.
     let mut needy = greet();
     needy.requires.commands = vec!["git".to_owned()];
     assert!(!allows("<allow>*</allow>", &needy));

@@ -5,7 +5,7 @@ use crate::exec::invocation::{Mcp, McpTransport, RemoteKind, Types};
 
 const SAY: &str = "<execute resource=\"tool\" id=\"say\"/>";
 
-/// A call of `text` of the server `far`, at an address.
+/// A call of a tool of a remote server.
 fn call(chain: Vec<Link>, server: &str, tool: Option<&str>) -> Invocation {
     let action = Mcp {
         server: server.to_owned(),
@@ -49,7 +49,7 @@ fn a_server_is_granted_as_a_tool_or_as_what_it_is() {
         ("<execute resource=\"mcp\" name=\"far\" tools=\"text\"/>", true),
     ] {
         assert_eq!(allows(&format!("{SAY}{grant}"), &call), expected, "{grant}");
-        // It never stands for the tool of the project itself.
+        // An `<mcp>` grant never covers the project's own tool.
         assert!(!allows(grant, &call), "{grant}");
     }
     let denial = judge_by(SAY, &call).denials;
@@ -109,7 +109,7 @@ fn addresses_nearby_are_for_people_and_for_who_names_them() {
         let grants = grants(permissions);
         let caller = Caller { name: "d", grants: &grants };
         assert_eq!(may_reach_private(&Authority::Directives(vec![caller]), &call), expected, "{permissions}");
-        // Each directive on the way has to name it.
+        // Every directive on the way has to name it.
         let nothing = Caller { name: "outer", grants: &[] };
         assert!(!may_reach_private(&Authority::Directives(vec![nothing, caller]), &call), "{permissions}");
     }

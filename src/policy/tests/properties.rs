@@ -1,4 +1,4 @@
-//! What holds for all grants and all calls.
+//! Properties of all grants and all calls.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -72,7 +72,7 @@ fn some_path() -> impl Strategy<Value = PathBuf> {
     })
 }
 
-/// Judges by one directive: whether the call may be made, and whether the file may be changed.
+/// Checks with one directive: the number of denials, and whether the file may be changed.
 fn by(permissions: &[String], call: &Invocation, path: &Path) -> (usize, bool) {
     let grants = grants(&permissions.concat());
     let authority = Authority::Directives(vec![Caller { name: "d", grants: &grants }]);
@@ -147,7 +147,7 @@ proptest! {
     #[test]
     fn a_name_pattern_is_what_a_glob_says(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
         let glob = globset::GlobBuilder::new(&pattern).literal_separator(false).build().unwrap().compile_matcher();
-        // `**` beside other text is the same as `*` here and means something else there.
+        // `**` beside other text equals `*` in our matcher, but not in globset.
         prop_assume!(!pattern.contains("**"));
         prop_assert_eq!(matching::is_name(&pattern, &name), glob.is_match(&name));
     }
