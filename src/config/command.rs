@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-/// A command line that does the work of prose steps: split into words as a shell would, run without one.
+/// A command line that executes manual steps. It is split into words like a shell would, but run
+/// without a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentCommand {
     text: String,
@@ -10,9 +11,9 @@ pub struct AgentCommand {
 }
 
 impl AgentCommand {
-    /// Splits a text into words by the quoting of shells; nothing is expanded.
+    /// Splits a text by shell quoting rules, without expansion.
     ///
-    /// None when a quote is never closed or there is no program.
+    /// Returns `None` when a quote is not closed or the program is missing.
     pub fn parse(text: &str) -> Option<Self> {
         let words = shlex::split(text)?;
         let has_program = words.first().is_some_and(|program| !program.is_empty());
@@ -20,7 +21,8 @@ impl AgentCommand {
         (has_program && is_clean).then(|| Self { text: text.to_owned(), words })
     }
 
-    /// The same command line for any folder: a program that is named relative to `folder` is named in full.
+    /// Makes a program path relative to `folder` absolute, so that the command line works in any
+    /// folder.
     pub fn from_folder(text: &str, folder: &Path) -> String {
         let unchanged = || text.to_owned();
         let Some(mut command) = Self::parse(text).filter(Self::is_relative) else { return unchanged() };
@@ -30,17 +32,15 @@ impl AgentCommand {
         shlex::try_join(command.words.iter().map(String::as_str)).unwrap_or_else(|_| unchanged())
     }
 
-    /// Whether it depends on the folder which program it names.
+    /// Whether the program is a path relative to the current folder.
     pub fn is_relative(&self) -> bool {
         self.words.first().is_some_and(|program| program.contains('/') && !program.starts_with('/'))
     }
 
-    /// The text as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The program and its arguments.
     pub fn words(&self) -> &[String] {
         &self.words
     }

@@ -1,7 +1,7 @@
 //! The table of settings.
 //!
-//! One row per [`Key`]; a key enters when something reads it. To add one: a variant, its row, and
-//! an accessor on [`Config`](super::Config).
+//! One row per [`Key`]. Add a key only when code reads it: a variant, its row, and an accessor on
+//! [`Config`](super::Config).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,69 +13,50 @@ use super::{AgentCommand, ColorSetting, HookPolicy, SecretPolicy, SignatureRequi
 use crate::disk::Fsync;
 use crate::item::directive::CheckpointMode;
 
-/// The name of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// Whether validation follows the letter of the specification.
     ValidateStrict,
     /// What an item needs before it may be used.
     SignatureRequire,
-    /// Whose signatures count.
     SignatureAllowedSigners,
-    /// When changes are checkpointed.
     CheckpointMode,
-    /// The largest file that a checkpoint holds.
     CheckpointMaxFileSize,
-    /// How much one snapshot may have to store.
+    /// The limit for the new content of one snapshot.
     CheckpointMaxTotalSize,
-    /// Whether the user's git hooks run on commits of checkpoints.
     CheckpointHooks,
-    /// What happens when a checkpoint would hold a secret.
     CheckpointSecrets,
-    /// Paths and fingerprints that are no secrets.
+    /// Paths and fingerprints that are known not to be secrets.
     CheckpointSecretsAllowed,
-    /// How much is done against a power loss.
     CheckpointFsync,
-    /// Whether git stops when its hooks find no piton.
+    /// Whether git stops when a hook cannot find piton.
     HooksFailClosed,
-    /// Whether checkpoints need a git repository.
     GitRequired,
-    /// The command that does the work of prose steps.
+    /// The command that executes manual steps.
     AgentCommand,
     /// The same for models of one tier.
     AgentCommands(Tier),
-    /// Whether output is coloured.
     UiColor,
 }
 
-/// How capable a model is meant to be.
+/// How capable a model has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
-    /// Cheap and quick.
     Fast,
-    /// Between fast and general.
     Balanced,
-    /// For most work.
     General,
-    /// Thinks for longer.
     Reasoning,
-    /// The best there is.
     Expert,
-    /// Leads others.
     Orchestrator,
 }
 
 impl Tier {
-    /// Every tier.
     pub const ALL: [Self; 6] =
         [Self::Fast, Self::Balanced, Self::General, Self::Reasoning, Self::Expert, Self::Orchestrator];
 
-    /// The tier of a word.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tier| tier.as_str() == text)
     }
 
-    /// The tier as it is written.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fast => "fast",
@@ -88,50 +69,39 @@ impl Tier {
     }
 }
 
-/// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// True or false.
     Bool(bool),
-    /// A number of bytes.
+    /// In bytes.
     Size(u64),
-    /// Of `checkpoint.mode`.
     Mode(CheckpointMode),
-    /// Of `checkpoint.hooks`.
     Hooks(HookPolicy),
-    /// Of `checkpoint.secrets`.
     Secrets(SecretPolicy),
-    /// Of `checkpoint.fsync`.
     Fsync(Fsync),
-    /// Several texts.
     List(Vec<String>),
-    /// Of `signature.require`.
     Signature(SignatureRequirement),
-    /// Of `signature.allowed_signers`; none where nobody has given one.
+    /// `None` when no layer sets it.
     File(Option<PathBuf>),
-    /// A command line; none where nobody has given one.
+    /// `None` when no layer sets it.
     Command(Option<AgentCommand>),
-    /// Of `ui.color`.
     Color(ColorSetting),
 }
 
-/// Which layers may change a setting in which direction.
+/// Which layers may change a setting, and in which direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protection {
     /// Every layer may set it.
     Open,
     /// A project may tighten it, never loosen it.
     OnlyTighten,
-    /// A project may not set it: whatever it says loosens something.
+    /// A project may not set it, because every value could loosen something.
     NotByProject,
 }
 
-/// What a value may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
-    /// One of these words.
     Words(&'static [&'static str]),
-    /// Described in words.
+    /// A description for messages.
     Described(&'static str),
 }
 
@@ -311,17 +281,15 @@ impl Key {
         self.row().name
     }
 
-    /// The environment variable that sets it.
     pub fn variable(self) -> &'static str {
         self.row().variable
     }
 
-    /// What it decides, in one line.
     pub fn summary(self) -> &'static str {
         self.row().summary
     }
 
-    /// The words it may be, where only some are possible.
+    /// The allowed words; empty when any text is possible.
     pub fn words(self) -> &'static [&'static str] {
         match self.row().values {
             Values::Words(words) => words,
@@ -329,22 +297,19 @@ impl Key {
         }
     }
 
-    /// The value when nobody sets it.
     pub fn default(self) -> Value {
         self.row().default
     }
 
-    /// Finds the key of a name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// Finds the key that a mistyped name most likely means.
+    /// The key that a mistyped name most likely means.
     pub fn find_similar(name: &str) -> Option<Self> {
         nearest(name, Self::ALL.into_iter().map(Self::name)).and_then(Self::find)
     }
 
-    /// Reads a value of this key.
     pub fn parse(self, text: &str) -> Option<Value> {
         match self {
             Self::ValidateStrict | Self::HooksFailClosed | Self::GitRequired => match text {
@@ -388,13 +353,13 @@ impl Key {
         }
     }
 
-    /// Whether a variable may do no more than a project: it decides whose items run, and variables may come from a
-    /// project, by way of `direnv`, an `.env` file or a build server.
+    /// Whether a variable has no more power than a project. These settings decide whose items run,
+    /// and a project can set variables through `direnv`, an `.env` file or a build server.
     pub(super) fn is_guarded_from_variables(self) -> bool {
         matches!(self, Self::SignatureRequire | Self::SignatureAllowedSigners)
     }
 
-    /// Why a layer that is not the user's may not replace one value by another; `setter` is who tries.
+    /// Why `setter`, a layer other than the user's, may not replace one value by another.
     pub(super) fn objection(self, setter: &str, from: &Value, to: &Value) -> Option<String> {
         let name = self.name();
         match self.row().protection {
@@ -404,13 +369,13 @@ impl Key {
         }
     }
 
-    /// The variable that sets it, where one can.
+    /// The variable that sets it; `None` when variables are ignored for this key.
     pub fn effective_variable(self) -> Option<&'static str> {
         let is_deaf = self.is_guarded_from_variables() && self.row().protection == Protection::NotByProject;
         (!is_deaf).then(|| self.variable())
     }
 
-    /// Where it may be set, in words.
+    /// Says which layers may set it.
     pub fn setters(self) -> &'static str {
         match (self.row().protection, self.is_guarded_from_variables()) {
             (Protection::Open, _) => "by you and by the project",
@@ -425,12 +390,11 @@ impl Key {
         }
     }
 
-    /// Whether the value is a list.
     pub(super) fn is_list(self) -> bool {
         matches!(self.default(), Value::List(_))
     }
 
-    /// The values in the words of a message: "`auto`, `always` or `never`".
+    /// The values as a phrase: "`auto`, `always` or `never`".
     pub fn expected(self) -> String {
         if let Values::Described(text) = self.row().values {
             return text.to_owned();
@@ -443,7 +407,6 @@ impl Key {
     }
 }
 
-/// The value as it is written.
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

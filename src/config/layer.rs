@@ -1,7 +1,7 @@
-//! Reading one settings file.
+//! Reads one settings file.
 //!
-//! Every mistake is a finding with its place and the rest of the file still counts, so that one
-//! wrong line does not switch off the others.
+//! Every mistake is a finding with its position, and the rest of the file still counts: one wrong
+//! line does not disable the others.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,14 +16,13 @@ use crate::item::wording::{did_you_mean, nearest};
 use crate::item::yaml;
 use crate::problem::Code;
 
-/// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     User,
     Project,
 }
 
-/// Reads a file into the settings; a file that does not exist is an empty one.
+/// Reads a file into the settings. A missing file counts as empty.
 pub(super) fn read(config: &mut Config, file: &Path, owner: Owner) {
     if let Err(err) = fs::symlink_metadata(file)
         && matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
@@ -62,7 +61,8 @@ struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    /// Reads the entries below a dotted prefix; this nests as deep as the longest name has parts.
+    /// Reads the entries below a dotted prefix. The recursion is as deep as the longest setting
+    /// name.
     fn read_map(&mut self, map: &Node, prefix: &str) {
         let Some(entries) = map.entries() else {
             let message = match prefix {
@@ -78,7 +78,7 @@ impl Layer<'_> {
             let name = if prefix.is_empty() { entry.key.clone() } else { format!("{prefix}.{}", entry.key) };
             let section = format!("{name}.");
             if Key::ALL.iter().any(|key| key.name().starts_with(&section)) {
-                // A section whose lines are all commented out.
+                // A null section is one whose lines are all commented out.
                 if !entry.value.is_null() {
                     self.read_map(&entry.value, &name);
                 }
@@ -96,7 +96,7 @@ impl Layer<'_> {
                 let texts: Vec<_> = items.iter().filter_map(Node::scalar).collect();
                 texts.join(",")
             }
-            // In YAML `none` is text and `null` is nothing: nothing is not a value.
+            // In YAML `none` is a string, but `null` is not a value.
             Data::Null | Data::List(_) | Data::Map(_) => {
                 let given = if node.is_null() { "nothing".to_owned() } else { format!("a {}", node.type_name()) };
                 let message = format!("`{}` must be {}, not {given}", key.name(), key.expected());

@@ -1,9 +1,9 @@
 //! Settings in layers.
 //!
-//! Defaults, then `~/.ai/config.yaml`, then `.ai/config.yaml`, then `PITON_*` variables, then flags;
-//! the later wins, and every [`Setting`] knows where it came from. A project's file is untrusted:
-//! it may tighten safety and never loosen it; about signatures the same holds for variables, which a
-//! project may bring along. [`Config`] reads files, never the process.
+//! Defaults, then `~/.ai/config.yaml`, then `.ai/config.yaml`, then `PITON_*` variables, then
+//! flags. The later layer wins, and every [`Setting`] records its source. A project's file is
+//! untrusted: it may tighten safety, never loosen it. For signatures the same holds for variables,
+//! because a project can set them. [`Config`] reads files, never the process environment.
 
 mod command;
 mod key;
@@ -22,32 +22,25 @@ use crate::disk::Fsync;
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::{Finding, Severity, serialize_path};
 
-/// The settings of one invocation.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// What some layer has set; everything else has its default.
+    /// Values set by some layer; all other keys have their default.
     settings: BTreeMap<Key, Setting>,
     findings: Vec<Finding>,
     ignored: Vec<IgnoredVariable>,
 }
 
-/// A variable that was not heard, because it would loosen safety.
+/// A variable that was ignored because it would loosen safety.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoredVariable {
-    /// Its name.
     pub variable: &'static str,
-    /// Why it is ignored.
     pub reason: String,
 }
 
-/// One setting with where its value came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Its name.
     pub key: Key,
-    /// Its value.
     pub value: Value,
-    /// Who set it.
     pub source: Source,
 }
 
@@ -55,32 +48,23 @@ pub struct Setting {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "layer", rename_all = "snake_case")]
 pub enum Source {
-    /// Built in.
     Default,
-    /// The user's settings file.
     User {
-        /// The file.
         #[serde(serialize_with = "serialize_path")]
         file: PathBuf,
-        /// The line, starting at 1.
         line: u32,
     },
-    /// The project's settings file.
     Project {
-        /// The file, relative to the project.
+        /// Relative to the project.
         #[serde(serialize_with = "serialize_path")]
         file: PathBuf,
-        /// The line, starting at 1.
         line: u32,
     },
-    /// An environment variable.
     Environment {
-        /// Its name.
         variable: &'static str,
     },
-    /// A flag of the command line.
     Flag {
-        /// Its name, e.g. `--color`.
+        /// With its dashes, e.g. `--color`.
         flag: &'static str,
     },
 }
@@ -88,35 +72,31 @@ pub enum Source {
 /// What an item needs before it may be used; later is stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SignatureRequirement {
-    /// Nothing.
     None,
     /// A valid integrity stamp.
     Integrity,
-    /// A signature by a known author.
+    /// A signature by a trusted author.
     Author,
 }
 
 /// Whether the user's git hooks run on the commits of checkpoints; later is stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookPolicy {
-    /// Never.
     Skip,
-    /// Unless files outside of the step are dirty: many hooks stash or rewrite those.
+    /// Run them, unless files outside of the step are dirty: many hooks stash or rewrite those.
     Auto,
-    /// Always.
     Run,
 }
 
-/// What happens when a checkpoint would hold a secret; later is stricter.
+/// What happens when a checkpoint contains a secret; later is stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SecretPolicy {
-    /// It is committed and said.
+    /// The checkpoint is committed with a warning.
     Warn,
     /// The checkpoint fails.
     Block,
 }
 
-/// Whether output is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ColorSetting {
     /// On a terminal.
@@ -136,7 +116,6 @@ pub struct Files<'a> {
     pub project: Option<&'a Path>,
 }
 
-/// An environment variable holds something that its setting cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the variable `{variable}` must be {expected}, not `{value}`")]
 pub struct InvalidVariable {
@@ -146,7 +125,7 @@ pub struct InvalidVariable {
 }
 
 impl Config {
-    /// Reads all layers below the flags; what is wrong with the files becomes [`Config::findings`].
+    /// Reads all layers below the flags. Mistakes in the files become [`Config::findings`].
     pub fn load(files: Files<'_>, variables: &BTreeMap<OsString, OsString>) -> Result<Self, InvalidVariable> {
         let mut config = Self::default();
         if let Some(file) = files.user {
@@ -159,12 +138,10 @@ impl Config {
         Ok(config)
     }
 
-    /// Sets a value that was given as a flag.
     pub fn set_flag(&mut self, key: Key, value: Value, flag: &'static str) {
         self.set(key, value, Source::Flag { flag });
     }
 
-    /// The setting of a key.
     pub fn get(&self, key: Key) -> Setting {
         self.settings.get(&key).cloned().unwrap_or_else(|| Setting {
             key,
@@ -178,27 +155,22 @@ impl Config {
         Key::ALL.into_iter().map(|key| self.get(key)).collect()
     }
 
-    /// What is wrong with the settings files.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The variables that were not heard.
     pub fn ignored_variables(&self) -> &[IgnoredVariable] {
         &self.ignored
     }
 
-    /// Whether any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Error)
     }
 
-    /// `validate.strict`.
     pub fn strict(&self) -> bool {
         self.get(Key::ValidateStrict).value == Value::Bool(true)
     }
 
-    /// `signature.require`.
     pub fn signature_requirement(&self) -> SignatureRequirement {
         match self.get(Key::SignatureRequire).value {
             Value::Signature(requirement) => requirement,
@@ -206,7 +178,7 @@ impl Config {
         }
     }
 
-    /// `signature.allowed_signers`, where somebody has set it; it may begin with `~/`.
+    /// The path may begin with `~/`.
     pub fn allowed_signers(&self) -> Option<PathBuf> {
         match self.get(Key::SignatureAllowedSigners).value {
             Value::File(file) => file,
@@ -214,7 +186,7 @@ impl Config {
         }
     }
 
-    /// `checkpoint.mode` where somebody has set it.
+    /// `None` when no layer sets it: the directive decides then.
     pub fn checkpoint_mode(&self) -> Option<CheckpointMode> {
         match self.settings.get(&Key::CheckpointMode).map(|setting| &setting.value) {
             Some(Value::Mode(mode)) => Some(*mode),
@@ -222,17 +194,16 @@ impl Config {
         }
     }
 
-    /// `checkpoint.max_file_size` in bytes.
+    /// In bytes.
     pub fn max_file_size(&self) -> u64 {
         self.size(Key::CheckpointMaxFileSize)
     }
 
-    /// `checkpoint.max_total_size` in bytes.
+    /// In bytes.
     pub fn max_total_size(&self) -> u64 {
         self.size(Key::CheckpointMaxTotalSize)
     }
 
-    /// `checkpoint.hooks`.
     pub fn hooks(&self) -> HookPolicy {
         match self.get(Key::CheckpointHooks).value {
             Value::Hooks(policy) => policy,
@@ -240,7 +211,6 @@ impl Config {
         }
     }
 
-    /// `checkpoint.secrets`.
     pub fn secrets(&self) -> SecretPolicy {
         match self.get(Key::CheckpointSecrets).value {
             Value::Secrets(policy) => policy,
@@ -248,7 +218,6 @@ impl Config {
         }
     }
 
-    /// `checkpoint.secrets_allowed`.
     pub fn secrets_allowed(&self) -> Vec<String> {
         match self.get(Key::CheckpointSecretsAllowed).value {
             Value::List(texts) => texts,
@@ -256,7 +225,6 @@ impl Config {
         }
     }
 
-    /// `checkpoint.fsync`.
     pub fn fsync(&self) -> Fsync {
         match self.get(Key::CheckpointFsync).value {
             Value::Fsync(fsync) => fsync,
@@ -264,27 +232,22 @@ impl Config {
         }
     }
 
-    /// `hooks.fail_closed`.
     pub fn hooks_fail_closed(&self) -> bool {
         self.get(Key::HooksFailClosed).value == Value::Bool(true)
     }
 
-    /// `git.required`.
     pub fn git_required(&self) -> bool {
         self.get(Key::GitRequired).value == Value::Bool(true)
     }
 
-    /// `agent.command`.
     pub fn agent_command(&self) -> Option<AgentCommand> {
         self.command(Key::AgentCommand)
     }
 
-    /// `agent.commands.<tier>`.
     pub fn agent_command_for(&self, tier: Tier) -> Option<AgentCommand> {
         self.command(Key::AgentCommands(tier))
     }
 
-    /// `ui.color`.
     pub fn color(&self) -> ColorSetting {
         match self.get(Key::UiColor).value {
             Value::Color(color) => color,
@@ -313,7 +276,7 @@ impl Config {
     fn read_variables(&mut self, variables: &BTreeMap<OsString, OsString>) -> Result<(), InvalidVariable> {
         for key in Key::ALL {
             let variable = key.variable();
-            // As everywhere in a shell, an empty variable is one that is not set.
+            // As in a shell, an empty variable counts as unset.
             let Some(text) = variables.get(&OsString::from(variable)).filter(|text| !text.is_empty()) else { continue };
             let text = text.to_string_lossy();
             let value = key.parse(&text).ok_or_else(|| InvalidVariable {
@@ -332,7 +295,6 @@ impl Config {
 }
 
 impl SignatureRequirement {
-    /// The requirement as it is written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -347,7 +309,6 @@ impl SignatureRequirement {
 }
 
 impl HookPolicy {
-    /// The policy as it is written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -362,7 +323,6 @@ impl HookPolicy {
 }
 
 impl SecretPolicy {
-    /// The policy as it is written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Warn => "warn",
@@ -376,7 +336,6 @@ impl SecretPolicy {
 }
 
 impl ColorSetting {
-    /// The setting as it is written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",

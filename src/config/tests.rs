@@ -54,7 +54,7 @@ fn no_variable_loosens_what_is_required() {
     assert_eq!(config.allowed_signers(), Some(PathBuf::from("~/mine")));
     let reason = "a variable may not set `signature.allowed_signers`".to_owned();
     assert_eq!(config.ignored_variables(), [IgnoredVariable { variable, reason }]);
-    // What else a project may not loosen, the user may for one command.
+    // The user may loosen other protected settings for one command.
     let config = load("", "", &[("PITON_CHECKPOINT_SECRETS", "warn"), ("PITON_AGENT_COMMAND", "mine")]).unwrap();
     assert_eq!((config.secrets(), config.ignored_variables()), (SecretPolicy::Warn, &[][..]));
 }
@@ -116,7 +116,7 @@ fn a_hostile_file_is_a_finding() {
     }
 }
 
-/// Settings with the right and the wrong names and values, nested and repeated.
+/// Settings with right and wrong names and values, nested and repeated.
 fn settings() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec!["signature", "require", "validate", "strict", "ui", "color", "colour", "a.b"]);
     let leaf = prop::sample::select(vec!["none", "integrity", "author", "true", "yes", "null", "1", "[]", "{}", "'ü'"]);
