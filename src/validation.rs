@@ -1,8 +1,9 @@
-//! Validating a project, or some of its files, in one pass.
+//! Validates a project, or some of its files, in one pass.
 //!
-//! Joins what the layers below know: the findings of reading ([`ItemStore`]), the rules of each kind
-//! ([`validate`]), executor chains ([`chain`]), what runs will be denied ([`forecast`]) and the interpreters' own
-//! opinion of scripts ([`syntax`]). Every front door calls [`validate_items`] and renders the same [`Report`].
+//! Combines the layers below: the findings of reading ([`ItemStore`]), the rules of each kind
+//! ([`validate`]), executor chains ([`chain`]), what runs will be denied ([`forecast`]) and syntax
+//! checks of scripts by their interpreters ([`syntax`]). The CLI, the MCP server and the hooks all
+//! call [`validate_items`] and render the same [`Report`].
 
 pub mod forecast;
 
@@ -24,23 +25,20 @@ use crate::item::tool::LoadedTool;
 use crate::item::validate::{self, Unsigned, place_of};
 use crate::problem::{Code, Explain};
 
-/// How to validate.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Lenient or strict.
     pub strength: Strength,
-    /// What an unsigned item is.
     pub unsigned: Unsigned,
-    /// What is wrong with the settings; they are items of a kind.
+    /// Findings of the settings files, reported with those of items.
     pub settings: Vec<Finding>,
-    /// The interpreters that are there.
+    /// The interpreters available on this machine.
     pub interpreters: Interpreters,
-    /// Only files below these; everything in the project when empty.
+    /// Only items below these paths; empty means the whole project.
     pub paths: Vec<PathBuf>,
 }
 
 impl Options {
-    /// How a project wants to be validated.
+    /// The options from a project's settings.
     pub fn of(ctx: &Context) -> Self {
         Self {
             strength: if ctx.config.strict() { Strength::Strict } else { Strength::Lenient },
@@ -55,37 +53,31 @@ impl Options {
     }
 }
 
-/// What was found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Whether there is no error among the findings.
     pub valid: bool,
-    /// All findings, sorted by file and line.
+    /// Sorted by file and line.
     pub findings: Vec<Finding>,
-    /// How many items were looked at.
+    /// How many items were checked.
     #[serde(skip)]
     pub items: Counts,
-    /// Languages whose scripts were not, or not all, checked, and why.
+    /// Languages whose scripts were not all checked, and why.
     #[serde(skip)]
     pub unchecked: Vec<(Language, String)>,
 }
 
 impl Report {
-    /// Of findings alone.
+    /// A report without item counts.
     pub fn of(findings: Vec<Finding>) -> Self {
         let (valid, findings) = sorted(findings);
         Self { valid, findings, items: Counts::default(), unchecked: Vec::new() }
     }
 }
 
-/// How many items of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Tools.
     pub tools: usize,
-    /// Directives.
     pub directives: usize,
-    /// Knowledge entries.
     pub knowledge: usize,
 }
 
@@ -101,7 +93,6 @@ impl std::ops::Add for Counts {
     }
 }
 
-/// Validates the project's items.
 pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
     let wanted = |file: &Path| options.paths.is_empty() || options.paths.iter().any(|path| file.starts_with(path));
     let unusable = store.broken().filter(|(_, file)| wanted(file)).map(|(kind, file)| (kind, file.to_path_buf()));
@@ -125,7 +116,7 @@ pub fn validate_items(store: &ItemStore, options: &Options) -> Report {
     Report { valid, findings, items: count(&items, unusable), unchecked }
 }
 
-/// The first mistake of each of some items, which is not about its stamp.
+/// The first error of each item, not counting its stamp.
 pub fn first_errors(items: &[&Item], store: &ItemStore, options: &Options) -> Vec<Option<Finding>> {
     let judged: Vec<_> = items.par_iter().map(|item| judge(item, None, store, options)).collect();
     let scripts: Vec<Script> = judged.iter().filter_map(|(_, script)| script.clone()).collect();
@@ -143,8 +134,8 @@ pub fn first_errors(items: &[&Item], store: &ItemStore, options: &Options) -> Ve
     items.iter().zip(judged).map(first).collect()
 }
 
-/// Validates one item as it would be with another text; `findings` are those of reading that. Nothing is said about
-/// its stamp.
+/// Validates an item as if its file contained `text`; `findings` are those of parsing that text.
+/// The stamp is not checked.
 pub fn validate_text(
     item: &Item,
     text: &str,
@@ -165,7 +156,7 @@ pub fn validate_text(
     Report { valid, findings, items: count(&[item], std::iter::empty()), unchecked }
 }
 
-/// Findings by file and line, and whether no error is among them.
+/// Findings by file and line, and whether none is an error.
 fn sorted(mut findings: Vec<Finding>) -> (bool, Vec<Finding>) {
     findings.sort_by(|a, b| {
         (&a.file, a.line, a.column, a.code, &a.message).cmp(&(&b.file, b.line, b.column, b.code, &b.message))
@@ -174,7 +165,7 @@ fn sorted(mut findings: Vec<Finding>) -> (bool, Vec<Finding>) {
     (findings.iter().all(|finding| finding.severity == Severity::Warning), findings)
 }
 
-/// Lets interpreters look at scripts; says what they could not look at.
+/// Runs the interpreters on scripts; returns which languages could not be checked, and why.
 fn parse_scripts(
     scripts: &[Script],
     store: &ItemStore,
@@ -192,12 +183,12 @@ fn parse_scripts(
     opinion.unchecked
 }
 
-/// What a path given by a person must be below to mean this item: its folder for a folder tool.
+/// The path that a user names to select this item: the folder of a folder tool, otherwise its file.
 fn home(item: &Item) -> &Path {
     item.as_tool().and_then(|tool| tool.folder.as_deref()).unwrap_or(&item.file)
 }
 
-/// The findings about an item, and its script; `text` is what its own file would hold.
+/// The findings about an item, and its script. `text` replaces the content of its file.
 fn judge(item: &Item, text: Option<&str>, store: &ItemStore, options: &Options) -> (Vec<Finding>, Option<Script>) {
     let mut findings = Findings::new(&store.roots().display(&item.file), options.strength);
     validate::check(item, store, options.unsigned, &mut findings);
@@ -224,10 +215,10 @@ fn broken_chain(tool: &LoadedTool, err: &ChainError, findings: &mut Findings) {
     }
 }
 
-/// The script of a tool, for its interpreter to look at.
+/// The script of a tool, for its interpreter to check.
 fn script(tool: &LoadedTool, text: Option<&str>, chain: &ExecutorChain<'_>) -> Option<Script> {
     let path = match text {
-        // It may not be there yet.
+        // The file may not exist yet.
         Some(_) if starts_itself(tool) => tool.file.clone(),
         _ => validate::entrypoint(tool)?,
     };
@@ -241,14 +232,14 @@ fn script(tool: &LoadedTool, text: Option<&str>, chain: &ExecutorChain<'_>) -> O
     Some(Script { path, text: source.text, language })
 }
 
-/// Whether the file that describes a tool is also the one that it starts with.
+/// Whether a tool's manifest file is also its entrypoint.
 fn starts_itself(tool: &LoadedTool) -> bool {
     let entrypoint = tool.manifest.config.get("entrypoint").and_then(serde_json::Value::as_str);
     let folder = tool.folder.as_deref().or_else(|| tool.file.parent());
     entrypoint.zip(folder).is_some_and(|(entrypoint, folder)| folder.join(entrypoint) == tool.file)
 }
 
-/// Counts what was looked at, files that hold no usable item included.
+/// Counts the checked items, including files without a usable item.
 fn count(items: &[&Item], unusable: impl Iterator<Item = (ItemKind, PathBuf)>) -> Counts {
     let usable = items.iter().map(|item| (item.kind(), home(item).to_path_buf()));
     let seen: HashSet<(ItemKind, PathBuf)> = usable.chain(unusable).collect();

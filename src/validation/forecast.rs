@@ -1,10 +1,10 @@
-//! What a run of a directive will be denied, found without running anything.
+//! Predicts what a run of a directive will be denied, without running anything.
 //!
-//! [`of_directive`] walks everything that a directive can reach (steps, sub-directives, hooks, the tools of meta tools)
-//! and holds it against the directive's own grants: in a run each directive on the way to a step has to allow it, and each of
-//! them is judged by itself. [`of_run`] does so for every directive that a run can reach. `piton validate` and `--dry-run` use the
-//! same walk. What only a run knows is judged as far as it is known: a step with a `when`, and a hook, may not run at all,
-//! so that what is missing there is a warning.
+//! [`of_directive`] walks everything that a directive can reach (steps, sub-directives, hooks, the
+//! tools of meta tools) and compares it with the directive's own grants. In a run every directive
+//! on the way to a step has to allow it, so each is checked by itself. [`of_run`] checks every
+//! directive that a run can reach. `piton validate` and `--dry-run` use the same walk. A step with
+//! a `when`, and a hook, may not run at all, so a missing grant there is a warning.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -22,25 +22,22 @@ use crate::policy::foresight::{Foreknown, foresee, is_about_calls, is_used};
 use crate::policy::{self, Authority, Caller, Denial};
 use crate::problem::Code;
 
-/// The directive that piton runs itself.
+/// The directive that piton implements itself.
 const GIT_CHECKPOINT: &str = "git_checkpoint";
-/// How deeply meta tools are followed; a deeper one cannot be run.
+/// How deeply meta tools are followed. A deeper chain cannot run.
 const MAX_META_DEPTH: usize = 8;
 
-/// What a run can reach, and what stops it.
 #[derive(Clone, Debug, Default)]
 pub struct RunForecast {
-    /// What is missing or wrong; an error stops the run for sure.
+    /// Missing grants and mistakes. An error means that the run certainly stops.
     pub findings: Vec<Finding>,
 }
 
 impl RunForecast {
-    /// Whether the run will be denied something.
     pub fn is_denied(&self) -> bool {
         self.errors().any(|finding| finding.code == Code::MissingGrant)
     }
 
-    /// Whether the run will fail.
     pub fn is_invalid(&self) -> bool {
         self.errors().next().is_some()
     }
@@ -50,9 +47,9 @@ impl RunForecast {
     }
 }
 
-/// Foresees a run: every directive that it can reach, with what is wrong in its file, what it names and what it grants.
+/// Predicts a run: checks the file, the references and the grants of every directive it can reach.
 ///
-/// `skipped` are the steps of the outermost directive that are known not to run.
+/// `skipped` are the steps of the outermost directive that will not run.
 pub fn of_run(store: &ItemStore, root: &Item, skipped: &BTreeSet<String>) -> RunForecast {
     let mut open = vec![(root, Certainty::Certain)];
     let mut seen: HashMap<PathBuf, Certainty> = HashMap::new();
@@ -90,7 +87,7 @@ pub fn of_run(store: &ItemStore, root: &Item, skipped: &BTreeSet<String>) -> Run
     RunForecast { findings }
 }
 
-/// What is wrong in the file of a directive and with what it names, as far as that stops a run.
+/// Mistakes in a directive's file and its references, as far as they stop a run.
 fn of_file(store: &ItemStore, item: &Item) -> Vec<Finding> {
     let file = store.roots().display(&item.file);
     let mut found = Findings::new(&file, Strength::Lenient);
@@ -99,12 +96,13 @@ fn of_file(store: &ItemStore, item: &Item) -> Vec<Finding> {
     all.extend(store.findings().filter(|finding| finding.file == file).cloned());
     for finding in &mut all {
         if finding.code == Code::UnknownItem {
-            // A warning while a project is put together, but no run begins without it.
+            // Only a warning while a project is being written, but a run cannot start without it.
             finding.severity = Severity::Error;
         }
     }
     for (at, step) in item.as_directive().iter().flat_map(|directive| directive.steps.iter().enumerate()) {
-        // A step that may be skipped, or whose failure is passed over, does not stop a run for sure.
+        // A step that may be skipped, or whose failure is ignored, does not stop the run for
+        // certain.
         let may_pass = step.when.is_some() || step.on_failure == Some(OnFailure::Continue);
         let is_its = |finding: &&mut Finding| {
             finding.code == Code::InvalidParameter && finding.path == format!("process.step[{at}]")
@@ -116,7 +114,7 @@ fn of_file(store: &ItemStore, item: &Item) -> Vec<Finding> {
     all
 }
 
-/// Judges what a directive grants by everything that it can reach.
+/// Checks the grants of a directive against everything that it can reach.
 pub fn of_directive(store: &ItemStore, item: &Item, strength: Strength, skipped: &BTreeSet<String>) -> Vec<Finding> {
     let Some(directive) = item.as_directive() else { return Vec::new() };
     let mut findings = Findings::new(&store.roots().display(&item.file), strength);
@@ -149,7 +147,7 @@ pub fn of_directive(store: &ItemStore, item: &Item, strength: Strength, skipped:
     findings.into_vec()
 }
 
-/// Whether something happens in each run, in the order of how sure it is.
+/// Whether something happens in every run; later is more certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Certainty {
     Possible,
@@ -162,21 +160,22 @@ impl Certainty {
     }
 }
 
-/// Whether a directive runs as a hook, which has no hooks of its own.
+/// Whether a directive runs as a hook. Hooks have no hooks of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Inside {
     Run,
     Hook,
 }
 
-/// A step or hook of the directive that is judged.
+/// A step or hook of the checked directive.
 #[derive(Clone, Debug)]
 struct Via {
     path: String,
     place: Place,
 }
 
-/// Where something is used: the step of the judged directive that leads there, and the step itself where it lies deeper.
+/// Where something is used: the step of the checked directive that leads there, and the nested step
+/// itself.
 #[derive(Clone, Debug)]
 struct Whose {
     via: Via,
@@ -193,7 +192,7 @@ impl Whose {
     }
 }
 
-/// A call of a tool that can be reached.
+/// A reachable tool call.
 struct Use {
     whose: Whose,
     /// The meta tool that may make the call.
@@ -219,11 +218,11 @@ impl Use {
 #[derive(Default)]
 struct Found {
     uses: Vec<Use>,
-    /// Variables of the environment that templates name.
+    /// Environment variables that templates name.
     variables: Vec<(String, Whose, Certainty)>,
-    /// The step that leads back to the directive, where nothing ends that.
+    /// The step that leads back to the directive without any condition.
     cycle: Option<Via>,
-    /// Whether there is something that could use any grant: manual work, and what is not known before the run.
+    /// Whether any grant could be in use: manual work, and tools that are only known at run time.
     is_open: bool,
 }
 
@@ -232,9 +231,9 @@ struct Walk<'w> {
     found: Found,
     seen: HashMap<(PathBuf, Inside), Certainty>,
     skipped: &'w BTreeSet<String>,
-    /// The file of the directive that is judged.
+    /// The file of the checked directive.
     root: &'w Path,
-    /// The step or hook of the judged directive that is followed.
+    /// The step or hook of the checked directive that is being followed.
     via: Option<Via>,
 }
 
@@ -291,21 +290,21 @@ impl Walk<'_> {
                 }
                 self.enter(item_id, whose.via, certainty, inside);
             }
-            // What a person or an agent does may need any of the grants.
+            // A person or an agent doing manual work may need any of the grants.
             StepAction::Prose { .. } | StepAction::Item { .. } => self.found.is_open = true,
             StepAction::Human { gate, .. } => self.found.is_open |= gate == "human-action",
             StepAction::Checkpoint { .. } => {}
         }
     }
 
-    /// Whether a step that always runs enters the directive that is judged, .
+    /// Whether a step that always runs enters the checked directive again.
     fn leads_back(&self, id: &str, step: &Step, certainty: Certainty) -> bool {
         let callee = self.store.find(ItemKind::Directive, id).ok();
         let judged = callee.is_some_and(|callee| callee.file == self.root);
         judged && certainty == Certainty::Certain && step.foreach.is_none()
     }
 
-    /// Adds a call of a tool, with those that a meta tool may make.
+    /// Adds a tool call, and the calls that a meta tool may make.
     fn tool(
         &mut self,
         id: &str,
@@ -317,7 +316,8 @@ impl Walk<'_> {
     ) {
         let found = self.store.find(ItemKind::Tool, id).ok();
         let Some((item, outline)) = found.and_then(|item| Some((item, outline(self.store, item).ok()?))) else {
-            // Decided at run time, or told elsewhere: it is not there, or its chain is broken.
+            // The tool is chosen at run time, or it is missing or its chain is broken, which is
+            // reported elsewhere.
             self.found.is_open = true;
             return;
         };
@@ -334,7 +334,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The call as a whole, where no parameter is open. Nothing of the caller's environment is looked at.
+    /// The resolved call, if no parameter is open. The caller's environment is not read.
     fn invocation(&self, item: &Item, command: Option<&str>, params: &[Param]) -> Option<Invocation> {
         let is_literal =
             |param: &Param| Template::parse(&param.value).is_ok_and(|it| it.placeholders().next().is_none());
@@ -353,7 +353,7 @@ impl Walk<'_> {
         lower(self.store, item, &call, &around).ok()
     }
 
-    /// Adds the variables of the environment that the texts of a step name.
+    /// Adds the environment variables that the texts of a step name.
     fn variables(&mut self, step: &Step, whose: &Whose, certainty: Certainty) {
         let (texts, params): (Vec<&str>, &[Param]) = match &step.action {
             StepAction::Tool { item_id, params, .. } | StepAction::Directive { item_id, params } => {
@@ -391,7 +391,7 @@ fn report(denials: &[Denial], whose: &Whose, what: &str, certainty: Certainty, f
     }
 }
 
-/// Warns of grants that nothing uses which can be reached.
+/// Warns about grants that nothing reachable uses.
 fn unused(directive: &Directive, uses: &[Use], variables: &[(String, Whose, Certainty)], findings: &mut Findings) {
     let is_variable = |grant: &Grant| {
         let caller = Caller { name: directive.name.as_str(), grants: std::slice::from_ref(grant) };
@@ -402,7 +402,7 @@ fn unused(directive: &Directive, uses: &[Use], variables: &[(String, Whose, Cert
         !is_about_calls(&grant.access) || is_variable(grant) || uses.iter().any(|used| is_used(grant, used.foreknown()))
     };
     let given = || directive.permissions.iter().filter(|grant| !grant.deny);
-    // One element may stand for several grants.
+    // One element may produce several grants.
     let useful: BTreeSet<(u32, u32)> =
         given().filter(|grant| is_useful(grant)).map(|grant| (grant.place.line, grant.place.column)).collect();
     let mut told = BTreeSet::new();
