@@ -1,9 +1,9 @@
 //! Which step made each line of a file.
 //!
-//! Git says which commit made a line. The commit of one step answers the question. A commit that holds several steps (a
-//! checkpoint of kept changes, `piton finish --squash`, a squash by git) is taken apart by the recorded contents: a line
-//! belongs to the newest of its steps that added it. The same is done for lines that are not committed yet, with the
-//! steps whose changes were left on disk.
+//! Git says which commit made a line. If the commit belongs to one step, that step is the answer. A
+//! commit with several steps (a checkpoint of kept changes, `piton finish --squash`, a squash by
+//! git) is split by the recorded contents: a line belongs to the newest of its steps that added it.
+//! Uncommitted lines are handled in the same way, with the steps whose changes were left on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -21,40 +21,35 @@ use crate::checkpoint::repository::Repository;
 use crate::journal::StepId;
 use crate::journal::event::StepKind;
 
-/// The lines of a file, with the step and the commit of each.
 #[derive(Debug, Serialize)]
 pub struct Blame {
-    /// The file.
     pub path: RepoPath,
-    /// Its lines.
     pub lines: Vec<BlamedLine>,
-    /// The commits that the lines name.
     pub commits: BTreeMap<ObjectId, CommitHeading>,
 }
 
-/// One line.
 #[derive(Debug, Serialize)]
 pub struct BlamedLine {
-    /// Its number, from 1.
     pub number: usize,
-    /// The commit that made it; none while it is not committed.
+    /// `None` while the line is not committed.
     pub commit: Option<ObjectId>,
-    /// The step that made it; none where it is no step's.
+    /// `None` when no step made the line.
     pub step: Option<StepId>,
-    /// Its text, without the line end; bytes that are not UTF-8 are replaced.
+    /// Without the line end; invalid UTF-8 is replaced.
     pub text: String,
 }
 
-/// The steps that a commit, or the disk, may have lines of.
+/// The steps whose lines a commit, or the work tree, may contain.
 #[derive(Default)]
 struct Suspects<'h> {
-    /// The step whose lines all are that no other step made.
+    /// The step that gets every line that no other step made.
     owner: Option<StepId>,
     /// Newest first.
     steps: Vec<&'h StepRecord>,
 }
 
-/// Finds the step that made each line of a file; none where neither the disk nor HEAD has such a file.
+/// Finds the step that made each line of a file; `None` when neither the work tree nor HEAD has the
+/// file.
 pub fn blame(
     repository: &Repository,
     history: &History,
@@ -119,7 +114,7 @@ impl<'h> Suspects<'h> {
                 }
             }
         }
-        // A squash may hold changes of the user's too, which only its content can tell.
+        // A squash may contain the user's own changes too; only its content tells.
         let is_alone =
             |step: &&StepRecord| matches!(fates.of(step), Some(CommitFate::Moved { .. } | CommitFate::Reworded { .. }));
         let alone = held.iter().filter_map(|step| history.step(*step)).find(is_alone).map(|step| step.id);
@@ -128,7 +123,7 @@ impl<'h> Suspects<'h> {
         Ok(Self { owner, steps })
     }
 
-    /// The step that made each of the lines, which are lines of a file in a commit or on disk.
+    /// The step that made each line of a file in a commit, or on disk if there is no commit.
     fn trace(
         &self,
         repository: &Repository,
@@ -145,17 +140,18 @@ impl<'h> Suspects<'h> {
             None => repository.disk_content(path)?,
         };
         let mut content = content.unwrap_or_default();
-        // Where each line is in the version of the file that is looked at; none once its origin is known.
+        // The position of each line in the version that is being compared; `None` once its origin
+        // is known.
         let mut places: Vec<Option<usize>> = lines.iter().map(|line| line.number_there.checked_sub(1)).collect();
         for step in &self.steps {
             let changes = step.delta.iter().flat_map(|delta| &delta.changes);
             let Some(change) = changes.into_iter().find(|change| change.path == *path) else { continue };
             let side = |entry: Option<Entry>| entry.map_or(Ok(Vec::new()), |entry| repository.content_of(entry));
-            // What is no longer stored tells nothing.
+            // Contents that are no longer stored tell nothing.
             let (Ok(before), Ok(after)) = (side(change.before), side(change.after)) else { continue };
             let (later, own) = (matching_lines(&after, &content), matching_lines(&before, &after));
             for (place, origin) in places.iter_mut().zip(&mut origins) {
-                // A line that is not in the file after the step came later, and from no other step.
+                // A line that is missing after the step was added later, by no step in this list.
                 let in_after = place.and_then(|at| later.get(&at).copied());
                 *place = in_after.and_then(|at| own.get(&at).copied());
                 if in_after.is_some() && place.is_none() {
@@ -168,7 +164,7 @@ impl<'h> Suspects<'h> {
     }
 }
 
-/// For each line of the newer content that the older one has too: its place there.
+/// Maps each line of the newer content that the older one also has to its position there.
 fn matching_lines(older: &[u8], newer: &[u8]) -> BTreeMap<usize, usize> {
     let (older, newer) = (split_lines(older), split_lines(newer));
     let mut places = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Why what happened cannot be read back, or cannot travel.
+//! Errors of reading the history back and of exchanging it with remotes.
 
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::path::RepoPath;
@@ -6,42 +6,22 @@ use crate::checkpoint::secret::SecretHit;
 use crate::journal::{JournalError, RunId};
 use crate::problem::{Call, Code, Explain, Hint, hint};
 
-/// Everything that can stop an audit.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// The repository cannot be read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// A journal, or the folder of the journals, cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A file has fewer lines.
     #[error("`{path}` has {lines} lines")]
-    NoSuchLine {
-        /// The file.
-        path: RepoPath,
-        /// How many lines it has.
-        lines: usize,
-    },
-    /// The log of a run is not the beginning of its journal.
+    NoSuchLine { path: RepoPath, lines: usize },
     #[error("the log of run `{run}` is not its journal: they differ at entry {entry}")]
-    Diverged {
-        /// The run.
-        run: RunId,
-        /// The first entry that differs, from 1.
-        entry: usize,
-    },
-    /// What is to leave the repository holds what looks like a secret.
+    Diverged { run: RunId, entry: usize },
+    /// Data that would leave the repository contains a likely secret.
     #[error("{}", secrets(.0))]
     SecretFound(Vec<(RunId, SecretHit)>),
-    /// A run that was named cannot be pushed.
+    /// A run named by the user cannot be pushed.
     #[error("run `{run}` cannot be pushed: {reason}")]
-    StaysHere {
-        /// The run.
-        run: RunId,
-        /// Why.
-        reason: &'static str,
-    },
+    StaysHere { run: RunId, reason: &'static str },
 }
 
 impl Explain for AuditError {

@@ -1,8 +1,9 @@
-//! What became of the commits of checkpoints: where their changes are in the branches of today.
+//! What became of the commits of checkpoints: where their changes are in today's branches.
 //!
-//! [`Fates`] judges every committed step once; `verify`, `log` and `show` tell what it found. A checkpoint whose own
-//! commit is in no local branch or tag is looked for by trailer and by content, and content decides: a commit that only
-//! names a step is not believed. What cannot be found needs a recorded reason, or a person's acceptance.
+//! [`Fates`] checks every committed step once; `verify`, `log` and `show` report the result. A
+//! checkpoint whose own commit is in no local branch or tag is searched by trailer and by content,
+//! and content decides: naming a step is not enough. A checkpoint that is not found needs a
+//! recorded reason, or a person's acceptance.
 
 mod index;
 mod matching;
@@ -27,74 +28,55 @@ use index::Index;
 use matching::Match;
 use survey::Survey;
 
-/// What became of the commit of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CommitFate {
-    /// HEAD, a local branch or a tag has it.
+    /// HEAD, a local branch or a tag contains it.
     InPlace,
     /// Another commit makes the same changes on another parent.
-    Moved {
-        /// That commit.
-        to: ObjectId,
-    },
-    /// Another commit has the same parent and the same files, and another message, author or date.
-    Reworded {
-        /// That commit.
-        to: ObjectId,
-    },
-    /// One commit makes its changes together with those of other steps or with changes of the user's.
+    Moved { to: ObjectId },
+    /// Another commit has the same parent and files, but a different message, author or date.
+    Reworded { to: ObjectId },
+    /// One commit contains its changes together with those of other steps or of the user.
     Squashed {
-        /// That commit.
         into: ObjectId,
         /// The steps whose changes are in it.
         steps: Vec<StepId>,
     },
-    /// `piton finish --squash` made one commit of it and others; piton keeps it.
-    Finished {
-        /// The step that did so.
-        by: StepId,
-    },
-    /// It and the step that undid it are both gone.
-    Undone {
-        /// The step that undid it.
-        by: StepId,
-    },
-    /// `piton rollback --hard` left it behind.
-    LeftBehind {
-        /// The step that did so.
-        by: StepId,
-    },
+    /// `piton finish --squash` combined it with others; piton keeps the original.
+    Finished { by: StepId },
+    /// The commit and the one that undid it are both gone.
+    Undone { by: StepId },
+    /// `piton rollback --hard` removed it from the branch.
+    LeftBehind { by: StepId },
     /// It was made on a detached HEAD, and only piton keeps it.
     Detached,
-    /// The run happened in another clone, and only a remote-tracking branch has the commit here.
+    /// The run happened in another clone, and only a remote-tracking branch contains the commit
+    /// here.
     Remote,
-    /// The run happened in another clone, and the commit was not meant to travel.
+    /// The run happened in another clone, and the commit was never pushed to a branch.
     Elsewhere,
-    /// Its changes were not found, and a person has accepted that.
+    /// Its changes were not found, and a person accepted that.
     Accepted {
-        /// The person.
         by: String,
-        /// When.
         at: Timestamp,
-        /// Why.
         reason: String,
-        /// The commits that were accepted in its place.
+        /// The commits accepted in its place.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         instead: Vec<ObjectId>,
     },
     /// Its changes were not found.
     Rewritten {
-        /// The commits that name the step and change something else.
+        /// Commits that name the step but change something else.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         instead: Vec<ObjectId>,
-        /// In what the first of those differs.
+        /// How the first of them differs.
         #[serde(skip_serializing_if = "Option::is_none")]
         difference: Option<String>,
     },
 }
 
-/// What a commit that names a step is to it.
+/// How a commit that names a step relates to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimFate {
     /// No step has such trailers.
@@ -103,38 +85,35 @@ pub enum ClaimFate {
     Holds(StepId),
     /// It repeats the step's changes, which are elsewhere as well.
     Copy(StepId),
-    /// It changes something else, and a person has accepted that.
+    /// It changes something else, and a person accepted that.
     Accepted(StepId, Acceptance),
-    /// It changes something else; the step's own fate tells so.
+    /// It changes something else; the step's own fate already reports that.
     Told(StepId),
     /// It changes something else, though the step's changes are elsewhere.
     Changed(StepId, String),
 }
 
-/// Which commits of the branches are read.
+/// Which commits of the branches to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// All of them.
     Everything,
-    /// None while every checkpoint is where it was made.
+    /// None, as long as every checkpoint's own commit is in a branch.
     IfNeeded,
 }
 
-/// What became of every committed checkpoint.
 pub struct Fates<'a> {
     pub(super) repository: &'a Repository,
     index: Index<'a>,
     /// The commits of HEAD, local branches and tags.
     pub(super) reachable: BTreeSet<ObjectId>,
     survey: Survey,
-    /// Of the steps whose commits are not in place.
+    /// For the steps whose own commits are not reachable.
     by_step: BTreeMap<StepId, CommitFate>,
-    /// The commits that hold the changes of one step and cannot be those of another as well.
+    /// Commits already assigned to one step; they cannot hold the changes of another as well.
     taken: BTreeSet<ObjectId>,
 }
 
 impl<'a> Fates<'a> {
-    /// Finds out what became of every committed checkpoint.
     pub fn find(repository: &'a Repository, history: &'a History, reading: Reading) -> Result<Self, AuditError> {
         let reachable = repository.reachable()?;
         let mut fates = Self::indexed(repository, history, &reachable)?;
@@ -148,7 +127,7 @@ impl<'a> Fates<'a> {
         Ok(fates)
     }
 
-    /// For commits that no branch has yet: only [`Self::judge_claim`] can be asked.
+    /// For commits that are in no branch yet. Only [`Self::judge_claim`] may be called.
     pub(super) fn of_logs(repository: &'a Repository, history: &'a History) -> Result<Self, AuditError> {
         Self::indexed(repository, history, &BTreeSet::new())
     }
@@ -163,25 +142,26 @@ impl<'a> Fates<'a> {
         Ok(Self { repository, index, reachable, survey, by_step, taken: BTreeSet::new() })
     }
 
-    /// What became of the commit of a step; none when it has no commit.
+    /// `None` when the step has no commit.
     pub fn of(&self, step: &StepRecord) -> Option<CommitFate> {
         let commit = step.commit()?;
         if self.reachable.contains(&commit) {
             return Some(CommitFate::InPlace);
         }
-        // A branch that was only moved to the commits of another run shares their fate.
+        // A fast-forward to the commits of another run shares their fate.
         let owner = if step.is_fast_forward() { self.index.owner(commit) } else { Some(step.id) };
         let fate = owner.and_then(|owner| self.by_step.get(&owner).cloned());
         Some(fate.unwrap_or(CommitFate::Rewritten { instead: Vec::new(), difference: None }))
     }
 
-    /// The commits of the branches that say they are checkpoints. Complete after [`Reading::Everything`].
+    /// The commits that claim to be checkpoints. Complete after [`Reading::Everything`].
     pub(super) fn claims(&self) -> &[Claim] {
         &self.survey.claims
     }
 
-    /// Checkpoints of this repository that were found in other commits without a record of it: the step, its own commit
-    /// and the one that holds its changes today. A clone, which lacks the old contents, can only go by a record.
+    /// Checkpoints of this repository that were found in other commits without a record: the step,
+    /// its own commit and the commit that has its changes today. A clone lacks the old contents and
+    /// needs such a record.
     pub fn unrecorded(&self) -> Vec<(StepId, ObjectId, ObjectId)> {
         let mut found = Vec::new();
         for (id, fate) in &self.by_step {
@@ -193,7 +173,8 @@ impl<'a> Fates<'a> {
         found
     }
 
-    /// The steps whose changes a commit holds that is not their own: moved, reworded, squashed, or copied.
+    /// The steps whose changes are in a commit that is not their own: moved, reworded, squashed or
+    /// copied.
     pub fn steps_in(&self, commit: ObjectId) -> Result<Vec<StepId>, AuditError> {
         let is_there = |(_, fate): &(&StepId, &CommitFate)| fate.place() == Some(commit);
         let steps: Vec<StepId> = self.by_step.iter().filter(is_there).map(|(step, _)| *step).collect();
@@ -208,7 +189,6 @@ impl<'a> Fates<'a> {
         })
     }
 
-    /// What a commit that names a step is to it.
     pub fn judge_claim(&self, claim: &Claim, facts: &CommitFacts) -> Result<ClaimFate, AuditError> {
         let Some(id) = self.index.step_named(&claim.trailers) else { return Ok(ClaimFate::Unknown) };
         if let Some(fate) = self.by_step.get(&id) {
@@ -232,7 +212,7 @@ impl<'a> Fates<'a> {
         })
     }
 
-    /// A person's acceptance of a commit in the place of a step's own, whatever its trailers say.
+    /// A person's acceptance of a commit in place of a step's own; its trailers do not matter.
     pub(super) fn acceptance_of(
         &self,
         id: StepId,
@@ -249,7 +229,7 @@ impl<'a> Fates<'a> {
         Ok(None)
     }
 
-    /// Looks for the steps whose commits are in no branch, the surest way first.
+    /// Searches for steps whose commits are in no branch, most certain method first.
     fn settle(&mut self, history: &History, mut lost: BTreeSet<StepId>) -> Result<(), AuditError> {
         self.find_reworded(&mut lost);
         self.find_squashed_trees(&mut lost)?;
@@ -264,7 +244,7 @@ impl<'a> Fates<'a> {
         Ok(())
     }
 
-    /// What is left to say about a step that was not found.
+    /// The result for a step that was not found.
     fn last_resort(&self, id: StepId) -> Result<CommitFate, AuditError> {
         let mut instead = self.survey.named(id).to_vec();
         instead.extend(self.index.replaced_by(id).filter(|new| self.reachable.contains(new)));
@@ -294,7 +274,7 @@ impl<'a> Fates<'a> {
 }
 
 impl CommitFate {
-    /// The commit that holds the changes today, where that is not the recorded one.
+    /// The commit that has the changes today, if it is not the recorded one.
     pub fn place(&self) -> Option<ObjectId> {
         match self {
             Self::Moved { to } | Self::Reworded { to } => Some(*to),
@@ -303,7 +283,7 @@ impl CommitFate {
         }
     }
 
-    /// In a few words, for a list; empty when there is nothing to say.
+    /// A short label for lists; empty for `InPlace`.
     pub fn label(&self) -> String {
         match self {
             Self::InPlace => String::new(),
@@ -321,7 +301,8 @@ impl CommitFate {
         }
     }
 
-    /// As a sentence about the commit of a step; none where there is nothing to say, or where it is a break.
+    /// A sentence about the commit of a step; `None` for `InPlace` and for breaks, which are
+    /// reported as findings.
     pub(super) fn note(&self, commit: ObjectId, step: StepId) -> Option<String> {
         let commit = format!("commit {} of `{step}`", commit.short());
         Some(match self {
@@ -347,7 +328,7 @@ impl CommitFate {
     }
 }
 
-/// The commit that holds the changes of a step today: its own, or the one in its place.
+/// The commit that has the changes of a step today: its own, or its replacement.
 pub fn commit_today(
     repository: &Repository,
     history: &History,
@@ -362,7 +343,7 @@ pub fn commit_today(
     Ok(Some(fate.and_then(|fate| fate.place()).unwrap_or(commit)))
 }
 
-/// The first step whose changes a commit holds that is not its own.
+/// The first step whose changes are in a commit that is not its own.
 pub fn step_in(repository: &Repository, history: &History, commit: ObjectId) -> Result<Option<StepId>, AuditError> {
     let fates = Fates::find(repository, history, Reading::IfNeeded)?;
     Ok(fates.steps_in(commit)?.first().copied())

@@ -1,7 +1,7 @@
-//! What the journals, and the logs of runs whose journals are elsewhere, say: runs and steps.
+//! Runs and steps, read from journals, or from logs if the journal is elsewhere.
 //!
-//! [`fold`] is pure: any beginning of a journal gives a [`RunRecord`], so a run that was cut off is
-//! read like any other. Nothing here writes.
+//! [`fold`] is pure: any prefix of a journal gives a [`RunRecord`], so an interrupted run is read
+//! like any other. Nothing here writes.
 
 mod call;
 mod outcome;
@@ -36,84 +36,71 @@ use crate::problem::Problem;
 /// Every run that has a journal or a log, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// The runs.
     pub runs: Vec<RunRecord>,
 }
 
-/// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunRecord {
-    /// Its name.
     pub id: RunId,
-    /// The number of the session that began it; none in journals of earlier versions.
+    /// The number of the session that began it; `None` in journals of earlier versions.
     #[serde(skip)]
     pub(crate) order: Option<u64>,
-    /// Where it is known from.
     #[serde(skip_serializing_if = "Source::is_journal")]
     pub source: Source,
-    /// What it was called.
     pub name: String,
-    /// How it was started.
+    /// The command line that started it.
     pub command: Vec<String>,
-    /// When changes are checkpointed.
     pub mode: CheckpointMode,
-    /// The directive, if it runs one.
     pub directive: Option<String>,
-    /// The work tree it ran in.
     pub root: String,
-    /// The linked worktree by its name, empty for the main one.
+    /// The name of the linked worktree; empty for the main one.
     #[serde(skip)]
     pub(crate) worktree: Option<String>,
-    /// The names of the steps of its directive, in order.
+    /// The step names of its directive, in order.
     #[serde(skip)]
     pub plan: Vec<String>,
-    /// The step of a waiting run that it was started beside.
+    /// The waiting step during which the run was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<StepId>,
-    /// Whether everything is put back if it does not succeed.
+    /// Whether everything is rolled back if it does not succeed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub atomic: bool,
-    /// When it began.
     pub started: Timestamp,
-    /// When its last event was written.
+    /// The time of its last event.
     pub last: Timestamp,
-    /// How it ended; none while it runs, or when it was cut off.
+    /// `None` while it runs, or when it was interrupted.
     pub summary: Option<RunSummary>,
-    /// Its steps, oldest first.
+    /// Oldest first.
     pub steps: Vec<StepRecord>,
-    /// Steps whose condition did not hold, and what that was, in the order in which they were reached.
+    /// Steps whose condition was false, in the order in which they were reached.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedStep>,
-    /// What its directive was given, secrets and all: not for everybody's eyes.
+    /// The inputs of its directive, including secrets. They must not leave this repository.
     #[serde(skip)]
     pub inputs: Map<String, Value>,
-    /// Earlier runs whose contents it removed.
+    /// Earlier runs whose contents it removed (`piton gc`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<RunId>,
     /// Commits of checkpoints that git has replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rewritten: Vec<RewrittenCommit>,
-    /// What a person accepted in the place of checkpoints.
+    /// What a person accepted in place of checkpoints.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepted: Vec<Acceptance>,
 }
 
-/// A step that did not run.
 #[derive(Clone, Debug, Serialize)]
 pub struct SkippedStep {
-    /// What it was called.
     pub name: String,
-    /// Why it did not run.
     pub reason: String,
 }
 
-/// Where a run is known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Its journal: it happened here.
+    /// The journal: the run happened here.
     Journal,
-    /// Its log alone: it happened elsewhere, and what is private about it is not known.
+    /// The log only: the run happened elsewhere, and its private parts are unknown.
     Log,
 }
 
@@ -124,100 +111,83 @@ impl Source {
     }
 }
 
-/// One step of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepRecord {
-    /// Its name in the whole repository.
     pub id: StepId,
-    /// What it was called.
     pub name: String,
-    /// What it did.
     pub kind: StepKind,
-    /// The tool, as `id@version`.
+    /// As `id@version`.
     pub tool: Option<String>,
-    /// When it began.
     pub started: Timestamp,
-    /// The number of the session that ran it; none in journals of earlier versions.
+    /// The number of the session that ran it; `None` in journals of earlier versions.
     #[serde(skip)]
     pub(crate) order: Option<u64>,
-    /// The work tree before.
     pub before: Option<Snapshot>,
-    /// The work tree after.
     pub after: Option<Snapshot>,
-    /// What changed.
     pub delta: Option<Delta>,
-    /// What was decided about it.
     pub decision: Option<Decision>,
-    /// The end of the journal when that was decided: what the trailer of its commit names.
+    /// The journal head when the decision was made. The trailer of its commit names it.
     pub decided_after: Option<Digest>,
-    /// What became of its changes.
     pub outcome: Outcome,
-    /// The commits that it made itself and that count as its own, oldest first.
+    /// Commits that the step's process made and that count as its own, oldest first.
     #[serde(skip)]
     pub adopted: Vec<ObjectId>,
-    /// Files that somebody else changed meanwhile.
+    /// Files that another process changed meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<RepoPath>,
-    /// What its tool wrote to its standard output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout: Option<Written>,
-    /// What its tool wrote to its standard error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<Written>,
-    /// The exit code of its command.
     pub exit_code: Option<i32>,
-    /// The signal that ended its command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// How it ended; none while it runs, or when it was cut off.
+    /// `None` while it runs, or when it was interrupted.
     pub status: Option<StepStatus>,
-    /// Why it did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Problem>,
     /// Settings and hooks of git that changed meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub git_changed: Vec<String>,
-    /// What it returned, or why it failed, where it is a step of a directive.
+    /// The result or error of a directive step.
     #[serde(skip)]
     pub answer: Option<(Value, Option<Problem>)>,
     /// The files that belong to it, where somebody has named them with the answer.
     #[serde(skip)]
     pub named: Vec<RepoPath>,
-    /// What it waits for, or waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
-    /// Whether a process of it was started.
     #[serde(skip)]
     pub started_process: bool,
-    /// The calls that it is made of, where it is that of a meta tool.
+    /// The calls that a meta tool made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallRecord>,
-    /// The runs beside it whose changes are in the state before it.
+    /// Concurrent runs whose changes are in the state before it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<RunId>,
-    /// Commits that were made with git itself while it was open.
+    /// Commits that the user or a tool made with git while it was open.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hand_made: Vec<HandCommit>,
-    /// Where the journal ended while it was at work, before its changes were looked at: what commits name that were
-    /// made with git itself. One that piton decided on names a later line.
+    /// The journal heads while the step was executing, before its changes were read. Commits made
+    /// by hand name one of these; piton's own commit names a later one.
     #[serde(skip)]
     pub(crate) heads: Vec<Digest>,
-    /// Earlier steps of which it found nothing left: HEAD has it, or it was discarded.
+    /// Earlier steps whose changes are gone from disk: committed in HEAD, or discarded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<StepId>,
     /// The tree that a person approved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved: Option<ObjectId>,
-    /// Files that hold edits of a person which are part of its changes.
+    /// Files with a person's edits that are part of its changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<RepoPath>,
-    /// Whether its changes were looked at and nobody goes on working.
+    /// Whether its changes were read and all work on it has ended.
     #[serde(skip)]
     pub(crate) is_settling: bool,
 }
 
 impl History {
-    /// Reads every journal in a folder. A journal that cannot be read is left out and named.
+    /// Reads every journal in a folder. Unreadable ones are returned as errors.
     pub fn load(folder: &Path) -> Result<(Self, Vec<JournalError>), JournalError> {
         let mut history = Self::default();
         let mut unreadable = Vec::new();
@@ -225,7 +195,7 @@ impl History {
             let mut folding = Folding::default();
             match journal::read_each(&journal::path_of(folder, run), &mut |record| folding.take(&record)) {
                 Ok(_) => history.runs.extend(folding.run),
-                // It was killed before its first line: there is nothing to tell of it, and nothing that it needs.
+                // The run was killed before its first line: nothing to report.
                 Err(_) if journal::has_not_begun(folder, run) => {}
                 Err(err) => unreadable.push(err),
             }
@@ -235,14 +205,15 @@ impl History {
         Ok((history, unreadable))
     }
 
-    /// As [`Self::load`], with the runs that are known by their logs only. They happened in no work
-    /// tree of this repository: they can be looked at, and nothing of them can be undone.
+    /// Like [`Self::load`], plus the runs known only by their logs. They have no work tree here:
+    /// they can be shown, but not undone.
     pub fn load_all(repository: &Repository) -> Result<(Self, Vec<JournalError>), AuditError> {
         let (mut history, mut unreadable) = Self::load(&repository.runs_folder())?;
         let own: Vec<RunId> = history.runs.iter().map(|run| run.id).collect();
         for (run, tip) in trail::foreign(repository, &own)? {
             match trail::load(repository, run, tip).told() {
-                // Numbers of another repository say nothing here: by the time.
+                // Session numbers of another repository mean nothing here, so these runs are sorted
+                // by time.
                 Ok(told) => {
                     let at = history.runs.iter().position(|other| other.id < told.id).unwrap_or(history.runs.len());
                     history.runs.insert(at, told);
@@ -258,29 +229,27 @@ impl History {
         newest_first(self.runs.iter().filter(move |run| run.root == root && run.source == Source::Journal))
     }
 
-    /// Every step, newest first.
+    /// Newest first.
     pub fn steps(&self) -> impl Iterator<Item = &StepRecord> {
         newest_first(self.runs.iter())
     }
 
-    /// The run of a step.
     pub fn run(&self, id: RunId) -> Option<&RunRecord> {
         self.runs.iter().find(|run| run.id == id)
     }
 
-    /// A step by its name.
     pub fn step(&self, id: StepId) -> Option<&StepRecord> {
         self.run(id.run)?.steps.iter().find(|step| step.id == id)
     }
 
-    /// The step that closed a run.
+    /// The `finish` step of a run.
     pub fn finish_of(&self, run: RunId) -> Option<&StepRecord> {
         let closes = |step: &&StepRecord| matches!(&step.kind, StepKind::Finish { of, .. } if *of == run);
         let ended = |step: &&StepRecord| step.status == Some(StepStatus::Succeeded);
         self.runs.iter().flat_map(|run| &run.steps).find(|step| closes(step) && ended(step))
     }
 
-    /// The commit that holds the changes of a step: its own, or one that a later checkpoint made.
+    /// The commit that has the changes of a step: its own, or a later checkpoint's.
     pub fn commit_of(&self, step: &StepRecord) -> Option<ObjectId> {
         let undone = self.undone();
         let covering = |other: &&StepRecord| {
@@ -291,7 +260,7 @@ impl History {
         step.commit().or_else(later)
     }
 
-    /// The step behind a commit that is not its own: one that took the place of that, or was made with git itself.
+    /// The step behind a commit that is not its own: a replacement, or one made by hand.
     pub fn step_behind(&self, commit: ObjectId) -> Option<StepId> {
         let mut links = self.runs.iter().flat_map(|run| &run.rewritten);
         let replaced = links.find(|link| link.new == commit).map(|link| link.step);
@@ -301,24 +270,24 @@ impl History {
 }
 
 impl RunRecord {
-    /// Whether it goes on, or waits to go on.
+    /// Whether it is running or waiting.
     pub fn is_open(&self) -> bool {
         self.status().is_none_or(|status| status == RunStatus::Waiting)
     }
 
-    /// How it ended, or how it stands.
     pub fn status(&self) -> Option<RunStatus> {
         self.summary.as_ref().map(|summary| summary.status)
     }
 }
 
 impl StepRecord {
-    /// Whether it is a call, or has begun one, with effects elsewhere, which nobody here can see or take back.
+    /// Whether it made, or began, a call with external effects, which cannot be seen or undone
+    /// here.
     pub fn is_external(&self) -> bool {
         matches!(&self.kind, StepKind::Tool(call) if call.external) || self.calls.iter().any(|it| it.call.external)
     }
 
-    /// Whether a call of it has effects elsewhere that happen again when the call is made again.
+    /// Whether repeating one of its calls would repeat an external effect.
     pub fn has_unrepeatable_call(&self) -> bool {
         let is_unrepeatable = |call: &ToolCall| call.external && !call.repeatable;
         let own = matches!(&self.kind, StepKind::Tool(call) if is_unrepeatable(call));
@@ -330,7 +299,6 @@ impl StepRecord {
         matches!(self.outcome, Outcome::Committed { .. } | Outcome::Kept { .. } | Outcome::Failed { .. })
     }
 
-    /// The commit of its changes.
     pub fn commit(&self) -> Option<ObjectId> {
         match &self.outcome {
             Outcome::Committed { commit, .. } => Some(*commit),
@@ -338,18 +306,17 @@ impl StepRecord {
         }
     }
 
-    /// Whether its commit is one that it did not make: the branch moved to the commits of another run.
+    /// Whether its commit was made by another run: the branch only moved to it.
     pub fn is_fast_forward(&self) -> bool {
         matches!(&self.kind, StepKind::Finish { tip: Some(tip), .. } if self.commit() == Some(*tip))
     }
 
-    /// Whether there is anything that could be undone.
     pub fn has_changes(&self) -> bool {
         self.delta.as_ref().is_some_and(|delta| !delta.is_empty())
     }
 }
 
-/// The run that a journal, or the beginning of one, tells of; none when it tells of nothing.
+/// The run described by a journal or a prefix of one; `None` for an empty one.
 pub fn fold(records: &[Record]) -> Option<RunRecord> {
     let mut folding = Folding::default();
     for record in records {
@@ -358,16 +325,15 @@ pub fn fold(records: &[Record]) -> Option<RunRecord> {
     folding.run
 }
 
-/// The same, for a journal of which one line is in memory at a time.
+/// The same, with one journal line in memory at a time.
 #[derive(Debug, Default)]
 pub struct Folding {
-    /// The run so far; none before its first line, and where that does not begin a run.
+    /// `None` before the first line, or if that does not begin a run.
     pub run: Option<RunRecord>,
     has_begun: bool,
 }
 
 impl Folding {
-    /// Takes in the next record.
     pub fn take(&mut self, record: &Record) {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.run = RunRecord::begun(record);
@@ -436,7 +402,7 @@ impl RunRecord {
             }
             event => {
                 let number = event.step();
-                // Events are about the newest steps.
+                // Events are almost always about the newest steps.
                 if let Some(step) = self.steps.iter_mut().rev().find(|step| Some(step.id.step) == number) {
                     step.take(&record.event, record.prev);
                 }
@@ -449,7 +415,6 @@ impl RunRecord {
 }
 
 impl StepRecord {
-    /// A step that has just begun.
     pub(crate) fn begun(
         id: StepId,
         name: &str,
@@ -495,7 +460,7 @@ impl StepRecord {
         }
     }
 
-    /// Takes in an event about it; `previous` is the head of the journal before it.
+    /// Applies an event; `previous` is the journal head before it.
     pub(crate) fn take(&mut self, event: &Event, previous: Digest) {
         if let Event::ToolFinished { git_changed, .. } = event {
             let new = git_changed.iter().filter(|name| !self.git_changed.contains(name)).cloned().collect::<Vec<_>>();
@@ -534,7 +499,7 @@ impl StepRecord {
             Event::Waiting { wait, .. } => {
                 self.wait = Some(wait.clone());
                 self.named.clear();
-                // Whoever is to work on goes on working.
+                // Manual work continues.
                 self.is_settling &= !matches!(wait, Wait::Work { .. });
             }
             Event::BaseMoved { before, after, delta, runs, .. } => {
@@ -574,7 +539,7 @@ impl StepRecord {
     }
 }
 
-/// The run that a ref of an earlier version kept a snapshot of.
+/// The run whose snapshot a ref of an earlier version kept.
 fn run_of_ref(name: &str) -> Option<RunId> {
     name.strip_prefix("refs/piton/local/")?.split('/').next()?.parse().ok()
 }

@@ -1,7 +1,7 @@
-//! Reading back what happened: runs and steps from their journals, and from logs that travel in git.
+//! Reads back what happened: runs and steps from journals, and from logs stored in git.
 //!
 //! [`history::History`] is the type to read first. Nothing here changes a work tree, a branch or a
-//! journal; [`trail`] writes logs, which are refs of our own.
+//! journal. [`trail`] writes logs, which are our own refs.
 
 pub mod blame;
 pub mod error;

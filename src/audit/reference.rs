@@ -1,7 +1,8 @@
-//! What people call a step: `RUN/N`, a run with one step, a commit, or the beginning of those.
+//! Names for steps: `RUN/N`, a run with one step, a commit, or a prefix of those.
 //!
-//! Where git knows names of its own (`HEAD~2`, a branch), they mean the commit they mean to git. Trailers of a commit
-//! (`Piton-Run: …`, `Piton-Step: 2 build`) are names as well: they are what people copy from `git log`.
+//! Names that git knows (`HEAD~2`, a branch) mean git's commit. The trailers of a commit
+//! (`Piton-Run: …`, `Piton-Step: 2 build`) are names as well, because users copy them from `git
+//! log`.
 
 use std::borrow::Cow;
 
@@ -12,60 +13,43 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::repository::Repository;
 use crate::journal::{RunId, StepId};
 
-/// The files at one moment.
+/// The files at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// What it is called.
     pub name: String,
-    /// The files.
     pub tree: ObjectId,
 }
 
-/// A step, or a run as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// One step.
     Step(StepId),
-    /// A run of a directive, or one that has not exactly one step.
+    /// A run of a directive, or a run that does not have exactly one step.
     Run(RunId),
 }
 
-/// Why a name does not lead to a step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// Nothing has that name.
     #[error("there is no step, run or commit `{0}`")]
     Unknown(String),
-    /// Several things have that name.
     #[error("`{name}` may be {}", .found.join(" or "))]
-    Ambiguous {
-        /// What was asked for.
-        name: String,
-        /// What it may be.
-        found: Vec<String>,
-    },
-    /// It is a commit, and none that piton made.
+    Ambiguous { name: String, found: Vec<String> },
     #[error("`{0}` is a commit that no step of piton made")]
     NotOurs(String),
-    /// The step was not committed.
     #[error("step `{0}` has no commit")]
     NoCommit(String),
-    /// The step ran without checkpoints.
     #[error("step `{0}` has no snapshots")]
     NoSnapshot(String),
-    /// The snapshots of the step were dropped.
     #[error("the snapshots of step `{0}` are not kept any more")]
     SnapshotDropped(String),
 }
 
-/// The shortest beginning of a name that is looked for.
+/// The shortest accepted prefix.
 const SHORTEST: usize = 4;
 
-/// Finds the step that a name means.
 pub fn find_step(history: &History, name: &str) -> Result<StepId, ReferenceError> {
     let name = &*without_keys(name);
     let found = if let Some((run, step)) = name.split_once('/') {
-        // A trailer says `2 build`: the number, and what the step is called.
+        // A trailer says `2 build`: the step's number and name.
         let (number, called) = step.split_once(' ').map_or((step, None), |(number, called)| (number, Some(called)));
         steps(history, |step| {
             (run.is_empty() || step.id.run.matches_prefix(run))
@@ -91,7 +75,7 @@ pub fn find_step(history: &History, name: &str) -> Result<StepId, ReferenceError
     }
 }
 
-/// Finds the step or run that a name means; `git` knows names of commits.
+/// Finds the step or run for a name; `git` resolves names of commits.
 pub fn find_named(history: &History, git: Option<&Repository>, name: &str) -> Result<Named, ReferenceError> {
     let runs: Vec<RunId> = history.runs.iter().map(|run| run.id).collect();
     let run = find_run(&runs, name).ok().and_then(|run| history.run(run));
@@ -105,7 +89,6 @@ pub fn find_named(history: &History, git: Option<&Repository>, name: &str) -> Re
     step.map(Named::Step)
 }
 
-/// Finds the run that a name means.
 pub fn find_run(runs: &[RunId], name: &str) -> Result<RunId, ReferenceError> {
     let name = &*without_keys(name);
     let found: Vec<RunId> = runs.iter().copied().filter(|run| run.matches_prefix(name)).collect();
@@ -120,7 +103,7 @@ pub fn find_run(runs: &[RunId], name: &str) -> Result<RunId, ReferenceError> {
     }
 }
 
-/// Finds the step that a name means, or that made the commit which the name means to git.
+/// Finds a step by its own name, or by a commit name that git resolves.
 pub fn find_step_or_commit(history: &History, git: &Repository, name: &str) -> Result<StepId, ReferenceError> {
     match find_step(history, name) {
         Err(ReferenceError::Unknown(_)) => {
@@ -133,7 +116,7 @@ pub fn find_step_or_commit(history: &History, git: &Repository, name: &str) -> R
     }
 }
 
-/// Finds the commit that a name means: that of a step, or git's.
+/// Finds a commit by the name of a step, or by a name that git resolves.
 pub fn find_commit(history: &History, git: &Repository, name: &str) -> Result<ObjectId, ReferenceError> {
     match find_step(history, name) {
         Ok(id) => {
@@ -146,7 +129,7 @@ pub fn find_commit(history: &History, git: &Repository, name: &str) -> Result<Ob
     }
 }
 
-/// Finds the files that a name means: after a step, before it (`STEP:before`), or of a commit.
+/// Finds the files after a step, before it (`STEP:before`), or of a commit.
 pub fn find_moment(history: &History, git: &Repository, name: &str) -> Result<Moment, MomentError> {
     let (step, is_before) = match name.strip_suffix(":before") {
         Some(step) => (step, true),
@@ -163,7 +146,7 @@ pub fn find_moment(history: &History, git: &Repository, name: &str) -> Result<Mo
         Err(err) => return Err(err.into()),
     };
     let record = history.step(id).ok_or_else(|| ReferenceError::Unknown(name.to_owned()))?;
-    // What changed nothing left things as they were.
+    // A step that changed nothing has no snapshot after it.
     let snapshot = if is_before { record.before.as_ref() } else { record.after.as_ref().or(record.before.as_ref()) };
     let snapshot = snapshot.ok_or_else(|| ReferenceError::NoSnapshot(id.to_string()))?;
     if !git.has_object(snapshot.tree)? {
@@ -173,19 +156,16 @@ pub fn find_moment(history: &History, git: &Repository, name: &str) -> Result<Mo
     Ok(Moment { name: format!("{when} {id}"), tree: snapshot.tree })
 }
 
-/// Why a name does not lead to files.
 #[derive(Debug, thiserror::Error)]
 pub enum MomentError {
-    /// The name means nothing, or several things.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// The repository cannot be read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
 }
 
 impl RunRecord {
-    /// The shortest beginning of its name, of at least eight letters, that no other run has.
+    /// The shortest unique prefix of its id, at least eight characters.
     pub fn short_id(&self, history: &History) -> String {
         let name = self.id.to_string();
         let is_unique = |length: &usize| {
@@ -197,7 +177,7 @@ impl RunRecord {
     }
 }
 
-/// A name without the keys of trailers: lines such as `Piton-Run: RUN` and `Piton-Step: 2 build` become `RUN/2 build`.
+/// Strips trailer keys: `Piton-Run: RUN` and `Piton-Step: 2 build` become `RUN/2 build`.
 fn without_keys(name: &str) -> Cow<'_, str> {
     let value = |key: &str| {
         let mut lines = name.lines().map(str::trim);

@@ -1,7 +1,7 @@
 //! Which runs still need their contents.
 //!
-//! Pure: [`plan`] judges by what the journals say. The caller writes into a journal what it is going to
-//! drop before it does, so that a verification can tell. Journals are never dropped.
+//! Pure: [`plan`] decides from the journals. The caller records what it will drop before it does,
+//! so that verification can tell. Journals are never dropped.
 
 use std::collections::BTreeSet;
 
@@ -15,29 +15,29 @@ use crate::journal::event::{Decision, StepKind};
 use crate::journal::{RunId, StepId};
 use jiff::{SignedDuration, Timestamp};
 
-/// What is kept whatever else is dropped.
+/// What is always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Runs that are younger than so many days.
+    /// Runs younger than this.
     pub days: u32,
-    /// So many of the newest runs.
+    /// This many of the newest runs.
     pub runs: usize,
 }
 
-/// What would be dropped and kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// The runs whose contents are not needed any more.
+    /// The runs whose contents are no longer needed.
     pub drop: Vec<RunId>,
-    /// How many runs with contents stay.
+    /// The number of runs with contents that stay.
     pub kept: u64,
-    /// The names in the store that keep nothing needed.
+    /// Names in the store that are no longer needed.
     pub release: Vec<String>,
-    /// What the runs that stay need.
+    /// What the remaining runs need.
     pub needed: Vec<Needed>,
 }
 
-/// Judges runs, and what is kept by names. `reachable` are the commits that branches and tags have.
+/// Plans for runs and for named objects in the store. `reachable` are the commits of branches and
+/// tags.
 pub fn plan(
     history: &History,
     kept: &[Kept],
@@ -59,7 +59,7 @@ pub fn plan(
     for name in kept {
         let run = name.name.split('/').next().and_then(|run| run.parse().ok());
         let is_old = run.is_some_and(|run: RunId| history.run(run).is_some() && !needed.contains(&run));
-        // A commit that was made on a detached HEAD, or squashed, is nowhere else.
+        // A commit from a detached HEAD, or one that was squashed, exists only here.
         let is_only_copy = name.name.ends_with("/steps")
             || (name.name.ends_with("/commit") && !name.objects.iter().all(|id| reachable.contains(id)));
         if is_old && !is_only_copy {
@@ -69,7 +69,7 @@ pub fn plan(
     retention
 }
 
-/// The name that keeps the commits of a run that was squashed.
+/// The name that keeps the commits of a squashed run.
 pub fn kept_steps(run: RunId) -> String {
     format!("{run}/steps")
 }
@@ -81,7 +81,7 @@ fn needed_runs(history: &History, limits: Limits, now: Timestamp) -> BTreeSet<Ru
     let roots: BTreeSet<&str> = history.runs.iter().map(|run| run.root.as_str()).collect();
     let pending: BTreeSet<RunId> =
         roots.into_iter().flat_map(|root| history.pending(root)).map(|step| step.id.run).collect();
-    // Runs without snapshots (of `gc` itself, or with nothing to keep) do not use up the number.
+    // Runs without snapshots (`gc` itself, or with nothing to keep) do not count toward the number.
     let newest: BTreeSet<RunId> =
         history.runs.iter().filter(|run| run.has_snapshots()).take(limits.runs).map(|run| run.id).collect();
     let mut needed: BTreeSet<RunId> = history
@@ -90,8 +90,8 @@ fn needed_runs(history: &History, limits: Limits, now: Timestamp) -> BTreeSet<Ru
         .filter(|run| run.is_open() || young(run) || newest.contains(&run.id) || pending.contains(&run.id))
         .map(|run| run.id)
         .collect();
-    // To undo or redo a step, what it is about has to be there as well. Such steps come later than
-    // those they are about, so one pass from the newest run to the oldest finds all of them.
+    // Undo and redo need the contents of the steps they refer to. Such steps are newer than those,
+    // so one pass from newest to oldest finds them all.
     for run in &history.runs {
         if needed.contains(&run.id) {
             needed.extend(run.steps.iter().flat_map(StepRecord::about).map(|step| step.run));
@@ -107,7 +107,8 @@ impl RunRecord {
 }
 
 impl StepRecord {
-    /// The states that have to be in the store with what leads from one to the other; none where nothing has to be.
+    /// The two snapshots that must be in the store, with their difference; `None` when nothing must
+    /// be there.
     pub(super) fn expected_states(&self) -> Option<(&Snapshot, &Snapshot)> {
         if matches!(self.outcome, Outcome::Open | Outcome::NoChanges) {
             return None;
@@ -115,7 +116,7 @@ impl StepRecord {
         Some((self.before.as_ref()?, self.after.as_ref()?))
     }
 
-    /// What it needs of the store.
+    /// The objects that it needs in the store.
     fn contents(&self) -> Vec<Needed> {
         if self.outcome == Outcome::NoChanges {
             return Vec::new();
@@ -137,7 +138,7 @@ impl StepRecord {
         needed
     }
 
-    /// The steps that this one is about.
+    /// The steps that this one refers to.
     fn about(&self) -> Vec<StepId> {
         match &self.kind {
             StepKind::Undo { of, also, .. } | StepKind::Apply { of, also } => {

@@ -1,8 +1,8 @@
 //! The public lines of journals as logs in git, which can leave the repository.
 //!
-//! [`publish`] writes the log of a run from its journal, or continues it; nothing private goes into
-//! it. [`load`] reads the logs of runs whose journals are elsewhere. The lines are those that the
-//! chain covers, byte for byte, so that a log can be verified like a journal.
+//! [`publish`] writes or continues the log of a run from its journal; nothing private goes into it.
+//! [`load`] reads the logs of runs whose journals are elsewhere. The lines are exactly those that
+//! the hash chain covers, so a log can be verified like a journal.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,33 +15,31 @@ use crate::checkpoint::trail::{Batch, run_of_trail, trail_name};
 use crate::item::directive::CheckpointMode;
 use crate::journal::{self, Brief, JournalError, Record, RunId};
 
-/// So many commits are made at most when a log is written.
+/// The maximum number of commits per log.
 const MOST_COMMITS: usize = 200;
 
-/// What became of the wish to have a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publication {
-    /// The log holds every line of the journal.
+    /// The log has every line of the journal.
     Complete,
-    /// There is none, or an older one, for a reason.
+    /// There is no log, or only an older one; the text says why.
     Withheld(&'static str),
 }
 
-/// The log of a run as it was found.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// The run that it is called after.
+    /// The run in its ref name.
     pub run: RunId,
-    /// Its entries, as far as they can be read.
+    /// The readable entries.
     pub records: Vec<Record>,
-    /// Why it cannot be read further, or from the beginning.
+    /// Why the log cannot be read completely.
     pub fault: Option<String>,
 }
 
-/// Brings the log of a run up to date with its journal in a folder of journals.
+/// Brings the log of a run up to date with its journal.
 ///
-/// A run that has not ended, or that ran without checkpoints, has no log. The journal is walked
-/// through twice and never in memory as a whole.
+/// A run that has not ended, or that ran without checkpoints, has no log. The journal is read twice
+/// and never held in memory as a whole.
 pub fn publish(repository: &Repository, folder: &Path, run: RunId) -> Result<Publication, AuditError> {
     let path = journal::path_of(folder, run);
     let mut survey = Survey::default();
@@ -62,7 +60,7 @@ pub fn publish(repository: &Repository, folder: &Path, run: RunId) -> Result<Pub
     let (mut entry, mut result) = (0, Ok(()));
     journal::walk(&path, run, &mut |brief| {
         entry += 1;
-        // What is written meanwhile belongs to the next time.
+        // Lines written meanwhile are left for the next call.
         if result.is_err() || entry > survey.lines {
             return;
         }
@@ -87,7 +85,7 @@ pub fn publish(repository: &Repository, folder: &Path, run: RunId) -> Result<Pub
     Ok(Publication::Complete)
 }
 
-/// What has to be known of a journal before its log is written.
+/// What must be known about a journal before its log is written.
 #[derive(Default)]
 struct Survey {
     lines: usize,
@@ -106,7 +104,7 @@ impl Survey {
         self.has_ended = brief.kind == RUN_FINISHED;
     }
 
-    /// Why a run has no log, if it has none.
+    /// Why a run has no log; `None` if it may have one.
     fn reason_to_stay(&self) -> Option<&'static str> {
         match self {
             Self { is_first_format: true, .. } => {
@@ -118,7 +116,7 @@ impl Survey {
         }
     }
 
-    /// One commit for each step; fewer in a long run.
+    /// One commit per step; fewer in a long run.
     fn steps_at_once(&self) -> usize {
         self.steps.div_ceil(MOST_COMMITS).max(1)
     }
@@ -127,7 +125,6 @@ impl Survey {
 const STEP_FINISHED: &str = "step_finished";
 const RUN_FINISHED: &str = "run_finished";
 
-/// A commit of a log while its lines are collected.
 #[derive(Default)]
 struct Draft {
     lines: Vec<u8>,
@@ -182,14 +179,12 @@ impl Draft {
     }
 }
 
-/// The runs that have a log.
 pub fn list(repository: &Repository) -> Result<Vec<(RunId, ObjectId)>, AuditError> {
     let run = |name: &str| run_of_trail(name)?.parse::<RunId>().ok();
     let logs = repository.trails()?;
     Ok(logs.into_iter().filter_map(|pin| Some((run(&pin.name)?, pin.commit))).collect())
 }
 
-/// Reads the log of a run that ends at a commit.
 pub fn load(repository: &Repository, run: RunId, tip: ObjectId) -> Log {
     let trail = repository.read_trail(tip);
     let place = PathBuf::from(trail_name(&run.to_string()));
@@ -203,7 +198,7 @@ pub fn load(repository: &Repository, run: RunId, tip: ObjectId) -> Log {
 }
 
 impl Log {
-    /// The run that it tells of, if it holds together.
+    /// The run described by the log, if its hash chain is valid.
     pub fn told(&self) -> Result<RunRecord, JournalError> {
         let path = PathBuf::from(trail_name(&self.run.to_string()));
         let damaged = |reason| JournalError::Damaged { path: path.clone(), line: self.records.len() + 1, reason };
@@ -218,13 +213,13 @@ impl Log {
     }
 }
 
-/// The runs among those with a log whose journals are not here.
+/// The runs with a log whose journals are not here.
 pub fn foreign(repository: &Repository, own: &[RunId]) -> Result<Vec<(RunId, ObjectId)>, AuditError> {
     let own: BTreeSet<&RunId> = own.iter().collect();
     Ok(list(repository)?.into_iter().filter(|(run, _)| !own.contains(run)).collect())
 }
 
-/// The first entry of a log that is not that of the journal, from 1.
+/// The first entry, from 1, where the log differs from the journal.
 pub(super) fn first_difference(lines: &[u8], records: &[Record]) -> usize {
     let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let mut own = records.iter().map(|record| record.public().as_bytes());

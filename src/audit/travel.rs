@@ -1,8 +1,7 @@
-//! Runs on their way to other repositories and back.
+//! Exchanges runs with other repositories.
 //!
-//! [`push`] brings the logs of runs up to date, looks for secrets in what is new to the other side,
-//! and sends exactly that; [`fetch`] takes what is new there. Neither touches anything else: not
-//! journals, not snapshots, not branches.
+//! [`push`] updates the logs of runs, searches what is new to the remote for secrets, and sends
+//! exactly that; [`fetch`] gets what is new there. Neither touches journals, snapshots or branches.
 
 use std::collections::BTreeMap;
 
@@ -19,47 +18,36 @@ use crate::checkpoint::secret::{Scanner, SecretHit};
 use crate::checkpoint::trail::{run_of_trail, trail_name};
 use crate::journal::{self, RunId};
 
-/// What was sent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Pushed {
-    /// The other repository.
     pub remote: String,
-    /// The runs whose logs were sent.
     pub pushed: Vec<RunId>,
-    /// How many logs were there already.
     pub up_to_date: usize,
-    /// Runs that stay here, each with the reason.
+    /// Runs that were not sent, with the reason.
     pub withheld: BTreeMap<RunId, &'static str>,
-    /// How many attestations were sent.
     pub attestations: usize,
-    /// What looks like a secret and was sent all the same, because the settings only warn.
+    /// Likely secrets that were sent anyway, because the settings only warn.
     #[serde(skip)]
     pub secrets: Vec<(RunId, SecretHit)>,
 }
 
-/// What was brought.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Fetched {
-    /// The other repository.
     pub remote: String,
-    /// The runs whose logs were brought.
     pub fetched: Vec<RunId>,
-    /// How many logs were here already.
     pub up_to_date: usize,
-    /// How many attestations were brought.
     pub attestations: usize,
 }
 
-/// What a secret in a log means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnSecret {
     /// Nothing is sent.
     Refuse,
-    /// It is told.
+    /// It is sent and reported.
     Tell,
 }
 
-/// Sends the logs of runs, of all runs when none is named, and attestations.
+/// Sends attestations and the logs of the named runs, or of all runs if none is named.
 pub fn push(
     repository: &Repository,
     remote: &Remote<'_>,
@@ -67,7 +55,7 @@ pub fn push(
     scanner: &Scanner,
     on_secret: OnSecret,
 ) -> Result<Pushed, AuditError> {
-    // Asked first: where nothing can be pushed to, nothing is prepared.
+    // Ask the remote first, so that nothing is prepared for an unreachable one.
     let there = remote.refs()?;
     let mut done = Pushed { remote: remote.shown(), ..Pushed::default() };
     let folder = repository.runs_folder();
@@ -102,17 +90,17 @@ pub fn push(
     Ok(done)
 }
 
-/// Brings every log and attestation that is new at the other side.
+/// Gets every log and attestation that is new on the remote.
 pub fn fetch(repository: &Repository, remote: &Remote<'_>) -> Result<Fetched, AuditError> {
     let here = remote.own_refs()?;
     let mut done = Fetched { remote: remote.shown(), ..Fetched::default() };
     let mut new = Vec::new();
     for (name, commit) in remote.refs()? {
-        // Names that no run of piton can have are somebody else's.
+        // Not a run id, so another program made the ref.
         if run_of_trail(&name).is_some() && run_of(&name).is_none() {
             continue;
         }
-        // A log that is further here has nothing to learn.
+        // Our copy of the log is already ahead.
         let is_known = |own: &ObjectId| {
             *own == commit || repository.has_object(commit).unwrap_or(false) && repository.leads_to(*own, commit)
         };
@@ -132,7 +120,7 @@ fn run_of(name: &str) -> Option<RunId> {
     run_of_trail(name)?.parse().ok()
 }
 
-/// What looks like a secret in the lines that the other side does not have.
+/// Likely secrets in the lines that the remote does not have.
 fn secrets(
     repository: &Repository,
     new: &[Pin],

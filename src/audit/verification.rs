@@ -1,9 +1,9 @@
-//! Whether the journals, the commits and the refs still tell the same story.
+//! Checks that journals, commits and refs agree.
 //!
-//! Everything is worked out again from the lines of the journals and the objects of git, offline.
-//! A [`Finding`] is a break: something was changed, dropped or made up. A note is something that a
-//! reader should know and that nobody did wrong. The commits hold the head of the journal from
-//! before each decision, so even a journal whose chain was written anew does not fit them.
+//! Everything is recomputed offline from the journals and git's objects. A [`Finding`] is a break:
+//! something was changed, dropped or forged. A note is information and no fault. Each commit
+//! contains the journal head before its decision, so even a journal with a recomputed chain does
+//! not match the commits.
 
 mod claims;
 mod landing;
@@ -30,21 +30,16 @@ use crate::problem::Code;
 
 pub use landing::{judge_landing, judge_log};
 
-/// Which runs to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// One run.
     Run(RunId),
-    /// Some runs.
     Runs(BTreeSet<RunId>),
-    /// The runs of one work tree.
     WorkTree(String),
-    /// Every run of the repository.
     All,
 }
 
 impl Scope {
-    /// Whether a run is out of the question by its name.
+    /// Whether the scope excludes a run by its id.
     fn leaves_out(&self, run: Option<RunId>) -> bool {
         match self {
             Self::Run(wanted) => run != Some(*wanted),
@@ -54,51 +49,38 @@ impl Scope {
     }
 }
 
-/// What was found.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Verification {
-    /// How many runs were looked at.
     pub runs: u64,
-    /// How many committed checkpoints were looked at.
     pub checkpoints: u64,
-    /// How many runs were passed over because they happened elsewhere.
+    /// Runs that were skipped because they happened elsewhere.
     #[serde(skip)]
     pub elsewhere: u64,
-    /// What does not fit, the first break first.
+    /// Oldest first.
     pub breaks: Vec<Finding>,
-    /// What is good to know.
     pub notes: Vec<String>,
-    /// The checkpoints whose own commits are in no branch, and what became of them.
+    /// Checkpoints whose own commits are in no branch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fates: Vec<StepFate>,
 }
 
-/// A checkpoint whose own commit is in no branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StepFate {
-    /// The step.
     pub step: StepId,
-    /// The commit that was recorded.
+    /// The recorded commit.
     pub commit: ObjectId,
-    /// What became of it.
     pub fate: CommitFate,
 }
 
-/// Something that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// In one word.
     pub code: Code,
-    /// The run, where it is about one.
     pub run: Option<RunId>,
-    /// The step, where it is about one.
     pub step: Option<StepId>,
-    /// What does not fit.
     pub message: String,
-    /// The commits that name the step and are not what was recorded, where it is about such.
+    /// Commits that name the step but are not what was recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<ObjectId>,
-    /// The way out, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
 }
@@ -115,7 +97,7 @@ pub fn verify(repository: &Repository, scope: &Scope) -> Result<Verification, Au
     let mut verifier = Verifier { repository, history: &history, runs: known, fates, dropped, logs, found };
     let mut runs: BTreeSet<RunId> = journal::list(&folder)?.into_iter().collect();
     runs.extend(verifier.logs.keys());
-    // Oldest first: the first break that is named is where the trouble began.
+    // Oldest first: the first reported break is where the damage began.
     for run in runs.iter().filter(|run| !scope.leaves_out(Some(**run))) {
         let path = journal::path_of(&folder, *run);
         match (verifier.logs.get(run).copied(), path.exists()) {
@@ -133,9 +115,9 @@ struct Verifier<'a> {
     history: &'a History,
     runs: BTreeMap<RunId, &'a RunRecord>,
     fates: Fates<'a>,
-    /// The runs whose contents `piton gc` has dropped.
+    /// The runs whose contents `piton gc` dropped.
     dropped: BTreeSet<RunId>,
-    /// The runs that have a log, and where it ends.
+    /// The runs with a log, and its tip.
     logs: BTreeMap<RunId, ObjectId>,
     found: Verification,
 }
@@ -155,7 +137,8 @@ impl Verifier<'_> {
             }
         };
         let record = fold(&contents.records);
-        // The work tree is private: who changes that must not get out of sight by it.
+        // The work tree is in the private part. Removing that part must not hide the run from this
+        // scope.
         let names_its_place = !contents.records.first().is_some_and(Record::lost_its_private_part);
         if let (Scope::WorkTree(root), Some(record)) = (scope, &record)
             && record.root != *root
@@ -166,7 +149,7 @@ impl Verifier<'_> {
         self.found.runs += 1;
         if let Err(found) = journal::verify(&contents.records, run) {
             self.broken(Code::JournalBroken, Some(run), None, format!("the journal is not as it was written: {found}"));
-            // What follows from such a journal is not worth telling.
+            // Everything else derived from a broken journal would be noise.
             return Ok(());
         }
         if contents.torn.is_some() {
@@ -191,7 +174,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// The log of a run is what its journal says, as far as it goes.
+    /// Checks that the log of a run is a prefix of its journal.
     fn log_of(&mut self, run: RunId, tip: ObjectId, records: &[Record]) {
         let found = self.repository.read_trail(tip);
         if let Some(fault) = found.fault {
@@ -208,7 +191,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// A run that is known by its log only.
+    /// Verifies a run that is known only by its log.
     fn foreign_run(&mut self, run: RunId, tip: ObjectId, scope: &Scope) -> Result<(), AuditError> {
         if let Scope::WorkTree(_) = scope {
             self.found.elsewhere += 1;
@@ -226,7 +209,7 @@ impl Verifier<'_> {
         for step in &record.steps {
             self.step(&record, step)?;
         }
-        // Told last: where the commits do not fit either, that says more.
+        // Report the missing end only if nothing else is wrong: mismatching commits say more.
         if self.found.breaks.len() == steps_before {
             self.found.breaks.extend(missing_end(&log, &record));
         }
@@ -234,12 +217,13 @@ impl Verifier<'_> {
     }
 
     fn step(&mut self, run: &RunRecord, step: &StepRecord) -> Result<(), AuditError> {
-        // Snapshots stay where they were taken.
+        // Snapshots exist only where they were taken.
         if run.source == Source::Journal {
             for snapshot in [&step.before, &step.after].into_iter().flatten() {
                 self.snapshot(step, snapshot)?;
             }
-            // A checkpoint commits what other steps did: its changes are not those of its own time.
+            // A checkpoint commits the work of other steps, so its changes differ from its own
+            // snapshots.
             if !matches!(step.kind, StepKind::Checkpoint { .. }) {
                 self.continuity(step)?;
             }
@@ -261,7 +245,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// The commit that keeps a snapshot holds the tree of that snapshot.
+    /// Checks that the commit of a snapshot has the recorded tree.
     fn snapshot(&mut self, step: &StepRecord, snapshot: &Snapshot) -> Result<(), AuditError> {
         let Some(commit) = snapshot.commit else { return Ok(()) };
         if let Some(facts) = self.repository.find_commit(commit)?
@@ -275,7 +259,7 @@ impl Verifier<'_> {
 
     fn continuity(&mut self, step: &StepRecord) -> Result<(), AuditError> {
         let (Some(before), Some(after), Some(delta)) = (&step.before, &step.after, &step.delta) else { return Ok(()) };
-        // What is missing cannot be compared; whether it may be is told by `content_of`.
+        // Missing objects cannot be compared. `content_of` reports whether they may be missing.
         if self.repository.find_missing(before, after)?.is_some() {
             return Ok(());
         }
@@ -311,7 +295,7 @@ impl Verifier<'_> {
             self.step_broken(Code::JournalInconsistent, step, text);
             return Ok(());
         }
-        // The commits that a branch was only moved to were made, and are verified, elsewhere.
+        // The commits of a fast-forward were made, and are verified, in another step.
         let is_made_here = !step.is_fast_forward();
         let parents = parents.clone().unwrap_or_else(|| old.iter().copied().collect());
         if (is_made_here && facts.parents != parents) || facts.tree != *tree {
@@ -324,7 +308,8 @@ impl Verifier<'_> {
         };
         if let Some(base) = base {
             let found = self.repository.differences(base, facts.tree)?;
-            // As with git, the commit after `git replace` holds what git shows in the place of its parent.
+            // After `git replace`, git builds the commit on the replacement of its parent. piton
+            // follows git here.
             let shown = match parents.first() {
                 Some(parent) if !same(&found, delta) => self.repository.substituted_tree(*parent)?,
                 _ => None,
@@ -351,7 +336,8 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// The commit is in a branch or tag, or its changes are, or something recorded says why not.
+    /// Checks that the commit or its changes are in a branch or tag, or that a recorded reason says
+    /// why not.
     fn reachability(&mut self, run: &RunRecord, step: &StepRecord, commit: ObjectId, exists: bool) {
         let Some(fate) = self.fates.of(step).filter(|fate| *fate != CommitFate::InPlace) else { return };
         self.found.notes.extend(fate.note(commit, step.id));
@@ -370,7 +356,7 @@ impl Verifier<'_> {
         self.found.breaks.push(Finding { commits: instead, ..found });
     }
 
-    /// What a step can be led back with is there, unless `piton gc` has dropped it.
+    /// Checks that the content needed to undo a step exists, unless `piton gc` dropped it.
     fn content_of(&mut self, step: &StepRecord) -> Result<(), AuditError> {
         let Some((before, after)) = step.expected_states().filter(|_| !self.dropped.contains(&step.id.run)) else {
             return Ok(());
@@ -415,7 +401,7 @@ fn read_log(repository: &Repository, run: RunId, tip: ObjectId) -> Result<(trail
         Box::new(Finding::new(Code::LogBroken, Some(run), step, message))
     };
     let log = trail::load(repository, run, tip);
-    // Where something is missing at the beginning, what is left does not begin with the first entry.
+    // A log that lost its beginning does not start with the first entry.
     if let Err(found) = journal::verify_public(&log.records, run) {
         let step = log.records.get(found.line - 1).and_then(|record| record.event.step());
         let message = format!("the log is not as it was written: {}", found.told("entry", "entries"));
@@ -430,7 +416,7 @@ fn read_log(repository: &Repository, run: RunId, tip: ObjectId) -> Result<(trail
     }
 }
 
-/// That a log has no end, if it has none.
+/// The finding for a log without an end.
 fn missing_end(log: &trail::Log, record: &RunRecord) -> Option<Finding> {
     if record.summary.is_some() {
         return None;
@@ -441,7 +427,7 @@ fn missing_end(log: &trail::Log, record: &RunRecord) -> Option<Finding> {
     Some(Finding::new(Code::LogBroken, Some(run), step, message))
 }
 
-/// What is wrong about the trailers of a commit.
+/// What is wrong with the trailers of a commit.
 fn wrong_trailer(run: RunId, step: &StepRecord, message: &str) -> Option<String> {
     match Trailers::find(message) {
         Some(trailers) => difference(run, step, &trailers),

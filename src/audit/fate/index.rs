@@ -1,4 +1,4 @@
-//! The committed steps of all runs, found by commit, by trailers and by branch.
+//! Index of the committed steps of all runs, by commit, by trailers and by branch.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,36 +12,34 @@ use crate::checkpoint::repository::Repository;
 use crate::journal::StepId;
 use crate::journal::event::{Acceptance, Decision, RewrittenCommit};
 
-/// What was recorded about the commit of a step.
 pub(super) struct Recorded<'a> {
     pub(super) step: &'a StepRecord,
     pub(super) commit: ObjectId,
     pub(super) parents: Vec<ObjectId>,
-    /// None where only the commit itself would tell, and it is gone.
+    /// `None` when only the commit itself would tell, and it is gone.
     pub(super) tree: Option<ObjectId>,
-    /// What the commit changes against its first parent.
+    /// The changes against the first parent.
     pub(super) delta: Cow<'a, [Change]>,
     pub(super) source: Source,
     branch: &'a str,
 }
 
-/// What the trailers of a commit say: run, step and head of the journal.
+/// The trailers of a commit: run, step and journal head.
 type Key = (String, String, String);
 
-/// The committed steps of all runs.
 pub(super) struct Index<'a> {
     recorded: BTreeMap<StepId, Recorded<'a>>,
     owners: BTreeMap<ObjectId, StepId>,
     by_trailers: BTreeMap<Key, StepId>,
     branches: BTreeMap<&'a str, Vec<StepId>>,
     links: BTreeMap<ObjectId, Vec<&'a RewrittenCommit>>,
-    /// The steps whose changes a commit was found to make when it was recorded.
+    /// The steps whose changes a commit had when it was recorded.
     linked: BTreeMap<ObjectId, BTreeSet<StepId>>,
     acceptances: BTreeMap<StepId, Vec<&'a Acceptance>>,
 }
 
 impl<'a> Index<'a> {
-    /// `in_place` are commits that need not be looked for, so their objects are not read.
+    /// Commits in `in_place` need no search, so their objects are not read.
     pub(super) fn new(
         repository: &Repository,
         history: &'a History,
@@ -95,12 +93,11 @@ impl<'a> Index<'a> {
         self.recorded.get(&id)
     }
 
-    /// The step that made a commit.
     pub(super) fn owner(&self, commit: ObjectId) -> Option<StepId> {
         self.owners.get(&commit).copied()
     }
 
-    /// The step that has exactly these trailers.
+    /// The step with exactly these trailers.
     pub(super) fn step_named(&self, trailers: &Trailers) -> Option<StepId> {
         self.named(&trailers.run, &trailers.step, &trailers.journal)
     }
@@ -109,8 +106,8 @@ impl<'a> Index<'a> {
         self.by_trailers.get(&(run.to_owned(), step.to_owned(), journal.to_owned())).copied()
     }
 
-    /// The steps whose trailers are anywhere in a message, in their own order: a squashed commit has the messages of
-    /// several, and `git merge --squash` indents them.
+    /// The steps whose trailers appear anywhere in a message, in message order. A squashed commit
+    /// contains several messages, and `git merge --squash` indents them.
     pub(super) fn steps_named_in(&self, message: &str) -> Vec<StepId> {
         if !message.contains("Piton-Journal:") {
             return Vec::new();
@@ -130,23 +127,23 @@ impl<'a> Index<'a> {
         found
     }
 
-    /// The steps that were committed to the same branch as this one, oldest first.
+    /// The steps committed to the same branch as this one, oldest first.
     pub(super) fn branch_of(&self, id: StepId) -> &[StepId] {
         let branch = self.recorded.get(&id).and_then(|recorded| self.branches.get(recorded.branch));
         branch.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// What git has put in the place of a commit, as far as that is recorded.
+    /// The recorded replacements of a commit.
     pub(super) fn links_from(&self, commit: ObjectId) -> impl Iterator<Item = &'a RewrittenCommit> {
         self.links.get(&commit).into_iter().flatten().copied()
     }
 
-    /// What git has put in the place of a step's commit, and of what was put there.
+    /// The commits that replaced a step's commit, directly or through other replacements.
     pub(super) fn replaced_by(&self, id: StepId) -> impl Iterator<Item = ObjectId> {
         self.links_of(id).into_iter().map(|link| link.new)
     }
 
-    /// The recorded replacements of a step's commit, and of what replaced it.
+    /// The recorded replacements of a step's commit, and of those in turn.
     pub(super) fn links_of(&self, id: StepId) -> Vec<&'a RewrittenCommit> {
         let Some(recorded) = self.recorded.get(&id) else { return Vec::new() };
         let mut found: Vec<&RewrittenCommit> = Vec::new();
@@ -162,19 +159,18 @@ impl<'a> Index<'a> {
         found
     }
 
-    /// The steps whose changes a commit was found to make when it was recorded, in their order.
+    /// The steps whose changes a commit had when it was recorded, in order.
     pub(super) fn linked_to(&self, commit: ObjectId) -> Vec<StepId> {
         self.linked.get(&commit).into_iter().flatten().copied().collect()
     }
 
-    /// What a person has accepted in the place of a step's commit.
     pub(super) fn acceptances(&self, id: StepId) -> impl Iterator<Item = &'a Acceptance> {
         self.acceptances.get(&id).into_iter().flatten().copied()
     }
 }
 
 impl<'a> Recorded<'a> {
-    /// None for a step without a commit of its own.
+    /// `None` for a step without its own commit.
     fn of(
         repository: &Repository,
         run: &RunRecord,
@@ -188,7 +184,7 @@ impl<'a> Recorded<'a> {
             let delta = Cow::Borrowed(delta.as_slice());
             return Ok(Some(Self { step, commit, parents, tree: Some(*tree), delta, source, branch: target }));
         }
-        // The step made its commits itself; what is followed is the last of them.
+        // The step itself ran `git commit`; its last commit is the one to follow.
         let before = step.before.as_ref();
         let branch = before.and_then(|before| before.head.branch.as_deref()).unwrap_or("HEAD");
         if !in_place.contains(&commit)

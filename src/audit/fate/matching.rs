@@ -1,8 +1,9 @@
-//! Which commit of the branches holds the changes of a lost checkpoint.
+//! Finds the commit that has the changes of a lost checkpoint.
 //!
-//! The surest signs come first: the same parent and files, the same files at the end of the same line of commits, then
-//! commits that name the step, then those that git's `post-rewrite` told of, and at last any commit that makes the
-//! changes. Except for the first two signs, which are content already, each commit is compared file by file.
+//! The most certain signs come first: same parent and files; same files at the end of the same line
+//! of commits; commits that name the step; commits reported by git's `post-rewrite`; finally any
+//! commit that makes the changes. The first two compare content by definition; the others are
+//! compared file by file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,26 +16,25 @@ use crate::checkpoint::reading::CommitFacts;
 use crate::checkpoint::rewriting::{Extent, Likeness};
 use crate::journal::StepId;
 
-/// So many commits are followed back to the one that a squashed commit is built on.
+/// How many commits to follow back to the base of a squashed commit.
 const LINE: usize = 1000;
-/// So many steps before and after a step are tried as parts of one squashed commit.
+/// How many steps before and after a step to try as parts of one squashed commit.
 const NEIGHBOURS: usize = 32;
 
-/// What a commit is to a step.
+/// How a commit relates to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     /// It makes the same changes.
     Same,
-    /// It makes the changes of these steps, the one that was asked for among them.
+    /// It makes the changes of these steps, including the one searched for.
     Squash(Vec<StepId>),
-    /// It makes other changes.
+    /// It makes other changes; the path is the first difference.
     Other(RepoPath),
-    /// Content to compare is not here.
+    /// Content to compare is missing here.
     Unknown,
 }
 
 impl Fates<'_> {
-    /// Compares a commit with a step.
     pub(super) fn judge(&self, id: StepId, commit: ObjectId, facts: &CommitFacts) -> Result<Match, AuditError> {
         let Some(recorded) = self.index.get(id) else { return Ok(Match::Unknown) };
         let is_single = facts.parents.len() <= 1;
@@ -57,7 +57,7 @@ impl Fates<'_> {
         {
             return Ok(Match::Squash(steps));
         }
-        // Where contents are missing, a record from when they were there is believed, as in all else.
+        // If contents are missing, trust the record from the time when they existed, as elsewhere.
         let linked = self.index.linked_to(commit);
         let extent = if named.is_empty() { Extent::AtLeast } else { Extent::Exactly };
         if linked.contains(&id) && self.compose(&linked, facts, extent)? == Likeness::Unknown {
@@ -69,15 +69,14 @@ impl Fates<'_> {
         })
     }
 
-    /// Whether a commit makes exactly these changes.
     pub(super) fn is_same(&self, delta: &[Change], facts: Option<&CommitFacts>) -> Result<bool, AuditError> {
         let Some(facts) = facts else { return Ok(false) };
         Ok(self.repository.likeness(delta, facts)? == Likeness::Same)
     }
 
-    /// The same parent and the same files: only message, author or date differ.
+    /// Same parent and files: only message, author or date differ.
     pub(super) fn find_reworded(&mut self, lost: &mut BTreeSet<StepId>) {
-        // Newest first: of two steps that did the same, the later one is the one that is still there.
+        // Newest first: of two identical steps, the later one is the one that is still there.
         for id in lost.clone().into_iter().rev() {
             let Some(recorded) = self.index.get(id) else { continue };
             let Some(to) = recorded.tree.and_then(|tree| self.survey.twin(&recorded.parents, tree)) else { continue };
@@ -88,7 +87,8 @@ impl Fates<'_> {
         }
     }
 
-    /// The files of a checkpoint, in one step from a commit that its line of commits began with.
+    /// Finds commits with the files of a checkpoint, made directly on the base of its line of
+    /// commits.
     pub(super) fn find_squashed_trees(&mut self, lost: &mut BTreeSet<StepId>) -> Result<(), AuditError> {
         for id in lost.clone().into_iter().rev() {
             let Some(tree) = self.index.get(id).and_then(|recorded| recorded.tree) else { continue };
@@ -108,7 +108,7 @@ impl Fates<'_> {
         Ok(())
     }
 
-    /// Commits that name the step.
+    /// Finds commits that name the step.
     pub(super) fn find_named(&mut self, lost: &mut BTreeSet<StepId>) -> Result<(), AuditError> {
         for id in lost.clone() {
             for commit in self.survey.named(id).to_vec() {
@@ -121,7 +121,7 @@ impl Fates<'_> {
         Ok(())
     }
 
-    /// Commits that `post-rewrite` has recorded.
+    /// Finds commits that `post-rewrite` recorded.
     pub(super) fn find_recorded(&mut self, lost: &mut BTreeSet<StepId>) -> Result<(), AuditError> {
         for id in lost.clone() {
             let here = |new: &ObjectId| self.reachable.contains(new);
@@ -161,15 +161,14 @@ impl Fates<'_> {
         }
     }
 
-    /// Whether a commit that names steps names one of these. One that names none can be anything.
+    /// Whether a commit names one of these steps, or no step at all.
     fn may_hold(&self, commit: ObjectId, steps: &[StepId]) -> bool {
         let Ok(Some(facts)) = self.repository.find_commit(commit) else { return false };
         let named = self.index.steps_named_in(&facts.message);
         named.is_empty() || named.iter().any(|id| steps.contains(id))
     }
 
-    /// The steps whose commits come after one and lead to that of a step, oldest first; none where another commit is
-    /// one of that line.
+    /// The steps from `base` to `last`, oldest first; `None` when other commits lie in between.
     fn line_between(
         &self,
         base: Option<ObjectId>,
@@ -207,7 +206,7 @@ impl Fates<'_> {
         Ok(self.repository.composition(&deltas, facts, extent)?)
     }
 
-    /// The steps around one whose changes together are those of a commit; as many as possible.
+    /// The largest set of steps around one whose changes together equal those of a commit.
     fn squash_around(
         &self,
         steps: &[StepId],
@@ -231,7 +230,8 @@ impl Fates<'_> {
         Ok(None)
     }
 
-    /// Whether the changes of some steps together are about the files that a commit changes. Cheap: only names count.
+    /// Cheap check by file names: whether the changes of some steps together affect the files that
+    /// a commit changes.
     fn could_be(&self, steps: &[StepId], touched: &BTreeSet<RepoPath>, extent: Extent) -> bool {
         let mut files: BTreeMap<&RepoPath, (Option<Entry>, Option<Entry>)> = BTreeMap::new();
         for change in steps.iter().filter_map(|id| self.index.get(*id)).flat_map(|recorded| recorded.delta.iter()) {
@@ -243,7 +243,7 @@ impl Fates<'_> {
         }
     }
 
-    /// Commits that name no step and make the changes, alone or together with those of others.
+    /// Finds commits without trailers that make the changes, alone or with those of other steps.
     pub(super) fn find_content(&mut self, lost: &mut BTreeSet<StepId>) -> Result<(), AuditError> {
         if lost.is_empty() {
             return Ok(());
@@ -275,7 +275,7 @@ impl Fates<'_> {
         Ok(())
     }
 
-    /// The commits that name no step, by those files they change that lost steps changed.
+    /// The commits that name no step, by the files that lost steps changed.
     fn free_by_path(&self, lost: &BTreeSet<StepId>) -> Result<BTreeMap<RepoPath, Vec<ObjectId>>, AuditError> {
         let recorded = lost.iter().filter_map(|id| self.index.get(*id));
         let wanted: BTreeSet<&RepoPath> =
@@ -292,8 +292,8 @@ impl Fates<'_> {
         Ok(by_path)
     }
 
-    /// Whether a commit is not one that a step was built on: what was there before is none of its doing. Where that
-    /// cannot be told, it counts as one.
+    /// Whether a commit is not an ancestor of the step: an ancestor cannot contain the step's work.
+    /// Returns false when this is unknown.
     fn is_newer(&self, commit: ObjectId, id: StepId) -> Result<bool, AuditError> {
         if self.index.get(id).is_some_and(|recorded| recorded.parents.is_empty()) {
             return Ok(true);
@@ -302,7 +302,7 @@ impl Fates<'_> {
         Ok(base.is_some_and(|base| !self.repository.leads_to(base, commit)))
     }
 
-    /// The newest commit before a step that is here, past those of other lost steps.
+    /// The nearest ancestor of a step that exists here, skipping those of other lost steps.
     fn known_base(&self, id: StepId) -> Result<Option<ObjectId>, AuditError> {
         let mut at = id;
         for _ in 0..LINE {

@@ -12,22 +12,21 @@ use crate::journal::event::{FinishHow, StepKind};
 use crate::journal::summary::StepStatus;
 use crate::journal::{RunId, StepId};
 
-/// What was recorded that leaves commits behind.
 struct Reasons {
-    /// `piton rollback --hard`: the step, and the commits that it left.
+    /// `piton rollback --hard`: the step, and the commits it removed.
     left: Vec<(StepId, BTreeSet<ObjectId>)>,
-    /// `piton finish --squash`: the step, and the commits that a ref keeps.
+    /// `piton finish --squash`: the step, and the original commits that piton keeps.
     squashed: Vec<(StepId, BTreeSet<ObjectId>)>,
-    /// The runs that were squashed, whether their commits are here or not.
+    /// The squashed runs, even if their commits are not here.
     finished: BTreeMap<RunId, StepId>,
-    /// Steps by the undo of each that still counts.
+    /// Undone steps, and the undo that still counts.
     undone_by: BTreeMap<StepId, StepId>,
-    /// The commits that only remote-tracking branches have.
+    /// Commits that only remote-tracking branches contain.
     remote: BTreeSet<ObjectId>,
 }
 
 impl Fates<'_> {
-    /// Takes those from the lost that have a recorded reason.
+    /// Removes steps with a recorded reason from `lost`.
     pub(super) fn explain(&mut self, history: &History, lost: &mut BTreeSet<StepId>) -> Result<(), AuditError> {
         if lost.is_empty() {
             return Ok(());
@@ -58,7 +57,7 @@ impl Fates<'_> {
         if let Some((by, _)) = reasons.left.iter().filter(|(by, _)| *by > step.id).find(holds) {
             return Ok(Some(CommitFate::LeftBehind { by: *by }));
         }
-        // A step and its undo cancel each other out, so nothing is missing when both are gone.
+        // A step and its undo cancel out, so nothing is missing when both are gone.
         let by = match &step.kind {
             StepKind::Undo { of, .. } | StepKind::Redo { of, .. } => {
                 let all_gone = step.reverses().iter().all(|id| gone.contains(id));
@@ -79,7 +78,7 @@ impl Fates<'_> {
         if reasons.remote.contains(commit) {
             return Ok(Some(CommitFate::Remote));
         }
-        // A commit that is here and in no branch was dropped here.
+        // A commit that exists here but is in no branch was dropped here.
         if !self.repository.find_commit(*commit).is_ok_and(|found| found.is_none()) {
             return Ok(None);
         }
@@ -105,7 +104,7 @@ impl Fates<'_> {
                 }
                 StepKind::Finish { of, how: FinishHow::Squash, tip } if step.status == Some(StepStatus::Succeeded) => {
                     reasons.finished.insert(*of, step.id);
-                    // A branch may hold the commits of several runs: all of them are kept.
+                    // A branch may contain the commits of several runs. All of them are kept.
                     let kept = self.repository.kept_commit(&kept_steps(*of))?.filter(|kept| *tip == Some(*kept));
                     reasons.squashed.extend(kept.map(|tip| (step.id, self.unreachable_from(tip))));
                 }
@@ -120,7 +119,7 @@ impl Fates<'_> {
         Ok(reasons)
     }
 
-    /// The commits that lead to one and that no branch has.
+    /// The ancestors of a commit, with itself, that no branch contains.
     fn unreachable_from(&self, tip: ObjectId) -> BTreeSet<ObjectId> {
         let mut found = BTreeSet::new();
         let mut next = vec![tip];
@@ -137,7 +136,6 @@ impl Fates<'_> {
 }
 
 impl StepRecord {
-    /// Whether its commit was made on no branch.
     fn was_detached(&self) -> bool {
         use crate::journal::event::Decision;
         matches!(&self.decision, Some(Decision::Commit { target, .. }) if target == "HEAD")

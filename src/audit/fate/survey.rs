@@ -1,4 +1,5 @@
-//! One look at every commit of the branches: which of them could hold the changes of a lost checkpoint.
+//! Reads every commit of the branches once, to find those that could have the changes of a lost
+//! checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +11,21 @@ use crate::checkpoint::reading::Claim;
 use crate::checkpoint::repository::Repository;
 use crate::journal::StepId;
 
-/// What was found.
 #[derive(Default)]
 pub(super) struct Survey {
-    /// The commits that say they are checkpoints, those that steps made included.
+    /// The commits that claim to be checkpoints, including those made by steps.
     pub(super) claims: Vec<Claim>,
-    /// The commits without trailers of ours, with one parent or none.
+    /// Commits without our trailers and with at most one parent.
     pub(super) free: Vec<ObjectId>,
-    /// The commits that name a lost step and are not its own.
+    /// Commits that name a lost step but are not its own.
     named: BTreeMap<StepId, Vec<ObjectId>>,
-    /// Commits by their parents and files, where a lost checkpoint has the same.
+    /// Commits with the same parents and tree as a lost checkpoint.
     twins: BTreeMap<Likeness, ObjectId>,
-    /// Commits and their parents by their files, where a lost checkpoint has the same.
+    /// Commits, with their parents, that have the same tree as a lost checkpoint.
     by_tree: BTreeMap<ObjectId, Vec<(ObjectId, Option<ObjectId>)>>,
 }
 
-/// The parents and the files of a commit.
+/// Parents and tree of a commit.
 type Likeness = (Vec<ObjectId>, ObjectId);
 
 impl Survey {
@@ -42,7 +42,7 @@ impl Survey {
         for commit in reachable {
             let Some(facts) = repository.find_commit(*commit)? else { continue };
             let is_own = index.owner(*commit).is_some();
-            // Reading trailers is slow, and most commits have none of ours.
+            // Parsing trailers is slow, and most commits have none of ours.
             let trailers = if facts.message.contains("Piton-Run:") { Trailers::find(&facts.message) } else { None };
             let claims = trailers.is_some();
             survey.claims.extend(trailers.map(|trailers| Claim { commit: *commit, trailers }));
@@ -68,17 +68,14 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The commits that name a lost step.
     pub(super) fn named(&self, id: StepId) -> &[ObjectId] {
         self.named.get(&id).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The commit with these parents and files.
     pub(super) fn twin(&self, parents: &[ObjectId], tree: ObjectId) -> Option<ObjectId> {
         self.twins.get(&(parents.to_vec(), tree)).copied()
     }
 
-    /// The commits with these files, and their parents.
     pub(super) fn with_tree(&self, tree: ObjectId) -> &[(ObjectId, Option<ObjectId>)] {
         self.by_tree.get(&tree).map(Vec::as_slice).unwrap_or_default()
     }

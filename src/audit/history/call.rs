@@ -1,4 +1,4 @@
-//! The calls that one step is made of, where it is that of a meta tool.
+//! The calls of a meta tool within one step.
 
 use serde::Serialize;
 
@@ -6,27 +6,23 @@ use crate::journal::event::{Event, ToolCall};
 use crate::journal::summary::StepStatus;
 use crate::problem::Problem;
 
-/// A call that a meta tool made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CallRecord {
-    /// Its number within the step, from 1.
+    /// From 1, within the step.
     pub number: u32,
-    /// The number of the call that asked for it, where that is not the step itself.
+    /// The call that made this one; `None` when the step itself did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<u32>,
-    /// What was called.
     pub call: ToolCall,
-    /// The status that its process ended with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// How it ended; none while it runs, or when it was cut off.
+    /// `None` while it runs, or when it was interrupted.
     pub status: Option<StepStatus>,
-    /// Why it did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Problem>,
 }
 
-/// Takes in an event about the calls of a step; no where it is about the step itself.
+/// Applies an event about a call; returns false when it is about the step itself.
 pub(super) fn take(calls: &mut Vec<CallRecord>, event: &Event) -> bool {
     match event {
         Event::CallStarted { number, within, call, .. } => calls.push(CallRecord {
@@ -43,7 +39,8 @@ pub(super) fn take(calls: &mut Vec<CallRecord>, event: &Event) -> bool {
                 call.error.clone_from(error);
             }
         }
-        // What runs while a call is open is the process of that call, or of the function that a nested one asks.
+        // A process that ends while a call is open belongs to that call, or to the function behind
+        // a nested one.
         Event::ToolFinished { exit_code, .. } => {
             let Some(open) = calls.iter_mut().rev().find(|call| call.status.is_none()) else { return false };
             open.exit_code = *exit_code;

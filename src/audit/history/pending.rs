@@ -7,8 +7,8 @@ use crate::journal::event::StepKind;
 use crate::journal::summary::StepStatus;
 
 impl History {
-    /// The steps of a work tree whose changes were left on disk and are in no commit of piton's, oldest first. What
-    /// the user has done with them since is for the disk and HEAD to say.
+    /// The steps of a work tree whose changes were left on disk and are in no commit of piton,
+    /// oldest first. The user may have changed them since; compare with the disk and HEAD.
     pub fn pending<'a>(&'a self, root: &'a str) -> Vec<&'a StepRecord> {
         let undone = self.undone();
         let mut covered = BTreeSet::new();
@@ -21,10 +21,11 @@ impl History {
                 StepKind::Checkpoint { covers } if step.commit().is_some() && !undone.contains(&step.id) => {
                     covered.extend(covers.iter().copied());
                 }
-                // Whatever was on disk is not there any more.
+                // The roll back removed everything that was on disk.
                 StepKind::RollBack { .. } if step.took_effect() && !undone.contains(&step.id) => break,
                 StepKind::Checkpoint { .. } | StepKind::RollBack { .. } | StepKind::RollBackRun { .. } => {}
-                // An undo of a commit that could not be committed is as good as any step.
+                // The commit of this undo failed, so its changes are pending like those of any
+                // step.
                 StepKind::Undo { commit, .. } | StepKind::Redo { commit, .. }
                     if commit.is_none() || !matches!(step.outcome, Outcome::Failed { .. }) => {}
                 _ if undone.contains(&step.id) || covered.contains(&step.id) => {}

@@ -1,4 +1,4 @@
-//! Where the work tree of a run is today.
+//! Where the work tree of a run is now.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use super::RunRecord;
 use crate::checkpoint::linked;
 
 impl RunRecord {
-    /// Finds the work tree of a run below `…/piton/runs` where it is now: the repository may have been moved or copied.
+    /// Finds the current work tree of a run from `…/piton/runs`: the repository may have been moved
+    /// or copied.
     pub(crate) fn locate(&mut self, runs: &Path) {
         let common_dir = runs.parent().and_then(Path::parent);
         let now = self.worktree.as_deref().zip(common_dir).and_then(|(name, common)| linked::root_of(common, name));

@@ -1,8 +1,8 @@
-//! Which operations count, and which were taken back.
+//! Which operations count, and which were undone.
 //!
-//! An *operation* is a step that `undo` can be about: one that changed files or what is staged, a checkpoint that made
-//! a commit, a finish that moved the branch. Undos and redos are not operations of their own: they say which operations
-//! count.
+//! An *operation* is a step that `undo` can revert: one that changed files or the index, a
+//! checkpoint that made a commit, a finish that moved the branch. Undo and redo are not operations:
+//! they decide which operations count.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -12,8 +12,8 @@ use crate::journal::StepId;
 use crate::journal::event::StepKind;
 use crate::journal::summary::StepStatus;
 
-/// The steps of runs, newest first: by the numbers of their sessions, since clocks go back. Those of earlier versions
-/// have none and come last, by the time that the names of their runs begin with.
+/// The steps of runs, newest first, ordered by session number because clocks can go back. Steps of
+/// earlier versions have no number; they come last, ordered by the time in their run id.
 pub(super) fn newest_first<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> impl Iterator<Item = &'a StepRecord> {
     let mut steps: Vec<&StepRecord> = runs.flat_map(|run| &run.steps).collect();
     steps.sort_by_key(|step| Reverse((step.order, step.id.run, step.id.step)));
@@ -24,7 +24,7 @@ impl History {
     /// The steps that were undone and not redone.
     pub fn undone(&self) -> BTreeSet<StepId> {
         let mut undone = BTreeSet::new();
-        // Newest first: an undo that was itself undone has no effect any more.
+        // Newest first: an undo that was itself undone has no effect.
         for step in newest_first(self.runs.iter()) {
             if step.counts_as_reversal() && !undone.contains(&step.id) {
                 undone.extend(step.reverses());
@@ -35,7 +35,7 @@ impl History {
 }
 
 impl StepRecord {
-    /// Whether it did something that `undo` can be about. Undos and redos are none of these.
+    /// Whether `undo` can revert it. Undo and redo steps are not operations.
     pub fn is_operation(&self) -> bool {
         match &self.kind {
             StepKind::Undo { .. } | StepKind::Redo { .. } | StepKind::RollBackRun { .. } => false,
@@ -45,7 +45,7 @@ impl StepRecord {
         }
     }
 
-    /// Whether it may have changed files, and what could not be recorded: nothing of it can be taken back.
+    /// Whether it may have changed files that could not be recorded: it cannot be undone.
     pub fn is_unrecorded(&self) -> bool {
         let is_own = matches!(
             self.kind,
@@ -58,7 +58,8 @@ impl StepRecord {
         !is_own && self.before.is_some() && self.delta.is_none() && matches!(self.outcome, Outcome::Failed { .. })
     }
 
-    /// The steps that it takes back, newest first; none unless it is an undo, a redo or the roll back of a run.
+    /// The steps that it reverses, newest first; empty unless it is an undo, a redo or the roll
+    /// back of a run.
     pub fn reverses(&self) -> Vec<StepId> {
         match &self.kind {
             StepKind::Undo { of, also, .. } => std::iter::once(of).chain(also).copied().collect(),
@@ -68,14 +69,15 @@ impl StepRecord {
         }
     }
 
-    /// Whether it is an undo, a redo or the roll back of a run, and was carried out.
+    /// Whether it is a completed undo, redo or roll back of a run.
     pub fn counts_as_reversal(&self) -> bool {
         matches!(self.kind, StepKind::Undo { .. } | StepKind::Redo { .. } | StepKind::RollBackRun { .. })
             && match &self.outcome {
                 Outcome::Committed { .. } | Outcome::Kept { .. } => true,
-                // The files went back, only the commit could not be made.
+                // The files were restored; only the commit failed.
                 Outcome::Failed { .. } => self.has_changes(),
-                // The user had discarded the changes before: that was noted, so that the next undo goes further back.
+                // The user had already discarded the changes. The undo counts, so that the next one
+                // goes further back.
                 Outcome::NoChanges => self.status == Some(StepStatus::Succeeded),
                 Outcome::Open | Outcome::RolledBack { .. } => false,
             }

@@ -52,12 +52,11 @@ impl Ground {
         self.repository.find_trail(&self.run.to_string()).unwrap()
     }
 
-    /// How many commits the log has.
     fn commits(&self) -> usize {
         self.repository.commits_between(None, self.tip()).unwrap().len()
     }
 
-    /// The log says what the journal says, and nothing private.
+    /// Checks that the log equals the journal without its private parts.
     fn assert_equal(&self) {
         let records = journal::read(&journal::path_of(&self.folder, self.run)).unwrap().records;
         let log = load(&self.repository, self.run, self.tip().unwrap());

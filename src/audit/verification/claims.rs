@@ -1,4 +1,4 @@
-//! Commits that say they belong to a run: whether it made them, or let them be made.
+//! Commits that claim to belong to a run: whether it made them or allowed them.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,9 @@ use crate::journal::{RunId, StepId};
 use crate::problem::Code;
 
 impl Verifier<'_> {
-    /// Without a decision the step made its commits itself. Whoever drops a decision from a journal says just that,
-    /// so it is not believed: piton's own commits name their run, and those of others are where they are said to be.
+    /// Checks a step without a recorded decision, which must have made its commits itself. A
+    /// journal with a removed decision looks the same, so it is not trusted: piton's own commits
+    /// name their run, and commits by others must be where the journal says.
     pub(super) fn adopted(
         &mut self,
         run: &RunRecord,
@@ -26,7 +27,7 @@ impl Verifier<'_> {
     ) -> Result<(), AuditError> {
         let short = commit.short();
         let is_of_this_run = Trailers::find(&facts.message).is_some_and(|found| found.run == run.id.to_string());
-        // A step may also pick a commit of an earlier one.
+        // A step may also cherry-pick a commit of an earlier one.
         if step.adopted.last() != Some(&commit)
             || (is_of_this_run && !self.is_by_hand(run, commit, facts) && !self.is_copy(commit, facts)?)
         {
@@ -35,7 +36,7 @@ impl Verifier<'_> {
             return Ok(());
         }
         let Some(before) = &step.before else { return Ok(()) };
-        // In a clone that was cut short nothing can be said.
+        // In a shallow clone this cannot be checked.
         if let Ok(found) = self.repository.commits_between(before.head.commit, Some(commit))
             && found.iter().collect::<BTreeSet<_>>() != step.adopted.iter().collect()
         {
@@ -54,7 +55,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Commits in history that say they are checkpoints, and what the journals say to that.
+    /// Compares the commits in history that claim to be checkpoints with the journals.
     pub(super) fn claims(&mut self, runs: &BTreeSet<RunId>, scope: &Scope) -> Result<(), AuditError> {
         let (mut unknown, mut commits) = (BTreeSet::new(), 0);
         for claim in self.fates.claims().to_vec() {
@@ -83,7 +84,8 @@ impl Verifier<'_> {
 
     fn claim(&mut self, run: RunId, claim: &Claim) -> Result<(), AuditError> {
         let steps = self.runs.get(&run).copied().map(|run| run.steps.as_slice()).unwrap_or_default();
-        // Steps are numbered from 1: the one that is named is looked at first, since most commits are what they say.
+        // Steps are numbered from 1. Check the named step first, because most commits are what they
+        // claim.
         let number = claim.trailers.step.split(' ').next().and_then(|number| number.parse::<u32>().ok());
         let named = number.and_then(|number| steps.get((number as usize).checked_sub(1)?));
         if named.is_some_and(|step| step.decided_on(run, claim))
@@ -94,7 +96,7 @@ impl Verifier<'_> {
         let short = claim.commit.short();
         let is_recorded = steps.iter().any(|step| step.commit() == Some(claim.commit));
         if is_recorded && self.found.breaks.iter().any(|found| found.run == Some(run)) {
-            // It is told already what is wrong with the run.
+            // The problem of this run is already reported.
             return Ok(());
         }
         let Some(facts) = self.repository.find_commit(claim.commit)? else { return Ok(()) };
@@ -153,8 +155,8 @@ impl Verifier<'_> {
         run.steps.iter().any(|step| self.is_hand_made(step, &claim))
     }
 
-    /// Whether a commit that names a step was made with git itself while that was at work: it names the journal as it
-    /// was then, and it is among the commits by which HEAD moved meanwhile.
+    /// Whether a commit that names a step was made by hand during that step: it names a journal
+    /// head of that time, and HEAD moved over it meanwhile.
     pub(super) fn is_hand_made(&self, step: &StepRecord, claim: &Claim) -> bool {
         let Trailers { run, step: name, journal, .. } = &claim.trailers;
         let is_of_step = *run == step.id.run.to_string() && *name == format!("{} {}", step.id.step, step.name);
@@ -167,15 +169,15 @@ impl Verifier<'_> {
                 .repository
                 .commits_between(before, after.head.commit)
                 .is_ok_and(|made| made.contains(&claim.commit)),
-            // It is not known yet where HEAD will be.
+            // The step is still open, so the final HEAD is unknown.
             None => step.status.is_none() && before.is_none_or(|before| self.repository.leads_to(claim.commit, before)),
         }
     }
 }
 
 impl StepRecord {
-    /// Whether a commit that says it is a checkpoint of a run is the one that was decided on in this step, where the
-    /// journal stood as the commit says.
+    /// Whether a claimed checkpoint is the commit that this step decided on, with the journal head
+    /// that the commit names.
     pub(super) fn decided_on(&self, run: RunId, claim: &Claim) -> bool {
         let is_decided = matches!(&self.decision, Some(Decision::Commit { new, .. }) if *new == claim.commit);
         is_decided && difference(run, self, &claim.trailers).is_none()

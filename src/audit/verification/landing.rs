@@ -1,7 +1,7 @@
-//! Whether commits that are pushed may land: what a server can know of runs that happened elsewhere.
+//! Whether pushed commits may land: checks on a server, where runs are known only by their logs.
 //!
-//! The same checks as everywhere, on less: the log of a run is all that is known of it, and only the commits that are
-//! pushed are looked at. Where the other commits of the run are is not asked: they may be pushed later, or never.
+//! The checks are the usual ones on less data: only the log and the pushed commits are read. The
+//! other commits of a run may be pushed later or never, so they are not required.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::checkpoint::repository::Repository;
 use crate::journal::{RunId, StepId};
 use crate::problem::Code;
 
-/// Why the log of a run that ends at an object cannot be taken in.
+/// Why the log ending at `tip` cannot be accepted.
 pub fn judge_log(repository: &Repository, run: RunId, tip: ObjectId) -> Option<Finding> {
     match read_log(repository, run, tip) {
         Ok((log, record)) => missing_end(&log, &record),
@@ -25,9 +25,9 @@ pub fn judge_log(repository: &Repository, run: RunId, tip: ObjectId) -> Option<F
     }
 }
 
-/// Finds the commits among these that say they are checkpoints and are none, and why.
+/// Finds the commits that claim to be checkpoints and are not, and why.
 ///
-/// `pushed` is where logs are going to end that come with them.
+/// `pushed` has the new tips of the logs in the same push.
 pub fn judge_landing(
     repository: &Repository,
     pushed: &BTreeMap<RunId, ObjectId>,
@@ -76,7 +76,8 @@ pub fn judge_landing(
     if strangers.is_empty() {
         return Ok(refused);
     }
-    // They may hold the changes of commits that are known. Any run may have recorded a rewrite or an acceptance.
+    // These commits may repeat the changes of known ones. Any run may have recorded a rewrite or an
+    // acceptance.
     let (history, _) = load(repository, &logs, &|_| true);
     let fates = Fates::of_logs(repository, &history)?;
     for (run, claim, facts) in strangers {
@@ -111,7 +112,7 @@ enum Known {
 }
 
 impl<'a> Verifier<'a> {
-    /// For commits that are not part of anything yet.
+    /// For commits that are in no branch yet.
     fn of_logs(repository: &'a Repository, history: &'a History) -> Result<Self, AuditError> {
         Ok(Self {
             repository,
@@ -124,7 +125,7 @@ impl<'a> Verifier<'a> {
         })
     }
 
-    /// Compares a commit with what its run decided on.
+    /// Compares a commit with the decisions of its run.
     fn judge(&mut self, run: &RunRecord, claim: &Claim, facts: &CommitFacts) -> Result<Known, AuditError> {
         if let Some(step) = run.steps.iter().find(|step| step.decided_on(run.id, claim)) {
             // A decision that was not carried out made no commit.
@@ -137,7 +138,7 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// The runs that logs tell of, and those that cannot be believed.
+/// The runs described by logs, and the findings for logs that cannot be trusted.
 fn load(
     repository: &Repository,
     logs: &BTreeMap<RunId, ObjectId>,

@@ -1,7 +1,7 @@
-//! Objects that git shows as others (`git replace`, grafts): checkpoints among them are a break.
+//! Objects that git replaces by others (`git replace`, grafts): for checkpoints this is a break.
 //!
-//! piton reads what is stored. Where git shows something else in its place, a reader of `git log` is told another story
-//! than the one that was verified.
+//! piton reads the stored objects. If git shows others in their place, `git log` shows something
+//! else than what was verified.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::journal::event::Decision;
 use crate::problem::Code;
 
 impl Verifier<'_> {
-    /// Says which objects git shows as others.
+    /// Reports the objects that git replaces.
     pub(super) fn substitutes(&mut self, scope: &Scope) -> Result<(), AuditError> {
         let found = self.repository.substitutions()?;
         if found.is_empty() {
@@ -51,7 +51,7 @@ impl Verifier<'_> {
 }
 
 impl StepRecord {
-    /// Whether an object is its commit, the files of that, or a file that it changed.
+    /// Whether an object is its commit, the tree of that, or a file that it changed.
     fn is_made_of(&self, object: ObjectId) -> bool {
         let decided = match &self.decision {
             Some(Decision::Commit { tree, delta, .. }) => {
