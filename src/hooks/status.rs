@@ -65,10 +65,11 @@ fn look(ctx: &Context, site: &HookSite, record: &Record, hook: Hook) -> HookRepo
         if charge.is_reached(&slot) {
             return report(State::Delegated, format!("`{}` calls piton", file.display()));
         }
-        let told =
+        let not_reached =
             report(State::NotReached, format!("`{}` would call piton, but git does not come there", file.display()));
         let then = snippets(&charge, &[(hook, file.clone())]).into_iter().find_map(|snippet| snippet.then);
-        return told.with_hint(format!("run `{}`", then.unwrap_or_else(|| format!("chmod +x '{}'", file.display()))));
+        return not_reached
+            .with_hint(format!("run `{}`", then.unwrap_or_else(|| format!("chmod +x '{}'", file.display()))));
     }
     if let Some(detail) = replaced(site, record, &slot, &charge) {
         let replaced = report(State::Replaced, detail);
