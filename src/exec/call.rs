@@ -1,8 +1,8 @@
-//! Carrying out an [`Invocation`]: preparing its process, and reading its result.
+//! Carries out an [`Invocation`]: prepares its process, and reads its result.
 //!
-//! [`prepare`] makes ready what the process needs and hands out [`Work`] for a supervisor;
-//! [`read_result`] turns what came of it into a value and holds it against what the manifest
-//! promises. Between the two lies `Supervisor::run`, which is the caller's.
+//! [`prepare`] sets up what the process needs and returns [`Work`] for a supervisor;
+//! [`read_result`] turns the output into a value and checks it against the manifest. The caller
+//! runs `Supervisor::run` in between.
 
 mod error;
 mod helper;
@@ -36,54 +36,49 @@ use super::{container, http, web};
 use crate::item::signature::hex;
 use crate::item::source::{files_below, read_bytes};
 
-/// The largest script that is run.
 const MAX_SCRIPT: u64 = 64 * 1024 * 1024;
 
-/// Where interpreters of Python look for bytecode that must not count: nothing can lie below.
+/// Where Python looks for bytecode that must not be used: nothing can exist below it.
 const NO_BYTECODE: &str = "/dev/null";
 
-/// Where things are on this machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The project.
     pub root: PathBuf,
-    /// The folder piton was started in: parsers are also looked for below it.
+    /// The folder where piton was started; parsers are also searched below it.
     pub cwd: PathBuf,
-    /// The user's home.
     pub home: Option<PathBuf>,
     /// Where environments are kept for later calls.
     pub cache: PathBuf,
-    /// Where private homes are made.
+    /// Where private homes are created.
     pub temporary: PathBuf,
-    /// piton itself, which does some things in a process of its own.
+    /// The piton binary, used for worker processes.
     pub program: PathBuf,
     /// The variables for installers, which need the user's proxies and indexes.
     pub environment: BTreeMap<OsString, OsString>,
-    /// The name of the run, which the tool is told.
+    /// The run id, passed to the tool.
     pub run: String,
-    /// How long what is not the tool itself may take.
+    /// Timeouts for processes other than the tool.
     pub patience: Patience,
-    /// Which files may run in the name of a tool.
     pub files: Files,
 }
 
-/// Which files may run in the name of a tool.
+/// Which files may run on behalf of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Files {
-    /// Whatever it finds.
+    /// Any file it finds.
     #[default]
     Any,
-    /// Only what a stamp covers, as far as that is in our hands.
+    /// Only files covered by a stamp, as far as piton controls that.
     Covered,
 }
 
-/// How long the processes beside a tool may take.
+/// Timeouts for processes other than the tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Each step of making an environment.
+    /// For each step of creating an environment.
     pub installer: Duration,
-    /// A parser of the project or user.
+    /// For a parser of the project or user.
     pub parser: Duration,
 }
 
@@ -93,51 +88,48 @@ impl Default for Patience {
     }
 }
 
-/// Something to tell while a call goes on.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'p> {
-    /// Something slow is being made ready, e.g. packages are installed.
+    /// A slow preparation has begun, e.g. installing packages.
     Preparing(&'p str),
-    /// The tool wrote something.
     Output(Stream, &'p [u8]),
 }
 
-/// A call that is ready to be run.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What the supervisor runs.
     pub work: Work,
-    /// The private home, removed at the end.
+    /// The private home; dropping it deletes the folder.
     pub home: Option<tempfile::TempDir>,
 }
 
-/// Starts a supervisor; each does one work.
+/// Starts a supervisor. Each supervisor runs one work.
 pub type NewSupervisor<'s> = dyn Fn() -> Result<Supervisor, SupervisorError> + 's;
 
-/// Runs processes besides that of the tool: installers and parsers.
+/// Runs installers and parsers.
 pub(super) struct Starter<'s> {
     pub(super) supervisor: &'s NewSupervisor<'s>,
     pub(super) interrupts: &'s mut Interrupts,
 }
 
 impl Starter<'_> {
-    /// Has work done to its end.
     pub(super) fn run(&mut self, work: &Work) -> Result<Ended, CallError> {
         self.run_aloud(work, &mut |_, _| {})
     }
 
-    /// The same, and somebody hears what it writes.
+    /// Like [`Self::run`], passing the output to `hear`.
     pub(super) fn run_aloud(&mut self, work: &Work, hear: &mut dyn FnMut(Stream, &[u8])) -> Result<Ended, CallError> {
         Ok((self.supervisor)()?.run(work, self.interrupts, hear)?)
     }
 }
 
-/// Whether a parser of the project or user reads the result: one more program in the name of the tool.
+/// Whether a parser of the project or user reads the result. It is one more program that runs for
+/// the tool.
 pub fn runs_parser(invocation: &Invocation, machine: &Machine) -> bool {
     invocation.outputs.parser.as_deref().is_some_and(|name| super::parser::is_custom(name, machine))
 }
 
-/// The files that run in the name of a tool and are no part of it: modules of the library, and a parser in one of these folders.
+/// Files that run for a tool but are not part of it: library modules, and a parser in one of these
+/// folders.
 pub fn borrowed_files(invocation: &Invocation, folders: [Option<&Path>; 3]) -> Vec<PathBuf> {
     let python = invocation.action.program().and_then(|process| process.python.as_ref());
     let modules = python.into_iter().flat_map(|python| python.lib_imports.values()).flat_map(|file| module_files(file));
@@ -145,7 +137,7 @@ pub fn borrowed_files(invocation: &Invocation, folders: [Option<&Path>; 3]) -> V
     modules.chain(parser).chain(container::borrowed_files(invocation)).collect()
 }
 
-/// The files of a module: a package has all of its folder, but for bytecode that is not read.
+/// The files of a module. A package has all files of its folder except bytecode, which is not read.
 fn module_files(module: &Path) -> Vec<PathBuf> {
     let folder = match module.parent() {
         Some(folder) if module.ends_with("__init__.py") => folder,
@@ -156,7 +148,7 @@ fn module_files(module: &Path) -> Vec<PathBuf> {
     files_below(folder).into_iter().map(|(path, _)| path).filter(|path| is_read(path)).collect()
 }
 
-/// Makes everything ready that the process needs: its program, its environment, its packages.
+/// Prepares the program, the environment and the packages of a call.
 pub fn prepare(
     invocation: &Invocation,
     machine: &Machine,
@@ -206,11 +198,11 @@ pub fn prepare(
     Ok(Prepared { work, home })
 }
 
-/// Makes the process ready in which piton does it itself.
+/// Prepares a worker process, in which piton itself makes the call.
 fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared, CallError> {
     let job = match &invocation.action {
         Action::Http(call) => Job::Http(Box::new(http::Job::new(call, invocation, machine))),
-        // It is completed by `Servers::attend`, once there is a server to ask.
+        // `Servers::attend` completes this once a server is running.
         Action::Mcp(_) => {
             let mut work = Work { timeout: Some(invocation.timeout), ..Work::default() };
             work.environment.insert(MARK.into(), machine.run.clone().into());
@@ -229,7 +221,7 @@ fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared
     Ok(Prepared { work, home: None })
 }
 
-/// Has the interpreter run the bytes that were judged.
+/// Runs the interpreter with exactly the bytes that were checked.
 fn call_python(
     work: &mut Work,
     process: &Process,
@@ -239,7 +231,7 @@ fn call_python(
     machine: &Machine,
 ) {
     let words: Vec<&str> = process.arguments.iter().map(|text| text.value.as_str()).collect();
-    // What stands before the script is for the interpreter.
+    // Words before the script are options of the interpreter.
     let at = words.iter().position(|word| Path::new(word) == script);
     let (options, arguments) = match at {
         Some(at) => (words.get(..at).unwrap_or_default(), words.get(at + 1..).unwrap_or_default()),
@@ -258,7 +250,7 @@ fn call_python(
         files: machine.files,
         beside: python.beside,
     };
-    // A virtual environment is recognised by the name that its interpreter is called by.
+    // Python finds its virtual environment by the path that it was started with.
     work.argv = vec![work.program.clone().into()];
     work.argv.extend(options.iter().map(OsString::from));
     work.argv.extend(run.words());
@@ -266,7 +258,7 @@ fn call_python(
     work.channel = if python.calls_main { Channel::Private } else { Channel::None };
 }
 
-/// The bytes of a script, if they are still those that were judged.
+/// The bytes of a script, if they are still those that were checked.
 fn judged_bytes(script: &Script) -> Result<Vec<u8>, CallError> {
     let bytes = read_bytes(&script.path, MAX_SCRIPT)
         .map_err(|source| CallError::ScriptUnreadable { script: script.path.clone(), source })?;
@@ -277,7 +269,7 @@ fn judged_bytes(script: &Script) -> Result<Vec<u8>, CallError> {
     }
 }
 
-/// Gives a process a home of its own, unless it was given one.
+/// Gives a process a private home, unless `HOME` is set.
 pub(super) fn enter_private_home(
     environment: &mut BTreeMap<OsString, OsString>,
     machine: &Machine,
@@ -290,7 +282,7 @@ pub(super) fn enter_private_home(
     Ok(Some(home))
 }
 
-/// Makes a folder for one call, or for the servers of a run, that nobody else can look into.
+/// Creates a folder, readable only by this user, for one call or for the servers of a run.
 pub(super) fn private_folder(machine: &Machine) -> Result<tempfile::TempDir, CallError> {
     tempfile::Builder::new()
         .prefix(&prefix_of_homes(&machine.run))
@@ -298,14 +290,14 @@ pub(super) fn private_folder(machine: &Machine) -> Result<tempfile::TempDir, Cal
         .map_err(|source| CallError::Home { folder: machine.temporary.clone(), source })
 }
 
-/// Removes the private homes that a run which was killed has left.
+/// Removes private homes that a killed run has left.
 pub fn remove_homes(temporary: &Path, run: &str) {
     let prefix = prefix_of_homes(run);
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
-        // Whatever has such a name and is no folder, a link for instance, is not ours.
+        // Only folders are ours; a symlink or file of such a name is not.
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_folder && entry.file_name().to_string_lossy().starts_with(&prefix) {
-            // It is in nobody's way; the system clears its temporary folder by itself.
+            // Ignore failures: the system cleans its temporary folder.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -315,7 +307,7 @@ fn prefix_of_homes(run: &str) -> String {
     format!("piton-home-{run}-")
 }
 
-/// Finds a program on the search path of an environment.
+/// Finds a program on the `PATH` of an environment.
 pub(super) fn find(
     program: &OsStr,
     environment: &BTreeMap<OsString, OsString>,

@@ -1,22 +1,20 @@
 //! Executor chains: tool → runtime or MCP server → primitive.
 //!
-//! [`resolve`] follows the executors by id through project, user and built-in items. It is pure: the
-//! same store gives the same chain. Its errors show the whole chain as far as it was followed.
+//! [`resolve`] follows the executors by id through project, user and built-in items. It is pure:
+//! the same store gives the same chain. Its errors show the chain as far as it was followed.
 
 use crate::item::id::ItemId;
 use crate::item::store::{Item, ItemKind, ItemStore, LookupError};
 use crate::item::tool::{LoadedTool, ToolKind};
 use crate::problem::{Code, Explain, Hint};
 
-/// The most links a chain may have.
 pub const MAX_LINKS: usize = 16;
 
-/// A tool with everything that runs it, the tool first.
+/// A tool and everything that runs it.
 #[derive(Debug)]
 pub struct ExecutorChain<'s> {
-    /// The tool itself.
     pub tool: &'s LoadedTool,
-    /// What runs it, nearest first; the last one is a primitive. Empty for tools nothing runs.
+    /// Nearest first; the last one is a primitive. Empty for tools that need no executor.
     pub executors: Vec<&'s Item>,
 }
 
@@ -27,7 +25,8 @@ impl ExecutorChain<'_> {
         std::iter::once(self.tool.manifest.tool_id.clone()).chain(executors).collect()
     }
 
-    /// Checks that the tool may be run by what runs it: known by resolving it, never by a suffix of its name.
+    /// Checks that the executor can run this kind of tool. The resolved item decides, not a suffix
+    /// of its name.
     pub fn check_kinds(&self) -> Result<(), ChainError> {
         let tool = &self.tool.manifest;
         let (Some(kind), Some(id)) = (self.executor_kind(), tool.executor.as_ref()) else { return Ok(()) };
@@ -65,7 +64,7 @@ impl ExecutorChain<'_> {
         Err(ChainError::WrongKind { message, suggestion, chain: self.ids() })
     }
 
-    /// Checks the kinds of every link: a tool cannot be run by a runtime that itself cannot run.
+    /// Checks every link: a tool cannot use a runtime that itself cannot run.
     pub fn check_all_kinds(&self) -> Result<(), ChainError> {
         self.check_kinds()?;
         for (at, item) in self.executors.iter().enumerate() {
@@ -78,57 +77,38 @@ impl ExecutorChain<'_> {
         Ok(())
     }
 
-    /// The kind of what runs the tool directly.
+    /// The kind of the direct executor.
     pub fn executor_kind(&self) -> Option<ToolKind> {
         self.executors.first().and_then(|item| item.as_tool()).map(|tool| tool.manifest.kind)
     }
 
-    /// The runtime of the chain: the last link before the primitive, or the tool's own executor.
+    /// The runtime of the chain: the last runtime before the primitive.
     pub fn runtime(&self) -> Option<&Item> {
         let is_runtime = |item: &&&Item| item.as_tool().is_some_and(|tool| tool.manifest.kind == ToolKind::Runtime);
         self.executors.iter().rfind(is_runtime).copied()
     }
 }
 
-/// Why a chain cannot be followed to a primitive.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ChainError {
-    /// A link names an executor that does not exist, or cannot be used.
+    /// A link names an executor that does not exist or cannot be loaded.
     #[error("tool `{id}` names executor `{executor}`, which {} ({})", fate(.lookup), arrows(.chain))]
     UnknownExecutor {
-        /// The link that names it.
         id: ItemId,
-        /// What it names.
         executor: ItemId,
-        /// The chain so far, with the missing link.
+        /// The chain so far, including the missing link.
         chain: Vec<ItemId>,
-        /// Why, and what is near.
         lookup: Box<LookupError>,
     },
-    /// A link is reached twice.
     #[error("executor chain loops: {}", arrows(.0))]
     Cycle(Vec<ItemId>),
-    /// The chain has too many links.
     #[error("executor chain has more than {MAX_LINKS} links: {}", arrows(.0))]
     TooLong(Vec<ItemId>),
-    /// The chain ends in something that is not a primitive.
     #[error("executor chain ends in `{last}`, which is not a primitive: {}", arrows(.chain))]
-    NoPrimitive {
-        /// The last link.
-        last: ItemId,
-        /// The whole chain.
-        chain: Vec<ItemId>,
-    },
-    /// A tool is run by something that cannot run tools of its kind.
+    NoPrimitive { last: ItemId, chain: Vec<ItemId> },
+    /// The executor cannot run tools of this kind.
     #[error("{message} ({})", arrows(.chain))]
-    WrongKind {
-        /// What must be, and what is.
-        message: String,
-        /// The way out.
-        suggestion: &'static str,
-        /// The whole chain.
-        chain: Vec<ItemId>,
-    },
+    WrongKind { message: String, suggestion: &'static str, chain: Vec<ItemId> },
 }
 
 impl Explain for ChainError {
@@ -160,7 +140,6 @@ impl Explain for ChainError {
     }
 }
 
-/// Follows the executors of a tool to a primitive.
 pub fn resolve<'s>(store: &'s ItemStore, tool: &'s LoadedTool) -> Result<ExecutorChain<'s>, ChainError> {
     let mut ids = vec![tool.manifest.tool_id.clone()];
     let mut executors: Vec<&Item> = Vec::new();
@@ -198,7 +177,7 @@ pub fn resolve<'s>(store: &'s ItemStore, tool: &'s LoadedTool) -> Result<Executo
     }
 }
 
-/// What is the matter with an executor that was not found.
+/// Describes why an executor was not found.
 fn fate(lookup: &LookupError) -> String {
     match lookup {
         LookupError::Broken { finding, .. } => format!("cannot be loaded: {}", finding.message),
@@ -207,7 +186,6 @@ fn fate(lookup: &LookupError) -> String {
     }
 }
 
-/// The ids of a chain, as people read them.
 pub(crate) fn arrows(ids: &[ItemId]) -> String {
     ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(" → ")
 }

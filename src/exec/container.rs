@@ -1,8 +1,9 @@
-//! Running a container through the API of Docker or Podman, in workers.
+//! Runs a container through the API of Docker or Podman, in worker processes.
 //!
-//! The first finds the engine and sees to the image, which may take long and comes before any snapshot; the second
-//! makes the container, is its standard streams, and ends as it ends. A container is no child of any process here:
-//! [`note`] is what keeps one from being forgotten.
+//! The first worker finds the engine and provides the image, which can be slow and happens before
+//! any snapshot. The second creates the container, forwards its standard streams, and exits with
+//! its status. A container is not a child process of piton: [`note`] makes sure that none is
+//! forgotten.
 
 pub(super) mod context;
 mod engine;
@@ -29,41 +30,36 @@ use crate::item::source::files_below;
 use engine::{About, Engine};
 use run::Run;
 
-/// How long ending what nobody looks after may take.
+/// The time limit for ending abandoned containers.
 const SWEEPING_TIME: Duration = Duration::from_secs(30);
 
-/// What a worker is told.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
 pub(super) enum Job {
-    /// Find the engine, and see that it has the image.
+    /// Find the engine and provide the image.
     Prepare {
-        /// Where one may listen.
+        /// Sockets to try.
         engines: Vec<String>,
         image: Image,
-        /// Where notes are.
         notes: PathBuf,
     },
-    /// Run a container.
     Run(Box<Run>),
-    /// End containers that nobody looks after.
+    /// End containers whose worker is gone.
     Sweep {
-        /// Where notes are.
         notes: PathBuf,
-        /// The run that is over.
+        /// The run that has ended.
         over: String,
     },
 }
 
-/// What the first worker found.
+/// The result of the first worker.
 #[derive(Debug, Serialize, Deserialize)]
 struct Found {
     engine: About,
-    /// The id of the image.
     image: String,
 }
 
-/// Makes a container ready to run: its engine and its image.
+/// Finds the engine and provides the image of a container.
 pub(super) fn prepare(
     container: &Container,
     invocation: &Invocation,
@@ -104,7 +100,8 @@ pub(super) fn prepare(
     Ok(Prepared { work, home: None })
 }
 
-/// Ends the containers of a run whose workers were killed, and of others, as far as their engines answer.
+/// Ends the containers of a run whose workers were killed, and other abandoned ones, as far as
+/// their engines answer.
 pub fn end_abandoned(cache: &Path, program: &Path, run: &str) {
     let notes = notes_of(cache);
     if !note::any(&notes) {
@@ -112,13 +109,13 @@ pub fn end_abandoned(cache: &Path, program: &Path, run: &str) {
     }
     let job = worker::Job::Container(Job::Sweep { notes, over: run.to_owned() });
     let work = Work { timeout: Some(SWEEPING_TIME), ..job.work(program) };
-    // Whatever cannot be ended now has its note until the next time.
+    // A container that cannot be ended now keeps its note for the next attempt.
     if let (Ok(supervisor), Ok(mut interrupts)) = (Supervisor::start(program), Interrupts::listen()) {
         let _ = supervisor.run(&work, &mut interrupts, &mut |_, _| {});
     }
 }
 
-/// The files that an image is built from, where they are no part of the tool.
+/// The files of a build context that are not part of the tool.
 pub(super) fn borrowed_files(invocation: &Invocation) -> Vec<PathBuf> {
     match &invocation.action {
         Action::Container(container) => match &container.image {
@@ -136,7 +133,6 @@ fn notes_of(cache: &Path) -> PathBuf {
 }
 
 impl Job {
-    /// Does it.
     pub(super) fn carry_out(self) -> End {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -155,7 +151,7 @@ impl Job {
                 }
             }
         });
-        // A request that still hangs must not keep it from ending.
+        // Do not wait for a request that still hangs.
         runtime.shutdown_background();
         end
     }
@@ -167,9 +163,9 @@ async fn find(engines: &[String], image: &Image) -> Result<Found, Failure> {
     Ok(Found { engine: engine.about, image })
 }
 
-/// Tells whoever waits for this worker what it is at.
+/// Reports progress to the parent process through stderr.
 fn tell(line: &str) {
-    // Nobody may hear it.
+    // The parent may not be reading.
     let _ = write_all(rustix::stdio::stderr(), format!("{line}\n").as_bytes());
 }
 
@@ -185,7 +181,7 @@ fn write_all(to: std::os::fd::BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether an engine says that it does not know what it was asked about.
+/// Whether the engine answered "not found".
 fn is_missing(err: &Error) -> bool {
     matches!(err, Error::DockerResponseServerError { status_code: 404, .. })
 }

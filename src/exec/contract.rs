@@ -1,7 +1,7 @@
-//! What a manifest promises about a result, held against the result.
+//! Checks a result against the promises of the manifest.
 //!
-//! The schema of the manifest and the one it names in `.ai/schemas/` are both checked, and every
-//! problem is reported. A result that is a file must lie in the project and be there.
+//! The schema in the manifest and the one it names in `.ai/schemas/` are both checked, and every
+//! problem is reported. A result file must exist in the project.
 
 use std::path::{Path, PathBuf};
 
@@ -14,19 +14,17 @@ use crate::item::params;
 use crate::item::source::{MAX_DOCUMENT, leaves, read_bytes};
 use crate::item::wording::shown;
 
-/// The most that a parser is given of a file.
+/// The most bytes of a file that a parser gets.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
-/// A file that a result names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
-    /// Its path in the project.
+    /// Relative to the project.
     pub(super) shown: String,
     path: PathBuf,
 }
 
 impl File {
-    /// What it holds, as text.
     pub(super) fn content(&self) -> Result<String, CallError> {
         let unread = |reason: String| broken(format!("the file `{}` cannot be read: {reason}", shown(&self.shown)));
         let bytes = read_bytes(&self.path, MAX_FILE).map_err(|err| unread(err.to_string()))?;
@@ -49,7 +47,7 @@ pub(super) fn file(result: &Map<String, Value>, root: &Path) -> Result<File, Cal
     Ok(File { shown: inside.to_string_lossy().into_owned(), path })
 }
 
-/// Checks a result against the schemas of its tool; one that is named and not there is a warning.
+/// Checks a result against the schemas of its tool. A missing named schema is only a warning.
 pub(super) fn check(
     value: &Value,
     invocation: &Invocation,
@@ -77,12 +75,11 @@ pub(super) fn check(
     if problems.is_empty() { Ok(()) } else { Err(CallError::Contract { problems }) }
 }
 
-/// A promise that is broken in one way.
 pub(super) fn broken(problem: String) -> CallError {
     CallError::Contract { problems: vec![problem] }
 }
 
-/// What a value is, in words.
+/// The type of a value for messages.
 pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
@@ -94,10 +91,10 @@ pub(super) fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// Loads a schema of the project; nothing when there is none of that name.
+/// Loads a schema of the project; `None` when it does not exist.
 fn load_schema(name: &str, root: &Path) -> Result<Option<Value>, String> {
     let path = root.join(".ai").join("schemas").join(format!("{name}.json"));
-    // A name with `/` or `..` in it is none.
+    // A name with `/` or `..` is invalid.
     if name.parse::<ItemId>().is_err() || !path.exists() {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! A tool as every front door shows it: its normalised manifest, its chain and where it came from.
+//! A tool as the CLI and the MCP server show it: its normalized manifest, its chain and its origin.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,33 +12,26 @@ use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemStore, Layer};
 use crate::item::tool::{Isolation, LoadedTool, Origin, Parameter, Spelling, ToolKind, ToolManifest};
 
-/// Everything there is to know about a tool before it runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct ToolDescription {
-    /// The manifest, its category and isolation filled in: the folder the tool lies in, and the
-    /// default of the resolved runtime, where it does not say.
+    /// The manifest with defaults: the category from its folder, and the isolation of the resolved
+    /// runtime.
     #[serde(flatten)]
     pub manifest: ToolManifest,
     /// The ids from the tool to its primitive; empty when the chain is broken.
     pub chain: Vec<ItemId>,
-    /// Why the chain cannot be followed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_error: Option<String>,
-    /// How it was written.
     pub spelling: Spelling,
-    /// The layer it comes from.
     pub source: Layer,
-    /// The file that describes it.
     #[serde(serialize_with = "serialize_path")]
     pub path: PathBuf,
-    /// Whether its content is what was stamped.
     pub signature: Integrity,
     /// Where each field came from, by dotted path.
     pub origins: BTreeMap<String, Origin>,
 }
 
 impl ToolDescription {
-    /// Describes a tool of the store.
     pub fn of(item: &Item, tool: &LoadedTool, store: &ItemStore) -> Self {
         let resolved = chain::resolve(store, tool);
         let runtime = resolved.as_ref().ok().and_then(|chain| chain.runtime());
@@ -66,7 +59,7 @@ impl ToolDescription {
     }
 }
 
-/// Gives parameters that were written as a schema the origins of its properties.
+/// Copies the origins of schema properties to the parameters made from them.
 fn schema_origins(parameters: &[Parameter], origins: &mut BTreeMap<String, Origin>) {
     for (at, parameter) in parameters.iter().enumerate() {
         for section in ["parameters", "inputs"] {
@@ -89,9 +82,10 @@ fn schema_origins(parameters: &[Parameter], origins: &mut BTreeMap<String, Origi
     }
 }
 
-/// Python is trusted by default, other local processes run at `standard`; nothing else runs code of a project outside of a sandbox.
+/// Python is trusted by default, other local processes run at `standard`; no other kind runs
+/// project code outside of a sandbox.
 ///
-/// Only the built-in Python: whatever else goes by that name may run anything.
+/// Only the built-in Python counts: another item with that name may run anything.
 pub(super) fn default_isolation(kind: ToolKind, runtime: Option<&Item>) -> Option<Isolation> {
     let is_python = |item: &Item| item.layer == Layer::Builtin && item.id.as_str() == "python_runtime";
     match kind {

@@ -1,8 +1,9 @@
 //! One HTTP request, in a worker.
 //!
-//! [`Job`] is all that the worker knows. It asks, follows redirects by hand ([`redirect`]), tries again what may be
-//! tried again ([`retry`]) while there is time, and makes a result of the answer ([`answer`]). How long all of
-//! that may take is its supervisor's business; here the time that is left only says whether waiting makes sense.
+//! [`Job`] is all that the worker knows. It sends the request, follows redirects itself
+//! ([`redirect`]), retries where allowed ([`retry`]) while there is time, and turns the response
+//! into a result ([`answer`]). The supervisor enforces the timeout; here the remaining time only
+//! decides whether waiting makes sense.
 
 mod answer;
 mod redirect;
@@ -27,21 +28,19 @@ use redirect::Next;
 
 pub(super) use retry::is_repeatable;
 
-/// The most redirects that are followed.
 const MOST_HOPS: usize = 10;
 
-/// What a worker is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     method: String,
     url: String,
-    /// The part of the address that a variable stands for, if one does.
+    /// The part of the address that comes from a variable: as written, and its value.
     base: Option<(String, String)>,
     /// Whether the tool itself names the host.
     is_named: bool,
     headers: Vec<Field>,
     body: Option<String>,
-    /// Whether the body holds a secret, which is for one server only.
+    /// Whether the body contains a secret, which may go to one server only.
     is_body_secret: bool,
     transform: Option<String>,
     retries: u32,
@@ -53,17 +52,15 @@ pub(super) struct Job {
     timeout: Duration,
 }
 
-/// A header field.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Field {
     name: String,
     value: String,
-    /// Whether it holds a secret, which is for one server only.
+    /// Whether it contains a secret, which may go to one server only.
     is_secret: bool,
 }
 
 impl Job {
-    /// The job of a call.
     pub(super) fn new(http: &Http, invocation: &Invocation, machine: &Machine) -> Self {
         let field = |(name, text): &(String, super::invocation::Text)| Field {
             name: name.clone(),
@@ -91,7 +88,6 @@ impl Job {
         }
     }
 
-    /// Does it.
     pub(super) fn carry_out(self) -> End {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
@@ -128,7 +124,7 @@ impl Job {
         }
     }
 
-    /// Asks once, wherever redirects lead.
+    /// One attempt, including redirects.
     async fn attempt(&self, first: &Url, clients: &mut Clients<'_>) -> Result<Answer, Fault> {
         let mut next = Next {
             method: self.method.clone(),
@@ -148,7 +144,7 @@ impl Job {
         Err(Failure::new(FailureKind::Redirect, message).suggest("see where it leads with `curl -sIL`").into())
     }
 
-    /// Whether a request may be made, and how far it reaches.
+    /// Checks whether a request may be made, and which addresses it may reach.
     fn permit(&self, next: &Next, first: &Url) -> Result<Reach, Failure> {
         let is_first = next.url.origin() == first.origin();
         let base = match &self.base {
@@ -162,7 +158,8 @@ impl Job {
             let message = format!("the server leads to `{} {address}`, which no directive allows", next.method);
             return Err(Failure::new(FailureKind::Redirect, message).suggest("grant that endpoint, if it is meant"));
         }
-        // A public server must not lead into the network of whoever asks it: a host that nobody named is public.
+        // A public server must not redirect into the caller's private network: a host that the tool
+        // or a grant does not name is limited to public addresses.
         let is_named = next.url.host() == first.host() || fit == Fit::ThisHost;
         let reach = if is_named { self.reach } else { Reach::Public };
         web::check_url(&next.url, reach)?;
@@ -174,21 +171,21 @@ impl Job {
     }
 }
 
-/// Why an attempt came to nothing.
+/// A failed attempt.
 #[derive(Debug)]
 struct Fault {
     failure: Failure,
     kind: FaultKind,
 }
 
-/// When an attempt came to nothing.
+/// When the attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FaultKind {
     /// Before anything was sent.
     Unsent,
     /// After something was sent.
     Broken,
-    /// It would come to nothing again.
+    /// Retrying cannot help.
     Final,
 }
 
@@ -199,7 +196,6 @@ impl From<Failure> for Fault {
 }
 
 impl Fault {
-    /// The failure of a call with this method.
     fn into_failure(self, method: &str) -> Failure {
         if self.kind == FaultKind::Broken && !retry::is_repeatable(method) {
             return self.failure.unanswered();
@@ -207,7 +203,7 @@ impl Fault {
         self.failure
     }
 
-    /// What the client says, in words without an address, which may hold secrets.
+    /// Describes the client's error without the URL, which may contain secrets.
     fn of(err: reqwest::Error, url: &Url, meanwhile: &str) -> Self {
         let err = err.without_url();
         if let Some(fault) = lookup_fault(&err) {
@@ -217,7 +213,7 @@ impl Fault {
         let (host, cause) = (host_of(url), root_cause(&err));
         let is_untrusted = cause.contains("invalid peer certificate");
         let (kind, message) = match () {
-            // Nobody becomes somebody else by being asked again.
+            // Retrying cannot fix an untrusted certificate.
             () if is_untrusted => (FaultKind::Final, format!("`{host}` does not prove who it is: {cause}")),
             () if err.is_connect() => (FaultKind::Unsent, format!("cannot reach `{host}`: {cause}")),
             () if err.is_builder() => (FaultKind::Final, format!("the request to `{host}` cannot be made: {cause}")),
@@ -237,7 +233,7 @@ impl Fault {
     }
 }
 
-/// What lies behind an error; what stands before it tells how programs are built.
+/// The innermost error; the outer ones only describe the client library.
 fn root_cause(err: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = err;
     while let Some(source) = cause.source() {
@@ -246,7 +242,7 @@ fn root_cause(err: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// The clients of a call: one for each reach.
+/// One client per reach.
 struct Clients<'c> {
     public: Option<Client>,
     anywhere: Option<Client>,
@@ -283,7 +279,7 @@ async fn send(next: &Next, client: Client) -> Result<Response, Fault> {
     request.send().await.map_err(|err| Fault::of(err, &next.url, "the request to"))
 }
 
-/// Why a name gave no address, if that is what went wrong.
+/// The refused address lookup behind an error, if that was the cause.
 fn lookup_fault(err: &reqwest::Error) -> Option<&LookupFault> {
     let mut source = std::error::Error::source(err);
     while let Some(cause) = source {
@@ -295,7 +291,7 @@ fn lookup_fault(err: &reqwest::Error) -> Option<&LookupFault> {
     None
 }
 
-/// The host of an address, with its port where that is not the usual one.
+/// The host with its port, if that is not the default.
 fn host_of(url: &Url) -> &str {
     &url[url::Position::BeforeHost..url::Position::AfterPort]
 }

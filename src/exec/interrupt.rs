@@ -1,7 +1,7 @@
-//! Noticing that piton is asked to stop: Ctrl-C, `kill`, a closed terminal.
+//! Notices requests to stop: Ctrl-C, `kill`, a closed terminal.
 //!
-//! Whoever runs tools listens for as long as the run lasts, checkpoints included: a signal is then
-//! never the end of piton in the middle of something, but a note that is read at the next safe place.
+//! Code that runs tools listens for the whole run, including checkpoints. A signal then never ends
+//! piton in the middle of an operation; it is only recorded and read at the next safe point.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,17 +18,17 @@ use signal_hook::low_level::{pipe, unregister};
 use super::process;
 use crate::context::stop::{Ear, Stop};
 
-/// Listens for signals while it lives. There may be several at a time: each hears every signal.
+/// Listens for signals while it lives. There may be several: each sees every signal.
 #[derive(Debug)]
 pub struct Interrupts {
     received: Arc<AtomicUsize>,
-    /// Holds a byte for each signal, so that one that comes just before a wait ends it.
+    /// Contains a byte per signal, so that a signal just before a wait ends that wait.
     wake: UnixStream,
     bell: Arc<UnixStream>,
     registered: Vec<SigId>,
 }
 
-/// A signal in words, e.g. `signal 9 (SIGKILL)`.
+/// For example `signal 9 (SIGKILL)`.
 pub fn signal_in_words(signal: i32) -> String {
     match signal_hook::low_level::signal_name(signal) {
         Some(name) => format!("signal {signal} ({name})"),
@@ -37,7 +37,7 @@ pub fn signal_in_words(signal: i32) -> String {
 }
 
 impl Interrupts {
-    /// Begins to listen. Signals that piton was started to ignore stay ignored.
+    /// Starts listening. Signals that piton inherited as ignored stay ignored.
     pub fn listen() -> io::Result<Self> {
         let (wake, bell) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
@@ -49,7 +49,7 @@ impl Interrupts {
                 continue;
             }
             let number = usize::try_from(signal).unwrap_or_default();
-            // The note first: it has to be there when the bell rings.
+            // Register the flag first: it must be set when the pipe wakes a waiter.
             let note = signal_hook::flag::register_usize(signal, Arc::clone(&interrupts.received), number)?;
             interrupts.registered.push(note);
             interrupts.registered.push(pipe::register(signal, bell.try_clone()?)?);
@@ -58,7 +58,7 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// The same, and hears when the work of one caller is to end.
+    /// The same, and also reacts when a client cancels its call.
     pub fn listen_for(stop: &Stop) -> io::Result<Self> {
         let interrupts = Self::listen()?;
         stop.attach(&interrupts.ear());
@@ -70,12 +70,12 @@ impl Interrupts {
         i32::try_from(self.received.load(Ordering::SeqCst)).ok().filter(|signal| *signal != 0)
     }
 
-    /// A way to ask for the end from another thread, as a signal would.
+    /// A handle to request the end from another thread, like a signal.
     pub fn ear(&self) -> Ear {
         Ear::new(&self.received, &self.bell)
     }
 
-    /// Sleeps, but not through a signal that asks piton to stop.
+    /// Sleeps until the time is over or a signal asks piton to stop.
     pub fn sleep(&mut self, time: Duration) -> io::Result<()> {
         let end = Instant::now() + time;
         while self.received().is_none() {
@@ -88,18 +88,18 @@ impl Interrupts {
         Ok(())
     }
 
-    /// What can be read from when there is news, for a caller that waits for other things as well.
+    /// Readable after a signal, for callers that also poll other descriptors.
     pub(super) fn news(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// Takes note of the news.
+    /// Drains the wake-up bytes.
     pub(super) fn take_news(&mut self) {
         let mut bytes = [0; 64];
         while self.wake.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
     }
 
-    /// Waits for a signal or for a child that ended or stopped, at most for a time.
+    /// Waits for a signal, or for a child that ended or stopped, up to a limit.
     pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         match poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], limit.as_ref()) {

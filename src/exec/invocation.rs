@@ -1,8 +1,8 @@
 //! What a tool call will do, fully resolved.
 //!
-//! Data only: [`super::lower()`] makes an [`Invocation`], the policy judges it, `--dry-run` prints it,
-//! tests compare it, and [`super::call`] carries it out. Whatever came from the environment of the
-//! caller is a secret: a [`Text`] shows itself without it.
+//! Data only: [`super::lower()`] creates an [`Invocation`], the policy checks it, `--dry-run`
+//! prints it, tests compare it, and [`super::call`] carries it out. Every value from the caller's
+//! environment is a secret: a [`Text`] is printed without it.
 
 mod container;
 mod http;
@@ -28,80 +28,61 @@ use crate::item::signature::Integrity;
 use crate::item::store::Layer;
 use crate::item::tool::{Isolation, Outputs, Requires, ToolKind};
 
-/// A tool call, resolved to what will be done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Invocation {
-    /// The tool first, its primitive last; every item that takes part, with what is known about it.
+    /// All items of the chain: the tool first, its primitive last.
     pub chain: Vec<Link>,
-    /// The command of a tool that has several, e.g. `create_task`.
+    /// For a tool with several commands, e.g. `create_task`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The parameters, checked, with defaults filled in.
+    /// Checked, with defaults filled in.
     pub parameters: Map<String, Value>,
-    /// What is done.
     pub action: Action,
-    /// How long it may take.
     #[serde(serialize_with = "seconds")]
     pub timeout: Duration,
-    /// How far it is kept from the machine.
     pub isolation: Isolation,
-    /// Whether that level was asked for, so that a lower one must be refused.
+    /// Whether the manifest requires this level, so that a lower one must be refused.
     pub isolation_asked: bool,
-    /// What must be there: of the tool and of everything that runs it.
+    /// Requirements of the tool and of everything that runs it.
     pub requires: Requires,
-    /// The variables that it takes from the caller's environment: required ones and `${VAR}`.
+    /// Variables taken from the caller's environment: required ones and `${VAR}`.
     pub variables: Vec<String>,
-    /// What the manifest says about changing state.
     pub mutates_state: Option<bool>,
-    /// The globs of files it says it writes.
+    /// Globs of the files that the tool declares to write.
     pub writes: Option<Vec<String>>,
-    /// How its result is read.
     pub outputs: Outputs,
-    /// The JSON Schema of its result.
     pub output_schema: Option<Value>,
     /// Where each value came from, by its name in this invocation, e.g. `action.arguments[1]`.
     pub origins: BTreeMap<String, String>,
 }
 
-/// One item of an executor chain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Link {
-    /// Its id.
     pub id: ItemId,
-    /// Its version.
     pub version: String,
-    /// Its type as written.
+    /// As written.
     pub tool_type: String,
-    /// What it is.
     pub kind: ToolKind,
-    /// Where it comes from.
     pub layer: Layer,
-    /// The file that describes it, as people read it.
+    /// The manifest file, as shown to users.
     #[serde(serialize_with = "serialize_path")]
     pub file: PathBuf,
-    /// Whether its content is what was stamped.
     pub signature: Integrity,
 }
 
-/// What is done at the end of the chain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "the one that nearly every call is; there is one of them at a time")]
 pub enum Action {
-    /// A process is run.
     Process(Process),
-    /// An HTTP request is made.
     Http(Box<Http>),
-    /// A tool of another MCP server is called.
     Mcp(Box<Mcp>),
-    /// A container is run.
     Container(Box<Container>),
-    /// Other tools are called.
     Meta(Box<Meta>),
 }
 
 impl Action {
-    /// The variables that what is done gets.
+    /// The variables passed to the action.
     pub fn environment(&self) -> &BTreeMap<String, Text> {
         match self {
             Self::Process(process) => &process.environment,
@@ -112,7 +93,7 @@ impl Action {
         }
     }
 
-    /// The program of this machine that is started, if one is.
+    /// The local program that is started, if any.
     pub fn program(&self) -> Option<&Process> {
         match self {
             Self::Process(process) => Some(process),
@@ -124,7 +105,7 @@ impl Action {
         }
     }
 
-    /// What is done, in the words that a person would type.
+    /// The action as a command line for display.
     pub fn words(&self) -> Vec<String> {
         match self {
             Self::Process(process) => std::iter::once(process.program.shown())
@@ -138,24 +119,23 @@ impl Action {
         }
     }
 
-    /// Whether what is done may reach the files of the project; an HTTP request cannot.
+    /// Whether the action may change files of the project; an HTTP request cannot.
     pub fn may_change_files(&self) -> bool {
         !matches!(self, Self::Http(_))
     }
 
-    /// Whether files are changed by processes that the supervisor of the call does not see: those of an engine of
-    /// containers, and of a server that outlives the call.
+    /// Whether the supervisor of the call does not see the processes that change files: those of a
+    /// container engine, or of a server that outlives the call.
     pub fn acts_elsewhere(&self) -> bool {
         matches!(self, Self::Container(_) | Self::Mcp(_))
     }
 
-    /// Whether it runs in a container.
     pub fn is_container(&self) -> bool {
         matches!(self, Self::Container(_))
     }
 
-    /// Whether it has effects elsewhere, which nobody here can see or take back. Of a meta tool only the calls
-    /// that it makes can have any, and each of them says so itself.
+    /// Whether it has external effects, which cannot be seen or undone here. The calls of a meta
+    /// tool report this themselves.
     pub fn is_external(&self) -> bool {
         match self {
             Self::Http(_) | Self::Mcp(_) => true,
@@ -163,7 +143,7 @@ impl Action {
         }
     }
 
-    /// Whether it can be done twice without harm, as an HTTP request that only reads or sets.
+    /// Whether it can be repeated without harm, like an HTTP request that only reads or sets.
     pub fn is_repeatable(&self) -> bool {
         matches!(self, Self::Http(http) if crate::exec::http::is_repeatable(&http.method))
     }
@@ -179,116 +159,99 @@ impl Action {
     }
 }
 
-/// A process to run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Process {
-    /// The program, as a name on the search path or as a path.
+    /// A name on `PATH`, or a path.
     pub program: Text,
-    /// Its arguments.
     pub arguments: Vec<Text>,
-    /// The folder it runs in.
     #[serde(serialize_with = "serialize_path")]
     pub folder: PathBuf,
-    /// Exactly the variables it gets, but for those that name the run and its private home.
+    /// All variables of the process, except those for the run and its private home.
     pub environment: BTreeMap<String, Text>,
-    /// What it reads from its standard input; then that is closed.
+    /// Written to its standard input, which is then closed.
     #[serde(serialize_with = "length")]
     pub input: Vec<u8>,
-    /// The script that it runs, if it runs one.
     pub script: Option<Script>,
-    /// What more a Python script needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<Python>,
-    /// What it may use up.
     pub limits: Limits,
-    /// A command that succeeds when the program is installed.
+    /// A command that succeeds if the program is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_check: Option<String>,
-    /// What a person is told when the program is missing.
+    /// Shown to the user when the program is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_guide: Option<String>,
 }
 
-/// The file that an interpreter is given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Script {
-    /// The file.
     #[serde(serialize_with = "serialize_path")]
     pub path: PathBuf,
-    /// The sha256 of its bytes as they were judged; others are not run.
+    /// The SHA-256 of the bytes that were checked; other bytes are not run.
     pub sha256: String,
 }
 
-/// What a Python script needs besides its interpreter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Python {
-    /// Whether `main(**parameters)` is called; otherwise it is a script with arguments.
+    /// Whether `main(**parameters)` is called; otherwise the script gets arguments.
     pub calls_main: bool,
-    /// Whether it runs in a virtual environment.
     pub venv: bool,
-    /// The packages of that environment.
     pub dependencies: Vec<String>,
     /// The modules of `.ai/tools/lib/` that it may import, with their files.
     pub lib_imports: BTreeMap<String, PathBuf>,
-    /// What lies beside it.
     #[serde(skip)]
     pub beside: Beside,
 }
 
-/// What lies beside a script.
+/// What else is in the folder of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Beside {
-    /// Files of the same tool, which has the folder for itself.
+    /// Only files of the same tool.
     Own,
-    /// Anything: the tool is a single file in a folder of many.
+    /// Anything: the tool is a single file in a shared folder.
     #[default]
     Others,
 }
 
-/// What a process may use up; none is no limit.
+/// Resource limits of a process; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of address space.
     pub memory: Option<u64>,
     /// Bytes of any one file.
     pub file_size: Option<u64>,
-    /// Seconds of processor time.
     pub cpu_seconds: Option<u64>,
-    /// Open files.
     pub open_files: Option<u64>,
-    /// Processes at one time.
+    /// Concurrent processes.
     pub processes: Option<u64>,
 }
 
-/// A text that may hold secrets.
+/// A text that may contain secrets.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text {
-    /// The text.
     pub value: String,
-    /// The text without its secrets; none when it has none.
+    /// The text without its secrets; `None` when it has none.
     shown: Option<String>,
 }
 
-/// What stands in the place of a secret.
+/// Replaces a secret in output.
 pub const REDACTED: &str = "***";
 
 impl Text {
-    /// A text without secrets.
     pub fn plain(value: impl Into<String>) -> Self {
         Self { value: value.into(), shown: None }
     }
 
-    /// A text that is a secret as a whole.
+    /// A text that is secret as a whole.
     pub fn secret(value: impl Into<String>) -> Self {
         Self { value: value.into(), shown: Some(REDACTED.to_owned()) }
     }
 
-    /// A text of which parts are secret, and the same without them.
+    /// A text with secret parts, and the same without them.
     pub fn partly_secret(value: impl Into<String>, shown: impl Into<String>) -> Self {
         Self { value: value.into(), shown: Some(shown.into()) }
     }
 
-    /// Appends another text.
     pub fn push(&mut self, other: &Self) {
         if self.shown.is_some() || other.shown.is_some() {
             let mut shown = self.shown.take().unwrap_or_else(|| self.value.clone());
@@ -303,7 +266,6 @@ impl Text {
         self.shown.as_deref().unwrap_or(&self.value)
     }
 
-    /// Whether it holds a secret.
     pub fn has_secret(&self) -> bool {
         self.shown.is_some()
     }
@@ -317,7 +279,7 @@ impl fmt::Display for Text {
 
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is printed to find a mistake must not tell secrets either.
+        // Debug output must not reveal secrets either.
         fmt::Debug::fmt(self.shown(), f)
     }
 }
@@ -329,12 +291,11 @@ impl Serialize for Text {
 }
 
 impl Invocation {
-    /// The id of the tool.
     pub fn id(&self) -> &str {
         self.chain.first().map(|link| link.id.as_str()).unwrap_or_default()
     }
 
-    /// Whether what is printed while it runs is its result.
+    /// Whether its stdout is its result.
     pub fn prints_result(&self) -> bool {
         match &self.action {
             Action::Process(process) => process.python.as_ref().is_none_or(|python| !python.calls_main),
@@ -343,25 +304,24 @@ impl Invocation {
         }
     }
 
-    /// The tool, as trailers name it: `id@version`.
+    /// The tool as trailers name it: `id@version`.
     pub fn tool(&self) -> String {
         self.chain.first().map(|link| format!("{}@{}", link.id, link.version)).unwrap_or_default()
     }
 }
 
-/// One line of an invocation, for people.
+/// One line of an invocation for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The name of the value, e.g. `action.arguments[1]`.
+    /// For example `action.arguments[1]`.
     pub name: String,
-    /// The value without secrets, safe to show.
+    /// Without secrets, safe to print.
     pub value: String,
-    /// Where it came from, where that is known.
     pub origin: Option<String>,
 }
 
 impl Invocation {
-    /// Everything that will be done, one value a row, in the order in which people ask for it.
+    /// Everything that will be done, one value per row.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Rows { origins: &self.origins, rows: Vec::new() };
         let chain: Vec<String> = self.chain.iter().map(|link| format!("{}@{}", link.id, link.version)).collect();
@@ -434,7 +394,6 @@ impl Process {
     }
 }
 
-/// Rows in the making.
 struct Rows<'i> {
     origins: &'i BTreeMap<String, String>,
     rows: Vec<Row>,
@@ -467,7 +426,7 @@ impl Rows<'_> {
     }
 }
 
-/// A text in which nothing can steer a terminal or hide: what is invisible is written as an escape.
+/// Escapes control and invisible characters, which could manipulate a terminal or hide text.
 fn visible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     for character in text.chars() {

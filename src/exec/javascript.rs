@@ -1,8 +1,8 @@
-//! Running one function in JavaScript, in a worker.
+//! Runs one JavaScript function in a worker.
 //!
-//! The engine has no files, no network and no modules, and bounds for time, memory and stack. Its own clock
-//! does not stop every native loop: whoever starts the worker has it killed when [`PATIENCE`] is over.
-//! Both conventions are understood: `module.exports = { fn }`, and a script whose last value is the result.
+//! The engine has no files, network or modules, and has limits for time, memory and stack. Its own
+//! timer cannot stop every native loop, so the caller kills the worker after [`PATIENCE`]. Both
+//! conventions work: `module.exports = { fn }`, and a script whose last value is the result.
 
 mod engine;
 
@@ -13,33 +13,28 @@ use serde_json::Value;
 
 use super::worker::{End, Failure, FailureKind};
 
-/// How long a helper may take each time that it is entered.
+/// The time limit for each entry of a helper.
 pub(super) const HELPER: Duration = Duration::from_secs(1);
 
-/// How long a worker has beyond the limit of its function, until it is killed: it has to start, and to read
-/// what it is given.
+/// The extra time for starting a worker and reading its input before it is killed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most memory that a function gets, in bytes.
+/// In bytes.
 const MEMORY: usize = 8 * 1024 * 1024;
 
-/// What a worker is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Job {
-    /// The id of the function; of several exports the one of that name is called.
+    /// The id of the function; of several exports, the one of this name is called.
     pub(super) id: String,
-    /// Its text.
     pub(super) source: String,
-    /// What it is given, in the order of its parameters; each is a global variable as well.
+    /// Its arguments in order; each is also a global variable.
     pub(super) given: Vec<(String, Value)>,
-    /// How many milliseconds it may take.
     pub(super) limit_ms: u64,
-    /// The file that it stands in and the line that it begins in, where that is known.
+    /// The file and first line of the text, where known.
     pub(super) place: Option<(String, u32)>,
 }
 
 impl Job {
-    /// Does it.
     pub(super) fn carry_out(self) -> End {
         self.run().into()
     }
@@ -86,14 +81,14 @@ impl Job {
     }
 }
 
-/// A function did not end in its time.
+/// The failure for a function that exceeded its time limit.
 pub(super) fn late(id: &str, limit: Duration) -> Failure {
     let message = format!("the function `{id}` took longer than {} ms and was stopped", limit.as_millis());
     let hint = "the limit holds each time that it is entered: let tools do what takes long";
     Failure::new(FailureKind::ScriptTimeout, message).suggest(hint)
 }
 
-/// A name as JavaScript writes it: `combine-all` is `combineAll`.
+/// For example `combine-all` becomes `combineAll`.
 fn camel_case(id: &str) -> String {
     let mut name = String::with_capacity(id.len());
     let mut is_first = true;

@@ -1,9 +1,10 @@
-//! Calling tools of other MCP servers.
+//! Calls tools of other MCP servers.
 //!
-//! A server lives as long as the run that calls it: [`Servers`] has a process per server, the [`host`], which starts the
-//! server, speaks the protocol and ends both. Each call is a worker like any other ([`caller`]): it asks the host over a
-//! socket in a folder of its own, holds what the server says about the tool against what it said before ([`pin`]), and
-//! hands over the answer. So a call can be killed at any instant, and the server hears that it was cancelled.
+//! A server lives as long as the run that calls it: [`Servers`] has one process per server, the
+//! [`host`], which starts the server, speaks the protocol and ends both. Each call is a worker
+//! ([`caller`]): it asks the host over a socket in a private folder, compares the tool's definition
+//! with the pinned one ([`pin`]), and returns the answer. A call can therefore be killed at any
+//! time, and the server is told that it was cancelled.
 
 mod caller;
 mod connection;
@@ -36,13 +37,13 @@ pub(super) use host::Job as HostJob;
 pub use pin::{Change, Changed, Pin, PinError, Pins};
 pub use servers::Servers;
 
-/// The largest message of a server that is read.
+/// The largest message of a server.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// The socket of a host, in the folder that it runs in.
+/// The socket of a host, in its folder.
 const SOCKET: &str = "host";
 
-/// A server, with everything that it takes to reach it.
+/// A server and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Server {
     /// The id of the tool that describes it.
@@ -51,11 +52,9 @@ struct Server {
     startup_timeout: Duration,
 }
 
-/// The way to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Way {
-    /// It is started.
     Program {
         program: PathBuf,
         arguments: Vec<String>,
@@ -64,40 +63,38 @@ enum Way {
         #[serde(skip)]
         limits: Limits,
     },
-    /// It is there already.
-    Address { kind: RemoteKind, url: String, headers: Vec<(String, String)>, reach: Reach },
+    Address {
+        kind: RemoteKind,
+        url: String,
+        headers: Vec<(String, String)>,
+        reach: Reach,
+    },
 }
 
-/// What a caller asks of a host.
+/// A caller's request to a host.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 enum Ask {
-    /// Which tools the server has.
     List,
-    /// To call one of them.
     Call { tool: String, arguments: Map<String, Value> },
-    /// To end the server, and itself.
     End,
 }
 
-/// What a host tells its caller.
+/// A host's message to its caller.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "tell", content = "what", rename_all = "snake_case")]
 enum Tell {
-    /// What the server wrote to its standard error.
+    /// Text from the server's stderr.
     Talk(String),
-    /// What deserves attention.
     Warning(String),
-    /// The tools of the server, as it describes them.
+    /// The tools as the server describes them.
     Tools(Vec<Value>),
-    /// What the tool returned.
     Result(Value),
-    /// Why there is nothing.
     Failed(Failure),
 }
 
 impl Server {
-    /// The server of a call. Its private home is not in it: servers that differ in that alone are the same.
+    /// The server of a call. The private home is not part of its identity.
     fn of(mcp: &Mcp) -> Self {
         let way = match &mcp.transport {
             McpTransport::Stdio(process) => Way::Program {
@@ -121,7 +118,7 @@ impl Server {
         Self { id: mcp.server.clone(), way, startup_timeout: mcp.startup_timeout }
     }
 
-    /// Finds the program and gives it a home, as any other tool gets one.
+    /// Finds the program and gives it a private home, like any other tool.
     fn prepare(&mut self, machine: &Machine) -> Result<Option<tempfile::TempDir>, CallError> {
         let Way::Program { program, folder, environment, .. } = &mut self.way else { return Ok(None) };
         let mut given = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();

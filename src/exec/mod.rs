@@ -1,8 +1,9 @@
-//! What runs a tool: executor chains, and the only place that starts processes.
+//! Runs tools: executor chains, and the only module that starts processes.
 //!
-//! [`chain`], [`description`] and [`lower()`] are pure: they end in an [`invocation`]. [`syntax`] asks interpreters whether they can parse a
-//! script, without running it. [`subprocess`] runs a command line and leaves nothing of it behind;
-//! [`worker`] does what no program of the machine does; [`ssh`] asks `ssh-keygen`; [`process`] tells processes of today from those of yesterday.
+//! [`chain`], [`description`] and [`lower()`] are pure and produce an [`invocation`]. [`syntax`]
+//! asks interpreters to parse a script without running it. [`subprocess`] runs a command line and
+//! kills everything that it leaves behind; [`worker`] is piton's own code in a process of its own;
+//! [`ssh`] calls `ssh-keygen`; [`process`] identifies processes across reused ids.
 
 pub mod call;
 pub mod chain;

@@ -1,11 +1,11 @@
-//! Parameters of a call: from words of a command line, and against what the tool declares.
+//! Parameters of a call: parsed from arguments, and checked against the tool's declaration.
 
 use serde_json::{Map, Value};
 
 use crate::item::params::{self, Declared, ParamProblem};
 use crate::item::tool::ToolManifest;
 
-/// Reads `name=value` words; each value is converted to the type that the tool declares.
+/// Parses `name=value` arguments; each value is converted to its declared type.
 pub fn from_words<W: AsRef<str>>(
     manifest: &ToolManifest,
     words: &[W],
@@ -13,12 +13,11 @@ pub fn from_words<W: AsRef<str>>(
     Declared::of_tool(manifest).from_words(words)
 }
 
-/// Checks parameters and fills in defaults.
 pub fn validate(
     manifest: &ToolManifest,
     parameters: Map<String, Value>,
 ) -> Result<Map<String, Value>, Vec<ParamProblem>> {
-    // A schema that says no word about others has its own complaint about them.
+    // If the schema mentions additional properties, its own check reports them.
     let silent = manifest.input_schema.get("additionalProperties").is_none();
     let declared = Declared::of_tool(manifest);
     let mut problems: Vec<ParamProblem> =

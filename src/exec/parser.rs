@@ -1,8 +1,8 @@
-//! Parsers: raw output or the content of a file into JSON.
+//! Parsers: turn output or file content into JSON.
 //!
-//! A file `.ai/parsers/NAME.py` with `parse(content)` comes first, looked for in the project, the
-//! working folder and the user's home; then the built-in ones: `text`, `json`, `jsonl`, `yaml`, `csv`
-//! and `frontmatter`. A name that nothing has is `text`, with a warning.
+//! A file `.ai/parsers/NAME.py` with `parse(content)` comes first, searched in the project, the
+//! working folder and the user's home; then the built-in ones: `text`, `json`, `jsonl`, `yaml`,
+//! `csv` and `frontmatter`. An unknown name falls back to `text` with a warning.
 
 mod builtin;
 mod custom;
@@ -16,12 +16,11 @@ use super::call::{CallError, Machine, Starter};
 use super::invocation::Text;
 use crate::item::wording::shown;
 
-/// Where custom parsers come from and run.
+/// What a custom parser needs to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'s> {
-    /// The folders.
     pub(super) machine: &'s Machine,
-    /// The variables of the tool; a parser gets those that hold nothing secret.
+    /// The variables of the tool; a parser gets only those without secrets.
     pub(super) environment: &'s BTreeMap<String, Text>,
 }
 
@@ -30,12 +29,11 @@ pub(super) fn is_custom(name: &str, machine: &Machine) -> bool {
     !matches!(custom::find(name, machine), Ok(None))
 }
 
-/// The file of a parser of the project or user, looked for in these folders.
+/// The file of a custom parser, searched in these folders.
 pub(super) fn file_of(name: &str, folders: [Option<&Path>; 3]) -> Option<PathBuf> {
     custom::find_in(name, folders).ok().flatten()
 }
 
-/// Parses text with the parser of a name.
 pub(super) fn parse(
     name: &str,
     content: &str,

@@ -1,7 +1,7 @@
-//! Which process is meant: ids are used again, but not with the same start in the same boot.
+//! Identifies processes: ids are reused, but not with the same start time in the same boot.
 //!
-//! Reads what the kernel says below `/proc`. Elsewhere than on Linux nothing is known, and a process
-//! that cannot be told from another one is never killed.
+//! Reads `/proc`. On other systems than Linux nothing is known, and a process that cannot be
+//! identified is never killed.
 
 mod tree;
 
@@ -13,13 +13,13 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_p
 
 pub(super) use tree::{Adoption, adopt_orphans, kill_below, kill_orphans, own_children, signal_below};
 
-/// How long killed processes may take to go.
+/// How long to wait for killed processes.
 const DYING_TIME: Duration = Duration::from_secs(2);
 
-/// How long a supervisor may take to end its tool: as long as a tree may resist, and a little.
+/// How long a supervisor may take to end its tool: the limit for killing a tree, plus a margin.
 const ENDING_TIME: Duration = Duration::from_secs(12);
 
-/// What the kernel says about a process.
+/// From `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     state: u8,
@@ -29,23 +29,22 @@ struct Stat {
     started: u64,
 }
 
-/// When the kernel started a process, in ticks since the boot; none when it is gone or not known.
+/// Start time in ticks since boot; `None` when the process is gone or unknown.
 pub fn start_time(pid: u32) -> Option<u64> {
     stat(pid).filter(Stat::is_alive).map(|stat| stat.started)
 }
 
-/// A name for the time since the machine was started, where there is one.
+/// Identifies the current boot; `None` where unsupported.
 pub fn boot_id() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
 }
 
-/// The name of the machine.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Whether a process that was started at a time is still there. Without a time, whether there is
-/// any process of that id.
+/// Whether the process with this start time still exists. Without a start time: whether any process
+/// has the id.
 pub fn is_same(pid: u32, started: Option<u64>) -> bool {
     match started {
         Some(started) => start_time(pid) == Some(started),
@@ -53,10 +52,10 @@ pub fn is_same(pid: u32, started: Option<u64>) -> bool {
     }
 }
 
-/// Kills what is left of the process group that a process led, if it is still that group.
+/// Kills the rest of the process group that a process led, if it is still that group.
 ///
-/// Returns whether anything was killed. The leader itself may be gone: its id is not given to
-/// another process for as long as its group has members.
+/// Returns whether anything was killed. The leader may be gone: its id is not reused while its
+/// group has members.
 pub fn kill_group_if_same(pid: u32, started: u64, boot: &str) -> bool {
     let Some(group) = group_of(pid).filter(|_| boot_id().is_some_and(|id| id == boot)) else { return false };
     let is_ours = match stat(pid) {
@@ -70,7 +69,7 @@ pub fn kill_group_if_same(pid: u32, started: u64, boot: &str) -> bool {
     killed
 }
 
-/// Waits until a process that is about to end by itself has ended, or takes too long to.
+/// Waits until a process that is ending has ended, up to a limit.
 pub fn await_end_of(pid: u32, started: u64, boot: &str) {
     let deadline = Instant::now() + ENDING_TIME;
     let mut pause = Duration::from_micros(200);
@@ -80,7 +79,7 @@ pub fn await_end_of(pid: u32, started: u64, boot: &str) {
     }
 }
 
-/// Kills every process that was started with a variable of this value, by whatever way.
+/// Kills every process that was started with this environment variable.
 pub fn kill_marked(variable: &str, value: &str) {
     let mark = format!("{variable}={value}").into_bytes();
     let own = std::process::id();
@@ -91,16 +90,16 @@ pub fn kill_marked(variable: &str, value: &str) {
             return;
         }
         for pid in marked.into_iter().filter_map(group_of) {
-            // Gone meanwhile, or somebody else's: neither can be helped.
+            // It is gone, or belongs to another user; there is nothing to do in either case.
             let _ = kill_process(pid, Signal::KILL);
         }
-        // Until they are gone, and what they started in their last moment as well.
+        // Repeat until they are gone, including children forked at the last moment.
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Kills every process of a session. Its leader may be dead, but must not have been reaped: until
-/// then the session's id belongs to nobody else.
+/// Kills every process of a session. Its leader may be dead but must not be reaped: until then the
+/// session id cannot be reused.
 pub(super) fn kill_session(leader: u32) {
     let deadline = Instant::now() + DYING_TIME;
     loop {
@@ -127,12 +126,12 @@ fn ids() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Waits until nothing of a process group that was killed runs any more.
+/// Waits until all processes of a killed group have ended.
 pub(super) fn await_end(group: Pid) {
     let deadline = Instant::now() + DYING_TIME;
     let mut pause = Duration::from_micros(200);
     while test_kill_process_group(group).is_ok() && Instant::now() < deadline {
-        // Dead ones that nobody has reaped yet answer as well, but do no harm.
+        // Zombies still answer, but are harmless.
         if cfg!(target_os = "linux") && members(group).is_empty() {
             return;
         }
@@ -141,7 +140,7 @@ pub(super) fn await_end(group: Pid) {
     }
 }
 
-/// The signals that this process was told to ignore by whoever started it, e.g. by `nohup`.
+/// Whether this process inherited the signal as ignored, e.g. from `nohup`.
 pub(super) fn ignores(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
@@ -149,11 +148,11 @@ pub(super) fn ignores(signal: i32) -> bool {
 }
 
 fn group_of(pid: u32) -> Option<Pid> {
-    // The groups 0 and 1 would mean our own group and everything.
+    // 0 would mean our own group, and 1 every process.
     i32::try_from(pid).ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)
 }
 
-/// The processes of a group that can still do something.
+/// The processes of a group that are not zombies.
 fn members(group: Pid) -> Vec<Stat> {
     ids().filter_map(stat).filter(|stat| stat.group == group.as_raw_nonzero().get() && stat.is_alive()).collect()
 }
@@ -162,8 +161,8 @@ fn stat(pid: u32) -> Option<Stat> {
     parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Reads `/proc/<pid>/stat`. The second field is the program's name in parentheses; it may hold
-/// anything, parentheses and spaces included.
+/// Parses `/proc/<pid>/stat`. The second field is the program name in parentheses, which may itself
+/// contain parentheses and spaces.
 fn parse(bytes: &[u8]) -> Option<Stat> {
     let end = bytes.iter().rposition(|byte| *byte == b')')?;
     let fields: Vec<&str> = str::from_utf8(bytes.get(end + 1..)?).ok()?.split_ascii_whitespace().collect();

@@ -1,7 +1,7 @@
-//! Python scripts: how they are called, and the environments that they run in.
+//! Python scripts: how they are called, and their virtual environments.
 //!
-//! [`bootstrap`] is the small program that calls `main(**parameters)` of the judged bytes and hands
-//! the result over a private channel. [`venv`] makes virtual environments, once for each
+//! [`bootstrap`] is the small program that calls `main(**parameters)` of the checked bytes and
+//! returns the result over a private channel. [`venv`] creates virtual environments, one per
 //! interpreter and list of packages.
 
 pub(super) mod bootstrap;

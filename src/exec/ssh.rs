@@ -1,9 +1,9 @@
-//! The user's own `ssh-keygen`: making and checking SSH signatures.
+//! Runs the user's `ssh-keygen` to make and check SSH signatures.
 //!
-//! Agents, passphrases, hardware keys and the meaning of `allowed_signers` are its business; [`Keygen`] starts
-//! it with no more of the environment than that takes, and says in words of ours what went wrong. It asks
-//! for a passphrase at the terminal by itself. Whatever is checked is written to a private folder first,
-//! so that what was read is what is checked.
+//! It handles agents, passphrases, hardware keys and the meaning of `allowed_signers`; [`Keygen`]
+//! starts it with a minimal environment and explains its errors. It asks for a passphrase at the
+//! terminal by itself. Everything to be checked is first written to a private folder, so that it
+//! cannot change between reading and checking.
 
 mod error;
 
@@ -25,7 +25,7 @@ use super::supervisor::Stream;
 use crate::item::signature::author::{AuthorSignature, MAX_SIGNATURE, NAMESPACE};
 use crate::item::source::read_bytes;
 
-/// What a program needs that may have to ask for a passphrase, or a key of hardware.
+/// The variables needed to ask for a passphrase or a hardware key.
 const FOR_SIGNING: [&str; 20] = [
     "HOME",
     "USER",
@@ -48,42 +48,39 @@ const FOR_SIGNING: [&str; 20] = [
     "GPG_TTY",
     "KRB5CCNAME",
 ];
-/// What it needs otherwise.
+/// The variables needed for checking.
 const FOR_CHECKING: [&str; 3] = ["HOME", "TMPDIR", "TZ"];
-/// How long a person may take to find a passphrase or a key.
+/// How long a person may take to enter a passphrase or touch a key.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// How long a check may take.
 const CHECKING: Duration = Duration::from_secs(20);
-/// How many texts are signed at once; one process asks for a passphrase once.
+/// How many texts one process signs; a process asks for a passphrase once.
 const AT_ONCE: usize = 500;
 /// How many names of one key are tried.
 const MOST_PRINCIPALS: usize = 32;
 const PRIVATE: &[u8] = b"PRIVATE KEY-----";
 
-/// Sees what `ssh-keygen` says while it works, e.g. that a key wants to be touched.
+/// Gets the messages of `ssh-keygen`, e.g. that a key wants to be touched.
 pub type Talk<'t> = dyn FnMut(&str) + 't;
 
-/// The program.
 #[derive(Clone, Debug)]
 pub struct Keygen {
     program: PathBuf,
     environment: BTreeMap<OsString, OsString>,
 }
 
-/// Whom a signature is by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verified {
-    /// Somebody in the file of those who are trusted.
+    /// A trusted signer.
     By(String),
-    /// Nobody in there, now and for this purpose; what the program said.
+    /// No trusted signer for this time and purpose; with the program's message.
     ByNobody(String),
-    /// A key that is trusted, but not for this text.
+    /// A trusted key, but the signature is for another text.
     NotOfThisText,
 }
 
 impl Keygen {
-    /// Finds the program. Relative folders of the search path are left out, and so are those that are not `trusted`:
-    /// a project could put one there that finds every signature good.
+    /// Finds the program. Relative folders of `PATH` and those that are not `trusted` are skipped:
+    /// a project could put a program there that accepts every signature.
     pub fn find(variables: &BTreeMap<OsString, OsString>, trusted: impl Fn(&Path) -> bool) -> Result<Self, SshError> {
         let path = variables.get(OsStr::new("PATH")).cloned().unwrap_or_default();
         let path = kept_folders(&path, |folder| folder.is_absolute() && trusted(folder));
@@ -94,7 +91,7 @@ impl Keygen {
         Ok(Self { program, environment })
     }
 
-    /// Signs texts with a key, in their order.
+    /// Signs texts with a key, in order.
     pub fn sign(&self, key: &Path, texts: &[String], talk: &mut Talk<'_>) -> Result<Vec<String>, SshError> {
         check_key(key)?;
         let mut signatures = Vec::new();
@@ -128,10 +125,10 @@ impl Keygen {
         Ok(signatures)
     }
 
-    /// Checks a signature of a text against those who are trusted and the keys that are revoked.
+    /// Checks a signature against the trusted and the revoked keys.
     ///
-    /// `names` are tried besides those that the program finds: it looks no further than the first line with the key,
-    /// which may be for another purpose.
+    /// `names` are tried besides those that the program finds: it stops at the first line with the
+    /// key, which may be for another purpose.
     pub fn verify(
         &self,
         signature: &str,
@@ -158,7 +155,7 @@ impl Keygen {
         }
         let principals = String::from_utf8_lossy(&found.stdout.head).into_owned();
         let mut refusal = None;
-        // Whoever is excluded by a pattern is nobody.
+        // Skip negated patterns (`!name`); they are not principals.
         let is_name = |name: &&str| !name.is_empty() && !name.starts_with('!');
         let mut tried = BTreeSet::new();
         let principals = principals.lines().chain(names.iter().map(String::as_str));
@@ -187,7 +184,7 @@ impl Keygen {
         })
     }
 
-    /// Whether a signature is one of this text, whoever made it.
+    /// Whether a signature matches this text, no matter who made it.
     pub fn holds(&self, signature: &str, text: &str) -> Result<bool, SshError> {
         let mut file = NamedTempFile::new()?;
         file.write_all(signature.as_bytes())?;
@@ -222,7 +219,7 @@ impl Keygen {
         let kept = |name: &OsString| name == "PATH" || variables.iter().any(|known| name == *known);
         let mut environment: BTreeMap<OsString, OsString> =
             self.environment.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
-        // What it says is understood in English only.
+        // The program's messages are parsed in English only.
         environment.insert("LC_ALL".into(), "C".into());
         let argv = std::iter::once(self.program.clone().into()).chain(words).collect();
         let mut command = CommandLine::new(argv, PathBuf::from("/"), environment)?;
@@ -240,7 +237,7 @@ impl Keygen {
     }
 }
 
-/// Looks at a key before anything is asked: most mistakes are made here.
+/// Checks a key file first: most mistakes are made here.
 pub fn check_key(key: &Path) -> Result<(), SshError> {
     let not_found = |source| SshError::NoKey { key: key.to_path_buf(), source };
     let metadata = fs::metadata(key).map_err(not_found)?;
@@ -264,7 +261,7 @@ fn private_folder() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("piton-ssh-").permissions(fs::Permissions::from_mode(0o700)).tempdir()
 }
 
-/// Whether the program does not know what it is asked for.
+/// Whether the program is too old for this operation.
 fn is_too_old(said: &str) -> bool {
     ["Unsupported operation for -Y", "unknown option", "illegal option", "invalid option"]
         .iter()

@@ -1,10 +1,10 @@
-//! Running one command line, and leaving nothing of it behind.
+//! Runs one command line and leaves no process of it behind.
 //!
-//! A [`CommandLine`] exists only when its program does, so that a mistyped name never begins a step.
-//! [`run`] is for machines without supervisors: it puts it into a process group of its own, lends it the terminal, passes
-//! on requests to stop, and kills what is left of the group and every daemon that left it when its first process has
-//! ended: what runs on could change files after the comparison. [`converse`] does the same, but gives
-//! it an input and keeps its output.
+//! A [`CommandLine`] exists only if its program does, so that a mistyped name never begins a step.
+//! [`run`] is for systems without supervisors: it gives the command its own process group, lends it
+//! the terminal, and passes on requests to stop. When the first process has ended, it kills the
+//! rest of the group and every daemon that left it: they could change files after the comparison.
+//! [`converse`] does the same with an input and captured output.
 
 mod conversation;
 
@@ -30,96 +30,79 @@ use super::supervisor::Work;
 use super::terminal::Terminal;
 use crate::problem::{Code, Explain, Hint};
 
-/// How long a command that was asked to stop has until it is killed.
+/// How long a command may take to stop before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A command line that can be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
     program: PathBuf,
     argv: Vec<OsString>,
     folder: PathBuf,
     environment: BTreeMap<OsString, OsString>,
-    /// Where its output goes.
     pub streams: Streams,
-    /// How long it may take.
     pub timeout: Option<Duration>,
 }
 
-/// Where the output of a command goes. Its input and its errors are those of piton.
+/// Where the output of a command goes. Its input and stderr are piton's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
-    /// To piton's output.
+    /// To piton's stdout.
     Inherit,
-    /// To piton's errors, because piton's output is for events.
+    /// To piton's stderr, because piton's stdout is used for events.
     OutputToStderr,
 }
 
-/// What the streams of a command are connected with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wiring {
     /// The streams of piton.
     Inherited,
-    /// Pipes.
     Pipes,
 }
 
-/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its status; none when a signal ended it.
+    /// `None` when a signal ended it.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
     pub signal: Option<i32>,
-    /// How long it took.
     pub duration: Duration,
-    /// Whether it was ended because it took too long.
     pub timed_out: bool,
-    /// Whether somebody asked it or piton to stop.
+    /// Whether the command or piton was asked to stop.
     pub interrupted: bool,
 }
 
 impl Outcome {
-    /// Of a command whose end was not seen.
+    /// For a command whose end was not observed.
     pub fn unknown() -> Self {
         Self { exit_code: None, signal: None, duration: Duration::ZERO, timed_out: false, interrupted: false }
     }
 }
 
-/// Why a command could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SubprocessError {
-    /// There are no words.
     #[error("there is no command to run")]
     NoCommand,
-    /// There is no such program.
     #[error("there is no program `{}`", .0.display())]
     NotFound(PathBuf),
-    /// There is such a file, but it is not a program.
+    /// The file exists but is not executable.
     #[error("`{}` cannot be executed", .0.display())]
     NotExecutable(PathBuf),
-    /// The system did not start it.
     #[error("cannot start `{}`", .program.display())]
     NotStarted {
-        /// The program.
         program: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// The system did not say how it ended; it was killed.
+    /// Waiting for it failed; it was killed.
     #[error("cannot wait for `{}`", .program.display())]
     Lost {
-        /// The program.
         program: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
 }
 
 impl CommandLine {
-    /// Makes a command from its words, which run in a folder with exactly the variables given.
+    /// Creates a command that runs in a folder with exactly these variables.
     pub fn new(
         argv: Vec<OsString>,
         folder: PathBuf,
@@ -131,18 +114,18 @@ impl CommandLine {
         Ok(Self { program, argv, folder, environment, streams: Streams::Inherit, timeout: None })
     }
 
-    /// The file that is run.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Whether starting the program changes the user or the group, as `sudo` does. A watched process cannot.
+    /// Whether the program is setuid or setgid, like `sudo`. That does not work in a watched
+    /// process.
     pub fn changes_user(&self) -> bool {
         const SET_ID: u32 = 0o6000;
         !geteuid().is_root() && self.program.metadata().is_ok_and(|file| file.permissions().mode() & SET_ID != 0)
     }
 
-    /// The same command as work of a supervisor.
+    /// The command as work for a supervisor.
     pub fn work(&self) -> Work {
         Work {
             program: self.program.clone(),
@@ -161,7 +144,7 @@ impl CommandLine {
         let mut command = process(&self.program);
         command.arg0(name).args(words);
         match self.start(command, wiring) {
-            // A script without `#!`: shells and `execvp` give it to `sh`.
+            // A script without `#!`: shells and `execvp` pass it to `sh`.
             Err(err) if Errno::from_io_error(&err) == Some(Errno::NOEXEC) => {
                 let mut shell = process(Path::new("/bin/sh"));
                 shell.arg(&self.program).args(words);
@@ -185,7 +168,7 @@ impl CommandLine {
     }
 }
 
-/// Finds the file that a name stands for, as a shell in that folder would.
+/// Finds the file for a program name like a shell in that folder would.
 pub fn resolve(program: &OsStr, search_path: &OsStr, folder: &Path) -> Result<PathBuf, SubprocessError> {
     let is_path = program.as_encoded_bytes().contains(&b'/');
     let candidates: Vec<PathBuf> = if is_path {
@@ -197,7 +180,7 @@ pub fn resolve(program: &OsStr, search_path: &OsStr, folder: &Path) -> Result<Pa
     for file in candidates {
         match file.metadata() {
             Ok(metadata) if metadata.is_file() && access(&file, Access::EXEC_OK).is_ok() => return Ok(file),
-            // A folder on the search path is no attempt at a program; one that was named is.
+            // A folder found on `PATH` is skipped; one named explicitly is an error.
             Ok(metadata) if metadata.is_file() || is_path => unusable = unusable.or(Some(file)),
             Err(err) if is_path && err.kind() == io::ErrorKind::PermissionDenied => unusable = Some(file),
             _ => {}
@@ -209,25 +192,25 @@ pub fn resolve(program: &OsStr, search_path: &OsStr, folder: &Path) -> Result<Pa
     })
 }
 
-/// Where the search path has a program under its name; none when it has another one, or none.
+/// The path of a program on `PATH`, if that name leads to the same file.
 pub fn find_on_path(program: &Path, name: &str, search_path: &OsStr) -> Option<PathBuf> {
     let found = resolve(name.as_ref(), search_path, Path::new("/")).ok()?;
     (found.canonicalize().ok()? == program.canonicalize().ok()?).then_some(found)
 }
 
-/// A search path without folders that depend on where a program is started.
+/// `PATH` without relative folders.
 pub fn absolute_folders(search_path: &OsStr) -> OsString {
     kept_folders(search_path, Path::is_absolute)
 }
 
-/// A search path with some of its folders only.
+/// `PATH` with only the folders that `keeps` accepts.
 pub fn kept_folders(search_path: &OsStr, keeps: impl Fn(&Path) -> bool) -> OsString {
     env::join_paths(env::split_paths(search_path).filter(|folder| keeps(folder))).unwrap_or_default()
 }
 
 /// Runs a command to its end.
 ///
-/// `on_start` is given the process id as soon as there is one; when it fails, the command is killed.
+/// `on_start` gets the process id as soon as it exists; if it fails, the command is killed.
 pub fn run<E: From<SubprocessError>>(
     command: &CommandLine,
     interrupts: &mut Interrupts,
@@ -238,10 +221,9 @@ pub fn run<E: From<SubprocessError>>(
     running.end(command, interrupts, &mut |interrupts, limit| interrupts.wait(limit)).map_err(E::from)
 }
 
-/// Waits for news, at most for a time.
+/// Waits for a signal or a child, up to a limit.
 type Pause<'p> = dyn FnMut(&mut Interrupts, Option<Duration>) -> io::Result<()> + 'p;
 
-/// Why a command ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     ByItself,
@@ -249,7 +231,7 @@ enum Ending {
     Interrupted,
 }
 
-/// A command that runs; it is killed with its group when this goes away.
+/// A running command; dropping it kills its process group.
 struct Running {
     started: Instant,
     child: Child,
@@ -261,7 +243,7 @@ struct Running {
 impl Running {
     fn start(command: &CommandLine, wiring: Wiring) -> Result<Self, SubprocessError> {
         let started = Instant::now();
-        // A daemon leaves the group, but not the process that inherits it.
+        // A daemon leaves the group, but orphans are inherited by this process.
         adopt_orphans(Adoption::Here);
         let mut children = own_children();
         let child = command
@@ -271,14 +253,14 @@ impl Running {
         drop(children);
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let mut running = Self { started, child, group, terminal: Terminal::find(), ended: None };
-        // One that is given its input asks for the terminal only if it opens it by itself.
+        // A command with piped input needs the terminal only if it opens it itself.
         if wiring == Wiring::Inherited && Terminal::is_for_the_command() {
             running.lend_terminal();
         }
         Ok(running)
     }
 
-    /// Waits for the end, and leaves nothing behind.
+    /// Waits for the end and kills what is left.
     fn end(
         &mut self,
         command: &CommandLine,
@@ -299,7 +281,8 @@ impl Running {
         })
     }
 
-    /// Waits until the first process of the group has ended; it is not reaped, so its id stays taken.
+    /// Waits until the first process of the group has ended, without reaping it, so that its id is
+    /// not reused.
     fn wait(
         &mut self,
         limit: Option<Duration>,
@@ -344,7 +327,7 @@ impl Running {
         if let Some(status) = self.ended {
             return Ok(status);
         }
-        // Before its first process is reaped the group's id cannot belong to anybody else.
+        // The group id cannot be reused before its first process is reaped.
         self.signal(Signal::KILL);
         let status = self.child.wait()?;
         self.ended = Some(status);
@@ -382,20 +365,20 @@ impl Running {
         if let (Some(terminal), Some(group)) = (&mut self.terminal, self.group)
             && terminal.lend(group)
         {
-            // It may have been stopped for reading before it was allowed to.
+            // It may have been stopped for reading before it had the terminal.
             self.signal(Signal::CONT);
         }
     }
 
     fn ask_to_stop(&self, signal: Signal) {
         self.signal(signal);
-        // One that is stopped could not even hear it.
+        // A stopped process would not react to the signal.
         self.signal(Signal::CONT);
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // A group that is gone needs no signal.
+            // The group may be gone.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -407,7 +390,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Only when waiting failed or was given up; then there is nobody left to tell.
+        // Only reached when waiting failed; there is no caller left to report to.
         let _ = self.finish();
     }
 }

@@ -1,8 +1,8 @@
-//! Who may read from the terminal.
+//! Lends the terminal to a command.
 //!
-//! A command runs in a process group of its own, so that all of it can be killed. The terminal lets
-//! only one group read: it is lent to the command and taken back. Ctrl-Z stops the command, and piton with it, so that
-//! the shell has its terminal again.
+//! A command runs in its own process group, so that all of it can be killed. The terminal lets only
+//! one group read: it is lent to the command and taken back. Ctrl-Z stops the command and piton, so
+//! that the shell gets its terminal back.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal as MaskedSignal};
 use rustix::fd::BorrowedFd;
@@ -18,7 +18,6 @@ pub(super) struct Terminal {
     lent: Lent,
 }
 
-/// Whether the terminal is with a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lent {
     No,
@@ -32,15 +31,15 @@ impl Terminal {
         Some(Self { fd, own: getpgrp(), modes: tcgetattr(fd).ok(), lent: Lent::No })
     }
 
-    /// Whether a command should have the terminal from its start.
+    /// Whether a command should have the terminal from the start.
     ///
-    /// Not when the output goes to another program: that may be a pager, which needs it too. A
-    /// command that reads all the same is stopped by the kernel and gets it then.
+    /// Not when piton's output is piped: the reader may be a pager, which needs the terminal too. A
+    /// command that reads anyway is stopped by the kernel and gets the terminal then.
     pub(super) fn is_for_the_command() -> bool {
         isatty(stdin()) && isatty(stdout())
     }
 
-    /// Lends the terminal to a group, if it is piton's to lend; says whether the group has it.
+    /// Lends the terminal to a group if piton has it; returns whether the group has it now.
     pub(super) fn lend(&mut self, group: Pid) -> bool {
         if tcgetpgrp(self.fd).is_ok_and(|holder| holder == self.own) && tcsetpgrp(self.fd, group).is_ok() {
             self.lent = Lent::Yes;
@@ -48,8 +47,8 @@ impl Terminal {
         self.is_lent()
     }
 
-    /// Promises the terminal to a command that is about to be started and will take it by itself, if it is piton's to
-    /// lend; says whether it may.
+    /// Reserves the terminal for a command that will take it when it starts, if piton has it;
+    /// returns whether it may.
     pub(super) fn promise(&mut self) -> bool {
         if Self::is_for_the_command() && tcgetpgrp(self.fd).is_ok_and(|holder| holder == self.own) {
             self.lent = Lent::Yes;
@@ -57,38 +56,36 @@ impl Terminal {
         self.is_lent()
     }
 
-    /// Decides what follows when a signal has stopped the command; when this returns, the command is to go on.
+    /// Handles a stopped command; when this returns, the command is to continue.
     ///
-    /// A command that wants the terminal gets it, if that can be. Anything else, as Ctrl-Z, is meant for piton as well:
-    /// it stops too, and returns when the shell continues it.
+    /// A command that wants the terminal gets it if possible. Any other stop, such as Ctrl-Z, stops
+    /// piton too, until the shell continues it.
     pub(super) fn answer_stop(&mut self, group: Pid, signal: Option<i32>) {
         let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()];
         if signal.is_some_and(|signal| wants_terminal.contains(&signal)) && self.lend(group) {
             return;
         }
         self.take_back();
-        // Returns at once where no shell could continue piton.
+        // Returns at once if no shell could continue piton.
         let _ = kill_process_group(getpgrp(), Signal::TSTP);
         self.lend(group);
     }
 
-    /// Whether a command has it.
     pub(super) fn is_lent(&self) -> bool {
         self.lent == Lent::Yes
     }
 
-    /// Takes the terminal back.
     pub(super) fn take_back(&mut self) {
         if self.is_lent() {
             unstoppable(|| {
-                // A terminal that has gone away cannot be taken back, and need not be.
+                // Fails when the terminal is gone; then there is nothing to take back.
                 let _ = tcsetpgrp(self.fd, self.own);
             });
             self.lent = Lent::No;
         }
     }
 
-    /// Brings the terminal's modes back to what they were, after a command that could not do so.
+    /// Restores the terminal modes after a command that was killed.
     pub(super) fn restore_modes(&self) {
         if let Some(modes) = &self.modes {
             unstoppable(|| {
@@ -104,7 +101,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Does something to the terminal from outside its group, for which the kernel would stop piton.
+/// Changes the terminal from a background group, for which the kernel would stop piton.
 fn unstoppable(act: impl FnOnce()) {
     let mut stop = SigSet::empty();
     stop.add(MaskedSignal::SIGTTOU);

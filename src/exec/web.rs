@@ -1,9 +1,8 @@
-//! The way to other machines: one kind of client, and the addresses that it may reach.
+//! Access to other machines: one HTTP client, and the addresses that it may reach.
 //!
-//! Whoever speaks HTTP in the name of a tool gets its [`client`] here. Names are looked up by
-//! [`GuardedLookup`], which hands out no address that may not be reached, so that a name which means
-//! something else a moment later gets nobody any further; addresses that are written out are
-//! judged by [`check_url`], which every redirect has to pass as well.
+//! All HTTP for tools uses the [`client`] from here. [`GuardedLookup`] resolves names and returns
+//! no forbidden address, so a name that changes its address between check and use gains nothing.
+//! Literal addresses are checked by [`check_url`], also after every redirect.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,21 +16,18 @@ use url::{Host, Url};
 
 use super::worker::{Failure, FailureKind};
 
-/// How long it may take to reach the other side.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Which addresses may be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// Those of the internet only.
+    /// Addresses of the internet only.
     Public,
     /// Also this machine and its network.
     Anywhere,
 }
 
 impl Reach {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -40,7 +36,7 @@ impl Reach {
     }
 }
 
-/// The variables that lead programs to the web: proxies, and the certificates to trust.
+/// Variables for proxies and trusted certificates.
 const VARIABLES: [&str; 10] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -54,14 +50,14 @@ const VARIABLES: [&str; 10] = [
     "SSL_CERT_DIR",
 ];
 
-/// Those of the user's variables that a worker needs to get to the web.
+/// The user's variables that a worker needs for HTTP.
 pub(super) fn variables(environment: &BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
     let pick = |name: &&str| environment.get_key_value(OsStr::new(name));
     let found = VARIABLES.iter().filter_map(pick).filter(|(_, value)| !value.is_empty());
     found.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The hosts of the user's proxies: their names may mean addresses of the network, and are looked up.
+/// The hosts of the user's proxies. Their names may resolve to private addresses.
 pub(super) fn proxy_hosts(environment: &BTreeMap<OsString, OsString>) -> Vec<String> {
     let is_proxy = |name: &OsString| {
         name.to_str().is_some_and(|name| {
@@ -72,19 +68,19 @@ pub(super) fn proxy_hosts(environment: &BTreeMap<OsString, OsString>) -> Vec<Str
     let values = variables(environment).into_iter().filter(|(name, _)| is_proxy(name)).map(|(_, value)| value);
     let host = |value: OsString| {
         let text = value.to_str()?.to_owned();
-        // Without a scheme it is one for HTTP.
+        // A proxy without a scheme is an HTTP proxy.
         let text = if text.contains("://") { text } else { format!("http://{text}") };
         Some(Url::parse(&text).ok()?.host_str()?.to_ascii_lowercase())
     };
     values.filter_map(host).collect()
 }
 
-/// A client that follows no redirect by itself.
+/// A client that does not follow redirects.
 pub(super) fn client(reach: Reach) -> Result<reqwest::Client, Failure> {
     client_behind(reach, &[])
 }
 
-/// A client that follows no redirect by itself, and may look up these proxies wherever they are.
+/// A client that does not follow redirects, and may resolve these proxies to any address.
 pub(super) fn client_behind(reach: Reach, proxies: &[String]) -> Result<reqwest::Client, Failure> {
     use_ring();
     let builder = reqwest::Client::builder()
@@ -98,13 +94,13 @@ pub(super) fn client_behind(reach: Reach, proxies: &[String]) -> Result<reqwest:
     })
 }
 
-/// Makes `ring` what TLS is done with in this process.
+/// Makes `ring` the TLS provider of this process.
 pub(super) fn use_ring() {
-    // It may have been done already.
+    // It may be installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Refuses an address that is written out and may not be reached, and anything but HTTP.
+/// Refuses forbidden literal addresses, and schemes other than HTTP.
 pub(super) fn check_url(url: &Url, reach: Reach) -> Result<(), Failure> {
     if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
         let message = format!("`{}` is not an address of the web", url.scheme());
@@ -129,7 +125,7 @@ pub(super) fn check_url(url: &Url, reach: Reach) -> Result<(), Failure> {
     }
 }
 
-/// An address that may not be reached.
+/// The failure for a forbidden address.
 pub(super) fn refused(host: &str) -> Failure {
     let message = format!("`{host}` is an address of this machine or its network, which is not allowed");
     Failure::new(FailureKind::Address, message).suggest(
@@ -153,7 +149,7 @@ pub(super) fn with_sources(err: &dyn std::error::Error) -> String {
     let mut source = err.source();
     while let Some(cause) = source {
         let cause_text = cause.to_string();
-        // Many repeat what caused them.
+        // Many errors repeat their cause.
         if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
@@ -163,24 +159,23 @@ pub(super) fn with_sources(err: &dyn std::error::Error) -> String {
     text
 }
 
-/// Whether a name is of this machine or its network, whoever looks it up: behind a proxy that is not us.
+/// Whether a name always means this machine or its network. Behind a proxy, piton does not resolve
+/// names itself.
 fn is_local_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     name == "localhost" || [".localhost", ".local", ".internal"].iter().any(|end| name.ends_with(end))
 }
 
-/// Looks names up and hands out no address that may not be reached.
+/// Resolves names and returns no forbidden address.
 #[derive(Clone, Debug)]
 struct GuardedLookup {
     reach: Reach,
-    /// Names that may mean any address.
+    /// Names that may resolve to any address.
     proxies: Arc<[String]>,
 }
 
-/// Why a name gives no address.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LookupFault {
-    /// It means an address that may not be reached.
     #[error("`{0}` is an address of this machine or its network, which is not allowed")]
     Private(String),
 }
@@ -199,7 +194,7 @@ impl Resolve for GuardedLookup {
     }
 }
 
-/// The addresses of a host that may be reached, for who connects by itself.
+/// The allowed addresses of a host, for callers that connect themselves.
 pub(super) async fn lookup(host: &str, port: u16, reach: Reach) -> Result<Vec<SocketAddr>, Failure> {
     let found = allowed_addresses(host, port, reach).await;
     let found = found.map_err(|err| Failure::new(FailureKind::Network, format!("cannot look `{host}` up: {err}")))?;
@@ -211,7 +206,7 @@ async fn allowed_addresses(host: &str, port: u16, reach: Reach) -> std::io::Resu
     Ok(found.filter(|it| reach == Reach::Anywhere || !is_private(it.ip())).collect())
 }
 
-/// Whether an address is of this machine, its network, or nobody's: whatever the internet does not route.
+/// Whether an address is not routed on the internet: this machine, its network, or reserved.
 pub(super) fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_private_v4(address),
@@ -228,7 +223,7 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation()
         || a == 0
         || a >= 240
-        // Shared by customers of one provider; some clouds have their metadata there.
+        // Carrier-grade NAT; some clouds have their metadata service there.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
         || (a == 198 && (18..20).contains(&b))
@@ -246,10 +241,10 @@ fn is_private_v6(address: Ipv6Addr) -> bool {
         return is_private_v4(mapped);
     }
     match first {
-        // NAT64 and 6to4 lead to the IPv4 address inside.
+        // NAT64 and 6to4 lead to the embedded IPv4 address.
         0x0064 if second == 0xff9b => embedded(high, low),
         0x2002 => embedded(second, segments.get(2).copied().unwrap_or_default()),
-        // Everything the internet routes begins with 001; Teredo and documentation are in there as well.
+        // Global addresses begin with 001, except Teredo and documentation.
         _ => first & 0xe000 != 0x2000 || (first == 0x2001 && (second == 0 || second == 0x0db8)),
     }
 }

@@ -1,9 +1,9 @@
-//! What piton does itself for a tool, in a process of its own.
+//! Work that piton does itself for a tool, in a separate process.
 //!
-//! An HTTP request, a conversation with an MCP server, a container, a function in JavaScript: piton
-//! starts itself again as `piton __work`, reads a [`Job`] from its standard input and hands the answer over
-//! the private channel. A supervisor owns that process as it owns any tool, so that it can be killed
-//! at any instant, has its time, and leaves nothing behind; and what comes from outside is read there first.
+//! An HTTP request, an MCP call, a container, a JavaScript function: piton starts itself as `piton
+//! __work`, reads a [`Job`] from stdin and returns the answer over the private channel. A
+//! supervisor owns that process like any tool: it can be killed at any time, has a timeout, and
+//! leaves nothing behind. Untrusted data from outside is parsed there first.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -17,100 +17,77 @@ use super::supervisor::{Channel, Ended, ResultFault, Work};
 use super::{container, http, javascript, mcp};
 use crate::problem::{Code, Hint};
 
-/// The word that makes piton a worker.
+/// The argument that makes piton a worker.
 const MODE: &str = "__work";
 
 /// The largest job that is read.
 const MAX_JOB: u64 = 64 * 1024 * 1024;
 
-/// What a worker is to do.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "job", rename_all = "snake_case")]
 pub(super) enum Job {
-    /// Make an HTTP request.
     Http(Box<http::Job>),
-    /// Call a tool of an MCP server.
     Mcp(mcp::Job),
-    /// Have an MCP server for the calls of a run.
+    /// Own an MCP server for the calls of a run.
     McpHost(Box<mcp::HostJob>),
-    /// Run a container.
     Container(container::Job),
-    /// Call a function in JavaScript.
     JavaScript(javascript::Job),
 }
 
-/// What came of it, as it is handed over.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
-    /// What was asked for.
     Ok(Value),
-    /// Why there is nothing.
     Failed(Failure),
 }
 
-/// Why a worker could not do what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind of failure it is.
     pub kind: FailureKind,
-    /// What happened, in lower case.
     pub message: String,
     /// The way out.
     pub suggestion: Option<Hint>,
 }
 
-/// The kinds of failure, each with a stable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// The job is not one that this program knows.
     Job,
-    /// The other side could not be reached, or broke off.
+    /// The server could not be reached, or closed the connection.
     Network,
-    /// A call that must not be made twice was sent, and its answer did not come: it may have been done.
+    /// A call that must not be repeated was sent and got no answer: it may have taken effect.
     NoAnswer,
-    /// The address is none that may be reached.
+    /// The address is not allowed.
     Address,
-    /// A redirect leads where the call may not go, or nowhere.
+    /// The redirect is invalid, or its target is not allowed.
     Redirect,
-    /// The other side answered that it did not do it.
+    /// The server answered with an error status.
     Status,
-    /// The answer cannot be read, or is too large.
+    /// The response cannot be read, or is too large.
     Response,
-    /// What was to be picked out of the answer is not in it.
+    /// The `JSONPath` matches nothing in the response.
     Transform,
-    /// No container engine answers.
     ContainerEngine,
-    /// An image is not there and cannot be had.
     ContainerImage,
-    /// An image cannot be built.
     ContainerBuild,
-    /// A container cannot be made or started.
     Container,
-    /// A container needed more memory than it may have.
     ContainerMemory,
-    /// A function took too long.
     ScriptTimeout,
-    /// A function needs too much memory.
     ScriptMemory,
-    /// A function threw something.
     ScriptThrew,
-    /// A function returned what it may not.
+    /// A function returned something that is not data.
     ScriptReturn,
-    /// A function returned too much.
     ScriptTooLarge,
-    /// An MCP server could not be started, or ended.
+    /// An MCP server could not be started, or exited.
     McpServer,
-    /// An MCP server said what makes no sense.
+    /// An MCP server violated the protocol.
     McpProtocol,
-    /// An MCP server has no such tool.
     McpNoTool,
-    /// A tool of an MCP server is not what it was.
+    /// The definition of a server's tool has changed.
     McpChanged,
-    /// A tool of an MCP server says that it failed.
+    /// A server's tool reported an error.
     McpTool,
-    /// What a tool of an MCP server is called with is not what it takes.
+    /// The arguments do not match the schema of a server's tool.
     Arguments,
 }
 
@@ -147,19 +124,18 @@ impl FailureKind {
 }
 
 impl FailureKind {
-    /// Whether the machine lacks something, and no call of this kind can be made.
+    /// Whether the machine lacks something, so that no call of this kind can work.
     pub fn is_of_machine(self) -> bool {
         self == Self::ContainerEngine
     }
 }
 
 impl Failure {
-    /// A failure without a way out.
     pub(super) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), suggestion: None }
     }
 
-    /// The same, of a call that was sent and may have been done.
+    /// Marks a call that was sent and may have taken effect.
     pub(super) fn unanswered(self) -> Self {
         let way_out = "it may have been done: find out before you make the call again";
         let suggestion = self.suggestion.or_else(|| Some(way_out.into()));
@@ -173,12 +149,11 @@ impl Failure {
     }
 }
 
-/// Whether piton was started to be a worker.
+/// Whether these arguments start a worker.
 pub fn is_meant(arguments: &[OsString]) -> bool {
     arguments.get(1).is_some_and(|word| word == MODE)
 }
 
-/// Is a worker, from the first to the last.
 pub fn serve() -> ExitCode {
     let mut text = Vec::new();
     let read = std::io::stdin().take(MAX_JOB).read_to_end(&mut text);
@@ -196,12 +171,10 @@ pub fn serve() -> ExitCode {
     }
 }
 
-/// How a worker ends.
 #[derive(Debug)]
 pub(super) enum End {
-    /// With an answer.
     Answer(Answer),
-    /// As what it ran has ended, whose output was its own.
+    /// With the status of the process it ran, which wrote its own output.
     Exit(u8),
 }
 
@@ -221,12 +194,12 @@ impl From<Result<Value, Failure>> for End {
 }
 
 impl Job {
-    /// What a supervisor has to run to get it done.
+    /// The work for a supervisor.
     pub(super) fn work(&self, program: &std::path::Path) -> Work {
         Work {
             program: program.to_path_buf(),
             argv: vec!["piton".into(), MODE.into()],
-            // Values, texts and maps with text keys always have a form in JSON.
+            // Values, strings and maps with string keys always serialize.
             input: serde_json::to_vec(self).unwrap_or_default(),
             channel: Channel::Private,
             ..Work::default()
@@ -244,7 +217,7 @@ impl Job {
     }
 }
 
-/// The answer of a worker that has ended; none when it ended without one.
+/// The answer of a worker; `None` when it exited without one.
 pub(super) fn answer(ended: &Ended) -> Result<Option<Answer>, u64> {
     match ended.result_fault {
         Some(ResultFault::TooLarge(bytes)) => Err(bytes),
@@ -252,7 +225,7 @@ pub(super) fn answer(ended: &Ended) -> Result<Option<Answer>, u64> {
     }
 }
 
-/// Writes the answer to descriptor 3: its length in four bytes, and as many bytes.
+/// Writes the answer to descriptor 3: its length in four bytes, then the bytes.
 #[expect(unsafe_code, reason = "the channel is inherited under a number, which has no owner yet")]
 fn hand_over(answer: &Answer) -> std::io::Result<()> {
     let bytes = serde_json::to_vec(answer)?;

@@ -1,4 +1,4 @@
-//! Why a call could not be made, or its result not be read.
+//! Errors of making a call or reading its result.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,103 +11,64 @@ use crate::item::source::Unread;
 use crate::item::wording::shown;
 use crate::problem::{Code, Explain, Hint};
 
-/// Why a call could not be made or its result not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The supervisor could not do it.
     #[error(transparent)]
     Supervisor(#[from] SupervisorError),
-    /// The script is not the one that was judged.
+    /// The script is not the one that was checked.
     #[error("the script `{}` changed after it was checked", .script.display())]
-    ScriptChanged {
-        /// The file.
-        script: PathBuf,
-    },
-    /// The script cannot be read.
+    ScriptChanged { script: PathBuf },
     #[error("cannot read the script `{}`", .script.display())]
     ScriptUnreadable {
-        /// The file.
         script: PathBuf,
-        /// Why.
         #[source]
         source: Unread,
     },
-    /// There is no such program.
     #[error(transparent)]
     Program {
-        /// What is wrong with it.
         #[from]
         source: SubprocessError,
     },
-    /// No private home could be made.
     #[error("cannot make a private home below `{}`", .folder.display())]
     Home {
-        /// Where.
         folder: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// A package is not named but is an option of the installer.
+    /// The dependency is an option for the installer, not a package.
     #[error("`{}` is not the name of a package", shown(.dependency))]
-    BadDependency {
-        /// What was written.
-        dependency: String,
-    },
-    /// The packages of a tool could not be installed.
+    BadDependency { dependency: String },
     #[error("cannot {what} for `{tool}`{}", lines(.said))]
     Dependencies {
-        /// The tool.
         tool: String,
-        /// What was tried.
         what: String,
-        /// The last lines of the installer.
+        /// The last lines of the installer's output.
         said: Vec<String>,
     },
-    /// The folder of environments cannot be used.
     #[error("cannot keep environments in `{}`", .folder.display())]
     Cache {
-        /// The folder.
         folder: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// Somebody asked piton to stop.
+    /// A signal or the client asked piton to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The script raised an exception.
     #[error("{}: {}", shown(&.0.kind), first_line(&.0.message))]
     Raised(Raised),
-    /// What piton does itself for a tool went wrong.
+    /// A call that piton makes itself, such as HTTP, failed.
     #[error("{}", .0.message)]
     Failed(Failure),
-    /// The process ended without handing over a result.
+    /// The process ended without returning a result.
     #[error("the process ended before `{function}` returned")]
-    NoResult {
-        /// The function that was called.
-        function: &'static str,
-    },
-    /// The result is larger than is taken.
+    NoResult { function: &'static str },
     #[error("the result is too large: {bytes} bytes")]
-    TooLarge {
-        /// How large.
-        bytes: u64,
-    },
-    /// The result is not what the manifest promises.
+    TooLarge { bytes: u64 },
+    /// The result does not match the manifest.
     #[error("the result is not what the tool promises{}", lines(.problems))]
-    Contract {
-        /// Everything that is wrong.
-        problems: Vec<String>,
-    },
-    /// The parser could not read the output.
+    Contract { problems: Vec<String> },
     #[error("the parser `{}` cannot read the output: {reason}", shown(.parser))]
-    Parser {
-        /// Its name.
-        parser: String,
-        /// Why.
-        reason: String,
-    },
+    Parser { parser: String, reason: String },
 }
 
 impl Explain for CallError {
@@ -166,7 +127,7 @@ fn install_hint(said: &[String]) -> &'static str {
     }
 }
 
-/// The first line of what an exception says, without anything that a terminal would obey.
+/// The first line of an exception's message, without control characters.
 fn first_line(message: &str) -> String {
     const LONGEST: usize = 300;
     let line = message.lines().next().unwrap_or_default();
@@ -178,7 +139,7 @@ fn first_line(message: &str) -> String {
     shown
 }
 
-/// Lines below a message.
+/// Formats lines below a message.
 fn lines(lines: &[String]) -> String {
     lines.iter().flat_map(|line| ["\n  ", line]).collect()
 }

@@ -1,7 +1,7 @@
-//! The helper of a meta tool: what it is given each time that it is entered, and what it says.
+//! The helper of a meta tool: its input on each entry, and its reply.
 //!
-//! It gets the parameters, the results of all calls so far, and the command. It asks for further calls, or says
-//! what the result of the whole is.
+//! It gets the parameters, the results of all calls so far, and the command. It asks for more
+//! calls, or returns the result.
 
 use serde_json::{Map, Value};
 
@@ -12,30 +12,26 @@ use crate::exec::supervisor::{Ended, MARK, Work};
 use crate::exec::worker::{Failure, FailureKind, Job};
 use crate::item::wording::{did_you_mean, nearest, shown};
 
-/// The fields of a call that a helper asks for.
+/// The fields of a call that a helper may request.
 const FIELDS: [&str; 3] = ["tool", "command", "args"];
 
-/// What a helper says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// These tools are to be called, one after the other.
+    /// Call these tools in order.
     Calls(Vec<Asked>),
-    /// This is the result.
+    /// The helper is done.
     Result(Value),
 }
 
-/// A call that a helper asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// The tool.
     pub tool: String,
-    /// The command of a tool that has several.
+    /// For a tool with several commands.
     pub command: Option<String>,
-    /// The parameters.
     pub arguments: Map<String, Value>,
 }
 
-/// What a supervisor has to run to enter the helper of a meta tool; `results` are those of the calls so far.
+/// The work that enters the helper; `results` are those of the calls so far.
 pub fn enter(meta: &Meta, invocation: &Invocation, results: &[Value], machine: &Machine) -> Work {
     let job = Job::JavaScript(javascript::Job {
         id: meta.helper.clone(),
@@ -53,7 +49,7 @@ pub fn enter(meta: &Meta, invocation: &Invocation, results: &[Value], machine: &
     work
 }
 
-/// What the helper of a meta tool says.
+/// Parses the helper's reply.
 pub fn reply(meta: &Meta, ended: &Ended) -> Result<Reply, CallError> {
     if ended.timed_out {
         return Err(CallError::Failed(javascript::late(&meta.helper, HELPER)));

@@ -1,4 +1,4 @@
-//! From what a process handed over or wrote to the result of the call.
+//! Turns the output of a process into the result of a call.
 
 use serde_json::{Map, Value, json};
 
@@ -12,24 +12,23 @@ use crate::exec::python::bootstrap::Answer;
 use crate::exec::supervisor::{Captured, Ended, ResultFault};
 use crate::exec::worker;
 
-/// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Read {
-    /// The result.
     pub value: Value,
-    /// What was not as it should be, though the result could be read.
+    /// Problems that did not prevent reading the result.
     pub warnings: Vec<String>,
 }
 
-/// What a call came to, before parsers and promises.
+/// The result before parser and contract.
 enum Raw<'e> {
-    /// A value that was handed over.
+    /// A value returned through the private channel.
     Value(Value),
-    /// What was written to stdout.
+    /// The text written to stdout.
     Output(&'e Captured),
 }
 
-/// Reads the result of a call that ended well: the private channel or stdout, the parser, the contract.
+/// Reads the result of a successful call: the private channel or stdout, then the parser, then the
+/// contract.
 pub fn read_result(
     invocation: &Invocation,
     ended: &Ended,
@@ -60,7 +59,7 @@ pub fn read_result(
     Ok(Read { warnings: told, ..read })
 }
 
-/// The same for a value that somebody has in hand.
+/// The same for a value that the caller already has.
 pub fn read_value(
     invocation: &Invocation,
     value: Value,
@@ -71,7 +70,7 @@ pub fn read_value(
     settled(invocation, Raw::Value(value), machine, &mut Starter { supervisor, interrupts })
 }
 
-/// Has the parser read it, and holds it against what the manifest promises.
+/// Runs the parser and checks the contract.
 fn settled(
     invocation: &Invocation,
     raw: Raw<'_>,
@@ -98,7 +97,7 @@ fn settled(
         format => match (raw, parser) {
             (Raw::Output(output), Some(name)) => parse(&whole(output)?, name)?,
             (Raw::Value(Value::String(text)), Some(name)) => parse(&text, name)?,
-            // It has a form already, so there is nothing to parse.
+            // The value is already structured, so there is nothing to parse.
             (Raw::Value(value), Some(_)) => value,
             (raw, None) => formatted(raw, format)?,
         },
@@ -107,7 +106,7 @@ fn settled(
     Ok(Read { value, warnings })
 }
 
-/// What a worker handed over; none when it handed over nothing.
+/// The value from a worker; `None` when it returned nothing.
 pub(super) fn worker_answer(ended: &Ended) -> Result<Option<Value>, CallError> {
     match worker::answer(ended).map_err(|bytes| CallError::TooLarge { bytes })? {
         Some(worker::Answer::Ok(value)) => Ok(Some(value)),
@@ -116,7 +115,7 @@ pub(super) fn worker_answer(ended: &Ended) -> Result<Option<Value>, CallError> {
     }
 }
 
-/// The exception that ended a Python script, if that is how it ended.
+/// The exception that ended a Python script, if there was one.
 pub fn raised(ended: &Ended) -> Option<Raised> {
     match Answer::read(ended.result.as_deref()?)? {
         Answer::Error(raised) => Some(raised),
@@ -124,7 +123,7 @@ pub fn raised(ended: &Ended) -> Option<Raised> {
     }
 }
 
-/// What a function returned, or what was printed where it returned nothing.
+/// The return value of a function, or its stdout if it returned nothing.
 fn handed_over<'e>(ended: &'e Ended, function: &'static str) -> Result<Raw<'e>, CallError> {
     match answer(ended, function)? {
         Answer::Ok(Value::Null) if ended.stdout.total > 0 => Ok(Raw::Output(&ended.stdout)),
@@ -134,7 +133,7 @@ fn handed_over<'e>(ended: &'e Ended, function: &'static str) -> Result<Raw<'e>, 
     }
 }
 
-/// What a function returned, and nothing else.
+/// The return value of a function only.
 pub(in crate::exec) fn returned(ended: &Ended, function: &'static str) -> Result<Value, CallError> {
     match answer(ended, function)? {
         Answer::Ok(value) => Ok(value),
@@ -162,7 +161,7 @@ fn formatted(raw: Raw<'_>, format: Option<&str>) -> Result<Value, CallError> {
             .map_err(|reason| contract::broken(format!("`outputs.format` is `json`, and stdout is not: {reason}"))),
         (Raw::Output(output), _) => {
             let text = output.text();
-            // Half a document may be valid and mean something else.
+            // Truncated output may still be valid JSON and mean something else.
             let value = if output.is_truncated() { None } else { exact(&text).ok() };
             Ok(value.unwrap_or_else(|| json!({ "stdout": text })))
         }
@@ -191,7 +190,7 @@ fn naming_a_file(raw: Raw<'_>) -> Result<Map<String, Value>, CallError> {
     }
 }
 
-/// Reads JSON, but none that would lose digits: an integer of more than 64 bits would be rounded.
+/// Parses JSON, but refuses integers over 64 bits, which would be rounded.
 pub(in crate::exec) fn exact(text: &str) -> Result<Value, String> {
     let value = serde_json::from_str(text).map_err(|err| err.to_string())?;
     let mut rest = text;
@@ -215,7 +214,7 @@ fn end_of_number(text: &str) -> usize {
     text.find(|character: char| !matches!(character, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(text.len())
 }
 
-/// Where the text that begins with a quote ends, behind its second quote.
+/// The position after the closing quote of a JSON string.
 fn end_of_text(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
@@ -229,7 +228,7 @@ fn end_of_text(text: &str) -> usize {
     text.len()
 }
 
-/// Everything that was written; an error when not everything was kept.
+/// The complete output; an error when it was truncated.
 fn whole(output: &Captured) -> Result<String, CallError> {
     if output.is_truncated() {
         let problem = format!("stdout has {} bytes, which is too much to be read as a result", output.total);

@@ -1,7 +1,8 @@
-//! The folder that an image is built from.
+//! The build context of an image.
 //!
-//! Read as a whole, in one order: [`Files::hash`] is over names, permissions, bytes and where links lead, and the
-//! archive for the engine is made of just these bytes, so that what is built is what was judged.
+//! It is read completely and in a fixed order. [`Files::hash`] covers names, permissions, bytes and
+//! link targets, and the archive for the engine is made from the same bytes, so the image is built
+//! from what was checked.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,12 +17,9 @@ use walkdir::WalkDir;
 use crate::item::signature::hex;
 use crate::item::source::read_bytes;
 
-/// The most bytes that a folder may hold.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
-/// The most entries that it may have.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Everything in a folder.
 #[derive(Debug)]
 pub(in crate::exec) struct Files {
     entries: Vec<Entry>,
@@ -29,7 +27,7 @@ pub(in crate::exec) struct Files {
 
 #[derive(Debug)]
 struct Entry {
-    /// Its path below the folder.
+    /// Relative to the folder.
     path: PathBuf,
     mode: u32,
     content: Content,
@@ -42,27 +40,17 @@ enum Content {
     Link(PathBuf),
 }
 
-/// Why a folder cannot be read as a whole.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::exec) enum ContextError {
-    /// Something in it cannot be read.
     #[error("cannot be read: `{}`: {source}", .path.display())]
-    Unreadable {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Something in it is neither file, folder nor link.
+    Unreadable { path: PathBuf, source: io::Error },
     #[error("holds `{}`, which is neither a file nor a folder nor a link", .0.display())]
     Special(PathBuf),
-    /// There is too much.
     #[error("holds more than {MAX_ENTRIES} files or {} MiB", MAX_BYTES / 1024 / 1024)]
     TooLarge,
 }
 
 impl ContextError {
-    /// The way out.
     pub(in crate::exec) fn hint(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "see that it can be read",
@@ -72,7 +60,6 @@ impl ContextError {
     }
 }
 
-/// Reads a folder.
 pub(in crate::exec) fn read(folder: &Path) -> Result<Files, ContextError> {
     let mut entries = Vec::new();
     let mut left = MAX_BYTES;
@@ -108,10 +95,10 @@ pub(in crate::exec) fn read(folder: &Path) -> Result<Files, ContextError> {
 }
 
 impl Files {
-    /// The hash of everything that a build depends on, but for images that it begins with.
+    /// A hash of everything that the build depends on, except its base images.
     pub(in crate::exec) fn hash(&self, dockerfile: &str, args: &BTreeMap<String, String>) -> String {
         let mut hash = Sha256::new();
-        // Each part with its length: no two folders are the same text.
+        // Prefix each part with its length, so that different folders cannot give the same bytes.
         let mut add = |part: &[u8]| {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
@@ -141,7 +128,7 @@ impl Files {
         hex(&hash.finalize())
     }
 
-    /// All of it as an archive; times and owners are left out, so that engines find their layers again.
+    /// A tar archive without times and owners, so that engines can reuse their layers.
     pub(super) fn archive(&self) -> io::Result<Vec<u8>> {
         let mut archive = Builder::new(Vec::new());
         for entry in &self.entries {

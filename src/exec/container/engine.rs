@@ -1,4 +1,4 @@
-//! The engine that answers: Docker, or Podman in its clothes.
+//! The container engine: Docker, or Podman's Docker-compatible API.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -10,35 +10,28 @@ use serde::{Deserialize, Serialize};
 use super::with_sources;
 use crate::exec::worker::{Failure, FailureKind};
 
-/// How long an engine may take to say who it is.
+/// How long an engine may take to identify itself.
 const ANSWERING_TIME: Duration = Duration::from_secs(10);
 
-/// Longer than any call: how long one may take is not for this client to say.
+/// Longer than any call: the supervisor enforces the timeout, not this client.
 const ANY_TIME: u64 = 30 * 24 * 60 * 60;
 
-/// An engine that has answered.
 #[derive(Debug)]
 pub(super) struct Engine {
     pub(super) docker: Docker,
     pub(super) about: About,
 }
 
-/// What is known of an engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct About {
-    /// Where it listens.
     pub(super) url: String,
-    /// Whose it is.
     pub(super) brand: Brand,
-    /// Whether its containers run as somebody who is not root outside.
+    /// Whether root in its containers is an ordinary user outside.
     pub(super) is_rootless: bool,
-    /// Whether it can limit memory.
     pub(super) limits_memory: bool,
-    /// Whether it can limit the number of processes.
     pub(super) limits_processes: bool,
 }
 
-/// Whose engine it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Brand {
@@ -47,7 +40,6 @@ pub(super) enum Brand {
 }
 
 impl Brand {
-    /// Its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Docker => "Docker",
@@ -76,17 +68,16 @@ impl Engine {
         }))
     }
 
-    /// One that has answered before. What it said of itself then still holds; asking again takes it long.
+    /// Reconnects without asking the engine for its properties again, which is slow.
     pub(super) fn again(about: About) -> Result<Self, String> {
         let path = about.url.strip_prefix("unix://").unwrap_or(&about.url);
         let docker = Docker::connect_with_unix(path, ANY_TIME, API_DEFAULT_VERSION);
         Ok(Self { docker: docker.map_err(|err| with_sources(&err))?, about })
     }
 
-    /// One engine, or why there is none.
     async fn connect(url: &str) -> Result<Self, String> {
         let path = url.strip_prefix("unix://").unwrap_or(url);
-        // The system's own words for what is wrong with a socket are better than those of a client.
+        // The operating system's error for a socket is clearer than the client library's.
         UnixStream::connect(path).map_err(|err| match err.kind() {
             io::ErrorKind::NotFound => "there is no such socket".to_owned(),
             io::ErrorKind::PermissionDenied => FORBIDDEN.to_owned(),

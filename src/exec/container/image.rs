@@ -1,4 +1,4 @@
-//! Seeing to it that an image is there: as it is, pulled, or built.
+//! Provides an image: found, pulled, or built.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::exec::worker::{Failure, FailureKind};
 const LAST_LINES: usize = 15;
 
 impl Engine {
-    /// The id of an image, which is fetched or made if it is not there.
+    /// The id of an image, which is pulled or built if missing.
     pub(super) async fn ensure(&self, image: &Image) -> Result<String, Failure> {
         match image {
             Image::Named(name) => {
@@ -26,7 +26,7 @@ impl Engine {
                 self.made(name).await
             }
             Image::Built(built) => {
-                // With a host, no engine looks for it elsewhere.
+                // With a host name, no engine searches a registry for it.
                 let name = format!("localhost/piton-build:{}", built.sha256);
                 if let Some(id) = self.find_image(&name).await? {
                     return Ok(id);
@@ -127,13 +127,13 @@ impl Engine {
         Ok(())
     }
 
-    /// What an engine refused, with its own words.
+    /// A failure with the engine's own message.
     pub(super) fn failed(&self, kind: FailureKind, what: &str, err: &Error) -> Failure {
         Failure::new(kind, format!("{what}: {} says: {}", self.about.brand.name(), said(err)))
     }
 }
 
-/// What an engine said, without the words of the client around it.
+/// The engine's message, without the client library's text around it.
 pub(super) fn said(err: &Error) -> String {
     match err {
         Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
@@ -142,13 +142,13 @@ pub(super) fn said(err: &Error) -> String {
     }
 }
 
-/// A name and its tag or digest, as engines want them to be given.
+/// Splits a name into repository and tag or digest.
 fn apart(name: &str) -> (&str, &str) {
     if let Some((name, digest)) = name.split_once('@') {
         return (name, digest);
     }
     match name.rsplit_once(':') {
-        // A colon before a slash is that of a port.
+        // A colon before a slash belongs to a port.
         Some((before, tag)) if !tag.contains('/') => (before, tag),
         _ => (name, "latest"),
     }

@@ -1,8 +1,9 @@
-//! Notes about containers that run, so that none outlives piton for good.
+//! Notes about running containers, so that none outlives piton for good.
 //!
-//! A container belongs to the engine: killing every process of piton does not end it. Before one is made,
-//! its worker leaves a note with the engine and the run in the user's cache folder and keeps it locked as long as
-//! it lives. A note that nobody has locked is about a container that nobody looks after: [`sweep`] ends it.
+//! A container belongs to the engine: killing every piton process does not end it. Before a worker
+//! creates one, it writes a note with the engine and the run into the user's cache folder, and
+//! keeps it locked while it lives. An unlocked note means an abandoned container: [`sweep`] ends
+//! it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,36 +16,33 @@ use serde::{Deserialize, Serialize};
 use super::engine::{About, Engine};
 use super::is_missing;
 
-/// The label that names the run of a container.
+/// The label with the run of a container.
 pub(super) const RUN: &str = "piton.run";
-/// The label that names the tool of a container.
+/// The label with the tool of a container.
 pub(super) const TOOL: &str = "piton.tool";
 
-/// How long ending one container may take.
+/// The time limit for ending one container.
 const SWEEPING_TIME: Duration = Duration::from_secs(10);
 
-/// How long it is tried where it has to succeed, and how long is waited in between.
+/// How long to retry for a run that is known to be over.
 const INSISTING_TIME: Duration = Duration::from_secs(8);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often an engine is asked to remove a container, which may be about to end by itself.
+/// How often to ask the engine to remove a container, which may be ending by itself.
 const TRIES: u32 = 3;
 
-/// How the name of a note ends.
+/// The file extension of notes.
 const WHOLE: &str = "json";
 
-/// The largest note that is read.
 const MAX_NOTE: u64 = 64 * 1024;
 
-/// What a note says.
 #[derive(Debug, Serialize, Deserialize)]
 struct Text {
     engine: About,
-    /// The name of the container.
     container: String,
 }
 
-/// The note of a container that is about to run. It stays, and stays locked, until it is taken back.
+/// The note of a container. It stays locked until [`Self::take_back`].
 #[derive(Debug)]
 pub(super) struct Note {
     path: PathBuf,
@@ -52,11 +50,11 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// Leaves a note.
     pub(super) fn leave(folder: &Path, engine: &About, container: &str) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join(format!("{container}.{WHOLE}"));
-        // Under another name until it is locked and complete: nobody else may take it for abandoned.
+        // Use another name until the note is locked and complete, so that no other process takes it
+        // for abandoned.
         let unfinished = folder.join(format!("{container}.new"));
         let mut file = OpenOptions::new().write(true).create_new(true).open(&unfinished)?;
         file.lock()?;
@@ -67,21 +65,21 @@ impl Note {
         Ok(Self { path, _lock: file })
     }
 
-    /// Takes it back: the container is gone.
+    /// Removes the note once the container is gone.
     pub(super) fn take_back(self) {
-        // One that stays is about nothing, which the next sweep finds out.
+        // A note that cannot be removed is cleaned up by the next sweep.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Whether there is any note, of whomever.
 pub(super) fn any(folder: &Path) -> bool {
     notes(folder).next().is_some()
 }
 
-/// Ends the containers that nobody looks after; what cannot be ended now keeps its note.
+/// Ends abandoned containers. Those that cannot be ended now keep their notes.
 ///
-/// Those of a run that is known to be over are insisted on: its worker may be dying just now, and have its lock still.
+/// Containers of the run `over` are retried for a while: its worker may just be dying and still
+/// hold its lock.
 pub(super) async fn sweep(folder: &Path, over: Option<&str>) {
     let prefix = over.map(prefix_of);
     for path in notes(folder) {
@@ -94,21 +92,20 @@ pub(super) async fn sweep(folder: &Path, over: Option<&str>) {
     }
 }
 
-/// The name that the containers of a run begin with.
+/// The name prefix of a run's containers.
 pub(super) fn prefix_of(run: &str) -> String {
     format!("piton-{run}-")
 }
 
-/// Sees to one note; no when it is to stay.
+/// Handles one note; returns false when the note has to stay.
 async fn settle(path: &Path) -> bool {
     let (lock, text) = match abandoned(path) {
         Ok(found) => found,
-        // Somebody else has seen to it.
+        // Another process has handled it.
         Err(err) => return err.kind() == io::ErrorKind::NotFound,
     };
     let done = match text {
         Some(text) => tokio::time::timeout(SWEEPING_TIME, end(text)).await.unwrap_or(false),
-        // None of ours.
         None => true,
     };
     if done {
@@ -123,7 +120,7 @@ fn notes(folder: &Path) -> impl Iterator<Item = PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|ending| ending == WHOLE))
 }
 
-/// A note that nobody has locked, with what it says.
+/// Opens and locks a note whose worker is gone, and reads it.
 fn abandoned(path: &Path) -> io::Result<(File, Option<Text>)> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     file.try_lock()?;
@@ -132,14 +129,14 @@ fn abandoned(path: &Path) -> io::Result<(File, Option<Text>)> {
     Ok((file, serde_json::from_slice(&bytes).ok()))
 }
 
-/// Ends the container of a note; no when it may still be there.
+/// Ends the container of a note; returns false when it may still exist.
 async fn end(text: Text) -> bool {
     let Ok(engine) = Engine::again(text.engine) else { return false };
     engine.remove(&text.container).await
 }
 
 impl Engine {
-    /// Kills and removes a container, if it is one of ours; no when it may still be there.
+    /// Kills and removes a container if it is ours; returns false when it may still exist.
     pub(super) async fn remove(&self, name: &str) -> bool {
         let filters = [("name".to_owned(), vec![format!("^{name}$")]), ("label".to_owned(), vec![RUN.to_owned()])];
         let options = ListContainersOptions { all: true, filters: Some(filters.into()), ..Default::default() };
@@ -153,7 +150,7 @@ impl Engine {
 
     async fn remove_by_id(&self, id: &str) -> bool {
         for _ in 0..TRIES {
-            // Removing alone would let Podman wait for it to end by itself.
+            // Kill first: Podman's remove would wait for the container to end by itself.
             let _ = self.docker.kill_container(id, None).await;
             let options = RemoveContainerOptions { force: true, v: true, ..Default::default() };
             match self.docker.remove_container(id, Some(options)).await {

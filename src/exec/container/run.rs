@@ -1,4 +1,4 @@
-//! One container, from its making to its end.
+//! One container, from creation to removal.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,19 +25,18 @@ use crate::exec::invocation::{Container, Invocation, Limits, Network, User, Volu
 use crate::exec::supervisor::MARK;
 use crate::exec::worker::{End, Failure, FailureKind};
 
-/// How long a container that is asked to end has until it is killed: less than its worker has.
+/// How long a container gets to end before it is killed. It is less than its worker gets.
 const ENDING_TIME: Duration = Duration::from_millis(500);
 
-/// How long what it wrote is waited for when it has ended.
+/// How long to wait for remaining output after its end.
 const DRAINING_TIME: Duration = Duration::from_secs(2);
 
-/// The status of what was ended by `SIGKILL`.
+/// The exit status after `SIGKILL`.
 const KILLED: u8 = 128 + 9;
 
-/// The most processes of a container that does not say: enough for a build, too few to harm the machine.
+/// The default process limit: enough for a build, too few to harm the machine.
 const PROCESSES: u64 = 4096;
 
-/// A container to run.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(
     clippy::unsafe_derive_deserialize,
@@ -45,10 +44,9 @@ const PROCESSES: u64 = 4096;
 )]
 pub(in crate::exec) struct Run {
     engine: About,
-    /// The id of the image.
     image: String,
     name: String,
-    /// What it is labelled with: the run, and the tool.
+    /// The run and the tool.
     labels: HashMap<String, String>,
     command: Vec<String>,
     entrypoint: Option<Vec<String>>,
@@ -63,7 +61,6 @@ pub(in crate::exec) struct Run {
 }
 
 impl Run {
-    /// The container of a call.
     pub(super) fn new(
         container: &Container,
         invocation: &Invocation,
@@ -88,14 +85,14 @@ impl Run {
             network: container.network,
             user: container.user.clone(),
             environment,
-            // It was made as JSON.
+            // The input was serialized as JSON, so it is UTF-8.
             input: String::from_utf8_lossy(&container.input).into_owned(),
             limits: container.limits,
             notes,
         }
     }
 
-    /// Runs it to its end; nothing of it is left then.
+    /// Runs the container and removes it.
     pub(super) async fn carry_out(self) -> End {
         match self.run().await {
             Ok(status) => End::Exit(status),
@@ -116,7 +113,8 @@ impl Run {
                 .suggest("see that the folder can be written")
         })?;
         let options = CreateContainerOptions { name: Some(self.name.clone()), ..Default::default() };
-        // Not to be broken off: half a request would make a container that nobody knows of.
+        // Do not cancel this request: a half-made request could leave a container that no note
+        // names.
         let made = engine.docker.create_container(Some(options), body).await;
         let outcome = if let Err(err) = made {
             Err(engine.failed(FailureKind::Container, "the container cannot be made", &err))
@@ -135,22 +133,23 @@ impl Run {
         outcome
     }
 
-    /// Starts it, is its streams, and waits for its end.
+    /// Starts the container, forwards its streams, and waits for its end.
     async fn accompany(&self, engine: &Engine) -> Result<u8, Failure> {
         let hear = AttachContainerOptions { stdout: true, stderr: true, stream: true, ..Default::default() };
         let speak = AttachContainerOptions { stdin: true, stream: true, ..Default::default() };
         let not_started = |err: bollard::errors::Error| {
             engine.failed(FailureKind::Container, "the container cannot be started", &err).suggest(hint_for(&err))
         };
-        // Before it is started, so that nothing it writes is missed. Podman finds out here already what cannot run.
-        // Each way has a line of its own: where a container does not read, Podman breaks the whole line off.
+        // Attach before the start, so that no output is lost. Podman already reports here what
+        // cannot run. Use one connection per direction: if a container does not read stdin, Podman
+        // closes the whole connection.
         let hearing = engine.docker.attach_container(&self.name, Some(hear)).await.map_err(not_started)?;
         let speaking = engine.docker.attach_container(&self.name, Some(speak)).await.map_err(not_started)?;
         let AttachContainerResults { mut output, input: _unused } = hearing;
         let AttachContainerResults { mut input, output: _silent } = speaking;
         engine.docker.start_container(&self.name, None).await.map_err(not_started)?;
         let feed = async {
-            // It need not read anything.
+            // The container may not read its input.
             let _ = input.write_all(self.input.as_bytes()).await;
             let _ = input.shutdown().await;
         };
@@ -184,7 +183,7 @@ impl Run {
         let is_certain = state.is_some_and(|state| state.oom_killed == Some(true));
         match self.limits.memory {
             _ if is_certain => Err(self.too_hungry("it was killed because")),
-            // Not every engine notices on every machine.
+            // Not every engine reports an out-of-memory kill.
             Some(_) if status == KILLED => Err(self.too_hungry("it was killed, most likely because")),
             _ => Ok(status),
         }
@@ -196,7 +195,7 @@ impl Run {
         Failure::new(FailureKind::ContainerMemory, message).suggest("give it more with `memory:` in the tool")
     }
 
-    /// The status that it ends with.
+    /// The exit status.
     async fn wait(&self, engine: &Engine) -> Result<u8, Failure> {
         let options = WaitContainerOptions { condition: "not-running".to_owned() };
         let mut waiting = pin!(engine.docker.wait_container(&self.name, Some(options)));
@@ -221,7 +220,7 @@ impl Run {
                 let _ = self.wait(engine).await;
             }
         };
-        // It is killed and removed in any case.
+        // The container is killed and removed in any case.
         let _ = tokio::time::timeout(ENDING_TIME, ending).await;
     }
 
@@ -257,11 +256,11 @@ impl Run {
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
             memory: self.limits.memory.map(number),
-            // As much and no swap beside it, or the limit would be twice what was asked for.
+            // The same value means no swap; otherwise the limit would be doubled.
             memory_swap: self.limits.memory.map(number),
             pids_limit: processes.map(number),
             ulimits: Some(ulimits.collect::<Vec<_>>()).filter(|limits| !limits.is_empty()),
-            // What it writes is the caller's; an engine that keeps it, too, keeps secrets.
+            // The output goes to the caller. A log kept by the engine could contain secrets.
             log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
             auto_remove: Some(false),
             ..HostConfig::default()
@@ -285,11 +284,12 @@ impl Run {
         })
     }
 
-    /// Who it runs as, in the words of the engine; none leaves it to the image.
+    /// The user inside the container, in the engine's syntax; `None` leaves it to the image.
     fn user(&self) -> Result<Option<String>, Failure> {
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         let named = match &self.user {
-            // There its root is whoever started the engine, and anybody else a stranger to their files.
+            // In a rootless engine, root inside is the user who started it, and every other id is
+            // foreign to the user's files.
             User::Caller if self.engine.is_rootless => return Ok(Some("0:0".to_owned())),
             User::Caller => return Ok(Some(format!("{uid}:{gid}"))),
             User::Named(name) => Some(name.clone()),
@@ -309,7 +309,7 @@ impl Run {
     }
 }
 
-/// What keeps containers of one run apart, though their calls may have everything in common.
+/// A suffix that distinguishes containers of one run, even for identical calls.
 fn distinct(found: &Found, container: &Container) -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let mut hasher = RandomState::new().build_hasher();

@@ -1,7 +1,7 @@
-//! What a server answers, and the result that it becomes.
+//! A server's response, and the result made from it.
 //!
-//! A body is read up to its limit, unpacked, and becomes JSON where it is JSON, text where it is text, and base64
-//! where it is neither. A status from 400 on is a failure that tells the beginning of the body.
+//! The body is read up to a limit, unpacked, and becomes JSON, text or base64. A status of 400 or
+//! more is a failure that quotes the start of the body.
 
 use encoding_rs::Encoding;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
@@ -16,12 +16,11 @@ use crate::item::json_path::JsonPath;
 use crate::item::signature::author;
 use crate::problem::{Call, hint};
 
-/// How much of a body is told in a failure.
+/// How much of a body a failure quotes.
 const TOLD: usize = 300;
-/// How much of the body of a failure is read at all.
+/// How much of a failure's body is read.
 const MOST_OF_FAILURE: u64 = 64 * 1024;
 
-/// An answer, read to its end.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -31,13 +30,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// An answer without a body.
     #[cfg(test)]
     pub(super) fn of(status: u16, headers: HeaderMap) -> Self {
         Self { status, headers, host: "a.example".to_owned(), body: Vec::new() }
     }
 
-    /// Reads an answer to its end.
     pub(super) async fn read(mut response: Response, url: &Url, max_size: u64) -> Result<Self, Fault> {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
@@ -56,7 +53,7 @@ impl Answer {
             let chunk = match response.chunk().await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
-                // That it failed is known already.
+                // It is a failure already; a truncated body is good enough.
                 Err(_) if is_failure => break,
                 Err(err) => return Err(Fault::of(err, url, "the answer of")),
             };
@@ -71,7 +68,6 @@ impl Answer {
         Ok(Self { status, headers, host: host_of(url).to_owned(), body })
     }
 
-    /// The result of the call.
     pub(super) fn into_result(self, transform: Option<(&str, &JsonPath)>, attempts: u32) -> Result<Value, Failure> {
         if self.status >= 400 {
             return Err(self.failure(attempts));
@@ -140,20 +136,20 @@ impl Answer {
                 Failure::new(FailureKind::Response, message)
             };
             let text = text.ok_or_else(|| wrong("it is not a text".to_owned()))?;
-            // Some servers answer with nothing but a line break.
+            // Some servers respond with only a line break.
             return if text.trim().is_empty() { Ok(Value::Null) } else { exact(&text).map_err(wrong) };
         }
         let Some(text) = text else {
             let kind = self.content_type().unwrap_or("application/octet-stream");
             return Ok(json!({"base64": author::encode(&self.body), "content_type": kind, "bytes": self.body.len()}));
         };
-        // A number or a word may be anything; what begins like this is meant as JSON.
+        // A plain number or word may be anything; text that starts like this is meant as JSON.
         let looks_like = text.trim_start().starts_with(['{', '[']);
         let value = if looks_like { exact(&text).ok() } else { None };
         Ok(value.unwrap_or(Value::String(text)))
     }
 
-    /// The body as a text, if it is one.
+    /// The body as text, if it is text.
     fn text(&self) -> Option<String> {
         let charset = self.content_type().and_then(|kind| {
             let parameters = kind.split(';').skip(1).filter_map(|it| it.split_once('='));
@@ -164,7 +160,7 @@ impl Answer {
             Some(label) => Encoding::for_label(label.as_bytes())?,
             None => encoding_rs::UTF_8,
         };
-        // A mark at the beginning says more than a header.
+        // A byte order mark overrides the header.
         let (encoding, skipped) = Encoding::for_bom(&self.body).unwrap_or((encoding, 0));
         let text = encoding.decode_without_bom_handling_and_without_replacement(self.body.get(skipped..)?)?;
         let is_binary = self.content_type().is_none_or(|kind| !kind.starts_with("text/")) && text.contains('\0');
@@ -182,13 +178,13 @@ impl Answer {
     }
 }
 
-/// The header fields of an answer: by name, several of one name joined as HTTP allows it.
+/// The headers by name; repeated ones are joined as HTTP allows.
 fn told_headers(headers: &HeaderMap) -> Map<String, Value> {
     let mut told = Map::new();
     for name in headers.keys() {
         let values: Vec<String> =
             headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-        // Cookies hold commas of their own.
+        // Cookies contain commas, so they are joined by line breaks.
         let joint = if name == reqwest::header::SET_COOKIE { "\n" } else { ", " };
         told.insert(name.as_str().to_owned(), Value::String(values.join(joint)));
     }

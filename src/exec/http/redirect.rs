@@ -1,7 +1,7 @@
-//! Where an answer leads.
+//! Where a redirect leads.
 //!
-//! The next request is what a browser would make of it, and less: no secret goes to another server, and nothing goes
-//! from a protected connection to an open one. Whether the next address may be reached is judged by who asks for it.
+//! The next request is what a browser would send, with less: no secret goes to another server, and
+//! nothing goes from HTTPS to HTTP. The caller checks whether the next address is allowed.
 
 use reqwest::Response;
 use reqwest::header::LOCATION;
@@ -10,7 +10,6 @@ use url::Url;
 use super::{Field, host_of};
 use crate::exec::worker::{Failure, FailureKind};
 
-/// The next request.
 #[derive(Clone, Debug)]
 pub(super) struct Next {
     pub(super) method: String,
@@ -19,10 +18,10 @@ pub(super) struct Next {
     pub(super) body: Option<String>,
 }
 
-/// Fields that say who asks, whatever they hold.
+/// Headers that always count as credentials.
 const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
-/// The request that an answer leads to; none when it leads nowhere.
+/// The request for a redirect; `None` when the response is not one.
 pub(super) fn follow(now: &Next, response: &Response, is_body_secret: bool) -> Result<Option<Next>, Failure> {
     let status = response.status().as_u16();
     match response.headers().get(LOCATION) {

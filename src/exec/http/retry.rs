@@ -1,9 +1,9 @@
-//! Whether a request is made again, and after what time.
+//! Whether and when a request is retried.
 //!
-//! Methods that may be repeated (GET, HEAD, OPTIONS, PUT, DELETE) are tried again whenever the other side is busy or
-//! broken: 429, any 5xx, a connection that fails. POST and PATCH only when nothing can have been done: 429 and
-//! 503, which refuse the work, and connections that never came about. The wait doubles each time; where the other side asks for more, that
-//! is how long it is.
+//! Repeatable methods (GET, HEAD, OPTIONS, PUT, DELETE) are retried after 429, any 5xx, or a failed
+//! connection. POST and PATCH are retried only when the server cannot have done anything: 429 and
+//! 503, which refuse the work, and connections that were never made. The wait doubles each time, or
+//! is longer if the server asks for that.
 
 use std::time::Duration;
 
@@ -12,12 +12,11 @@ use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use super::answer::Answer;
 use super::{Fault, FaultKind};
 
-/// How long the first wait is.
 const FIRST: Duration = Duration::from_millis(500);
-/// The longest wait that nobody asked for.
+/// The longest wait unless the server asks for more.
 const LONGEST: Duration = Duration::from_secs(16);
 
-/// How long to wait after an answer; none when it is the answer.
+/// How long to wait after a response; `None` when it is final.
 pub(super) fn after_answer(method: &str, answer: &Answer, attempt: u32) -> Option<Duration> {
     let again = match answer.status {
         429 | 503 => true,
@@ -26,7 +25,7 @@ pub(super) fn after_answer(method: &str, answer: &Answer, attempt: u32) -> Optio
     again.then(|| asked_for(&answer.headers).unwrap_or_default().max(wait(attempt)))
 }
 
-/// How long to wait after a failure; none when it is final.
+/// How long to wait after a failed attempt; `None` when it is final.
 pub(super) fn after_fault(method: &str, fault: &Fault, attempt: u32) -> Option<Duration> {
     let again = match fault.kind {
         FaultKind::Unsent => true,
@@ -36,7 +35,7 @@ pub(super) fn after_fault(method: &str, fault: &Fault, attempt: u32) -> Option<D
     again.then(|| wait(attempt))
 }
 
-/// Whether a request can be made twice without doing something twice.
+/// Whether a request can be repeated without repeating an effect.
 pub(in crate::exec) fn is_repeatable(method: &str) -> bool {
     !matches!(method, "POST" | "PATCH")
 }
@@ -45,7 +44,7 @@ fn wait(attempt: u32) -> Duration {
     FIRST.saturating_mul(2_u32.saturating_pow(attempt)).min(LONGEST)
 }
 
-/// How long the other side asks for: in seconds, or until a time by its own clock.
+/// The wait that the server asks for: seconds, or until a time by its own clock.
 fn asked_for(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {

@@ -8,104 +8,93 @@ use serde::{Deserialize, Serialize};
 use super::{Limits, Rows, Text, length};
 use crate::item::tool::Isolation;
 
-/// A container to run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Container {
-    /// Where an engine may listen, e.g. `unix:///var/run/docker.sock`; the first that answers is used.
+    /// Sockets of engines, e.g. `unix:///var/run/docker.sock`; the first that answers is used.
     pub engines: Vec<String>,
-    /// What it is made of.
     pub image: Image,
-    /// The words that it runs, in place of those of the image; none leaves them to it.
+    /// Replaces the command of the image; empty keeps it.
     pub command: Vec<Text>,
-    /// The program in place of that of the image.
+    /// Replaces the entrypoint of the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entrypoint: Option<Vec<Text>>,
-    /// The folder inside it.
+    /// The working folder inside the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// The folders and files of the project that it sees.
+    /// The folders and files of the project that are mounted.
     pub volumes: Vec<Volume>,
-    /// The network that it is in.
     pub network: Network,
-    /// Who it runs as, inside.
+    /// The user inside the container.
     pub user: User,
-    /// The variables that it gets, but for the one that names the run.
+    /// All variables except the one for the run.
     pub environment: BTreeMap<String, Text>,
-    /// What it reads from its standard input; then that is closed.
+    /// Written to its standard input, which is then closed.
     #[serde(serialize_with = "length")]
     pub input: Vec<u8>,
-    /// What it may use up.
     pub limits: Limits,
 }
 
-/// What a container is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Image {
-    /// An image by its name or digest.
+    /// By name or digest.
     Named(String),
-    /// A folder that one is built from.
     Built(Built),
 }
 
-/// A folder that an image is built from.
+/// A build context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Built {
-    /// The folder.
     pub context: PathBuf,
-    /// The file in it that says how.
+    /// Relative to the context.
     pub dockerfile: String,
-    /// The values that this file asks for.
+    /// Build arguments.
     pub args: BTreeMap<String, String>,
-    /// The hash of all of it, by which the image is found again.
+    /// The hash of all of it, used to find the image again.
     pub sha256: String,
-    /// Whether the folder belongs to the tool as a whole, and with it to its stamp.
+    /// Whether the folder is part of the tool, and so covered by its stamp.
     #[serde(skip)]
     pub is_of_tool: bool,
 }
 
-/// A folder or file of the project inside a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
-    /// The path outside, free of links.
+    /// The path outside, without symlinks.
     pub source: PathBuf,
     /// The path inside.
     pub target: String,
-    /// Whether nothing can be written there.
     pub read_only: bool,
 }
 
-/// The network that a container is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
-    /// None at all.
     None,
-    /// One of the engine, from which other machines can be reached.
+    /// The engine's own network, with access to other machines.
     Bridge,
-    /// That of this machine.
+    /// The network of this machine.
     Host,
 }
 
-/// Who a container runs as, inside.
+/// The user inside a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum User {
-    /// Whoever calls, so that files in volumes stay theirs.
+    /// The calling user, so that files in volumes stay theirs.
     Caller,
-    /// Whoever the image says.
+    /// The user that the image sets.
     OfImage,
-    /// A name or a number, with or without a group.
+    /// A name or number, with or without a group.
     Named(String),
 }
 
 impl Container {
-    /// How far the container keeps what runs in it from the machine.
+    /// The isolation that the container provides.
     pub fn isolation(&self) -> Isolation {
         match self.network {
             Network::None => Isolation::Restricted,
             Network::Bridge => Isolation::Sandboxed,
-            // Whatever listens on this machine can be reached as from any of its processes.
+            // Every service on this machine can be reached like from any of its processes.
             Network::Host => Isolation::Standard,
         }
     }
@@ -145,7 +134,6 @@ impl Container {
 }
 
 impl Image {
-    /// What it is, for people.
     pub fn shown(&self) -> String {
         match self {
             Self::Named(name) => name.clone(),
@@ -157,7 +145,6 @@ impl Image {
 }
 
 impl Network {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -9,42 +9,38 @@ use super::{Rows, Text};
 use crate::exec::web::Reach;
 use crate::item::endpoint::{self, Base, Fit, Reading, Request};
 
-/// An HTTP request to make.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Http {
-    /// The method, in capitals.
     pub method: String,
-    /// The whole address.
     pub url: Text,
-    /// Who says where the address begins.
+    /// Who decides where the address begins.
     #[serde(skip)]
     pub base: Base,
-    /// The address as a permission names it: without secrets and query, the path alone where the tool names the host.
+    /// The address as a permission names it: without secrets and query; only the path if the tool
+    /// names the host.
     #[serde(skip)]
     pub endpoint: String,
-    /// The header fields, in their order.
     pub headers: Vec<(String, Text)>,
-    /// What is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Text>,
-    /// The `JSONPath` that picks the result out of the answer.
+    /// The `JSONPath` that selects the result in the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transform: Option<String>,
-    /// How often it is tried again when the other side is busy or broken.
+    /// How often it is retried when the server is busy or fails.
     pub retries: u32,
-    /// The most bytes of an answer.
+    /// The largest response, in bytes.
     pub max_size: u64,
-    /// Whether the manifest lets it reach addresses of this machine and its network.
+    /// Whether the manifest allows addresses of this machine and its network.
     pub allow_private: bool,
-    /// Which addresses it may reach; whoever judges the call decides.
+    /// Which addresses it may reach. The policy decides.
     pub reach: Reach,
-    /// Where redirects may lead; whoever judges the call decides.
+    /// Where redirects may lead. The policy decides.
     #[serde(skip)]
     pub endpoints: Endpoints,
-    /// Secrets in the forms in which they are sent: encoded, joined, behind a word.
+    /// Secrets in the forms in which they are sent: encoded, joined, or with a prefix.
     #[serde(skip)]
     pub encoded_secrets: Vec<String>,
-    /// The variables that it was given; none of them is sent by itself.
+    /// The variables given to the call. None is sent by itself.
     #[serde(skip)]
     pub environment: BTreeMap<String, Text>,
 }
@@ -53,39 +49,31 @@ pub struct Http {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoints {
-    /// Any.
     Any,
     /// Those that all of these directives grant.
     Granted(Vec<EndpointRules>),
 }
 
-/// What one directive grants and denies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointRules {
-    /// What it grants.
     pub grants: Vec<EndpointRule>,
-    /// What it takes away.
     pub denials: Vec<EndpointRule>,
 }
 
-/// One permission about endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointRule {
-    /// The endpoint as it is written.
     pub endpoint: String,
-    /// Whether it is about writing.
     pub writes: bool,
 }
 
 impl Default for Endpoints {
     fn default() -> Self {
-        // Until somebody has judged the call, nothing is allowed.
+        // Nothing is allowed until the policy has checked the call.
         Self::Granted(vec![EndpointRules::default()])
     }
 }
 
 impl Endpoints {
-    /// How far a request is allowed.
     pub fn fit(&self, request: &Request<'_>) -> Fit {
         match self {
             Self::Any => Fit::AnyHost,

@@ -1,4 +1,4 @@
-//! A call of a tool that another MCP server has.
+//! A call of a tool on another MCP server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,61 +9,54 @@ use serde_json::{Map, Value};
 use super::{Process, Rows, Text, seconds};
 use crate::exec::web::Reach;
 
-/// A tool of another MCP server to call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mcp {
     /// The id of the tool that describes the server.
     pub server: String,
-    /// How the server is reached.
     pub transport: McpTransport,
-    /// What the server calls the tool; none lists its tools.
+    /// The tool's name on the server; `None` lists its tools.
     pub tool: Option<String>,
-    /// What the tool is called with.
     pub arguments: Map<String, Value>,
-    /// Who says which types the arguments have.
+    /// Who defines the types of the arguments.
     #[serde(skip)]
     pub types: Types,
-    /// How long the server may take to answer at all.
+    /// How long the server may take until its first answer.
     #[serde(serialize_with = "seconds")]
     pub startup_timeout: Duration,
 }
 
-/// Who says which types the arguments of a call have.
+/// Who defines the types of a call's arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Types {
-    /// The manifest: they have them already.
+    /// The manifest; they are already converted.
     #[default]
     Declared,
-    /// The server: a text is converted where it wants something else.
+    /// The server; a text is converted to the type that it expects.
     OfServer,
 }
 
-/// How an MCP server is reached.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "transport", rename_all = "snake_case")]
 pub enum McpTransport {
-    /// It is started, and spoken to on its standard streams.
+    /// Started as a child process and used through its standard streams.
     Stdio(Box<Process>),
-    /// It is there already, at an address.
+    /// Already running, at an address.
     Remote {
-        /// `http`, `sse` or `websocket`.
         kind: RemoteKind,
-        /// Where it is.
         url: Text,
-        /// Header fields of each request.
         headers: Vec<(String, Text)>,
-        /// Whether the manifest lets it be on this machine or its network.
+        /// Whether the manifest allows addresses of this machine and its network.
         allow_private: bool,
-        /// How far it may reach, by the word of the manifest and of whoever calls.
+        /// Which addresses it may reach, limited by the manifest and by the caller.
         reach: Reach,
-        /// The variables that it was given; none of them is sent by itself.
+        /// The variables given to the call. None is sent by itself.
         #[serde(skip)]
         environment: BTreeMap<String, Text>,
     },
 }
 
-/// What is spoken to a server that is there already.
+/// The protocol of a remote server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemoteKind {
@@ -71,12 +64,10 @@ pub enum RemoteKind {
     Http,
     /// The older HTTP with server-sent events.
     Sse,
-    /// `WebSocket`.
     Websocket,
 }
 
 impl RemoteKind {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",

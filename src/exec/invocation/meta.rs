@@ -1,4 +1,4 @@
-//! A call that is made of calls of other tools.
+//! A call that consists of calls of other tools.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,19 @@ use serde::Serialize;
 
 use super::{Rows, Text};
 
-/// A function that says which tools are called, one after the other.
+/// A function that decides which tools are called, in sequence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Meta {
     /// The tools that it may call.
     pub aggregates: Vec<String>,
-    /// The id of the helper that decides.
+    /// The id of the helper function.
     pub helper: String,
-    /// Its text.
     #[serde(skip)]
     pub source: String,
-    /// The file that the text stands in and the line that it begins in, where that is known.
+    /// The file and first line of the text, where known.
     #[serde(skip)]
     pub place: Option<(String, u32)>,
-    /// The variables that it was given; the function sees none of them.
+    /// The variables given to the call. The function sees none of them.
     #[serde(skip)]
     pub environment: BTreeMap<String, Text>,
 }

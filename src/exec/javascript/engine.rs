@@ -1,4 +1,4 @@
-//! The `QuickJS` engine, used to run one function and nothing after it.
+//! The `QuickJS` engine, used for one function call.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -12,33 +12,32 @@ use rquickjs::{Context, Ctx, Error, Function, Object, Runtime, Type, Value};
 use super::{Job, MEMORY, camel_case};
 
 const STACK: usize = 256 * 1024;
-/// The largest result, as JSON.
+/// The largest result, in bytes of JSON.
 const LARGEST: usize = 2 * 1024 * 1024;
-/// What the text is called in the engine's own messages.
+/// The file name in the engine's messages.
 const FILE_NAME: &str = "function.js";
-/// Letters of what a function has thrown.
+/// The most characters of a thrown message.
 const MOST_TEXT: usize = 300;
 
 /// Why there is no result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It took too long.
     Late,
-    /// It needs too much memory.
     Memory,
-    /// It threw something.
-    Threw { what: String, line: Option<u32> },
-    /// It returned what is no data.
+    Threw {
+        what: String,
+        line: Option<u32>,
+    },
+    /// It returned something that is not data.
     Returned(String),
-    /// There is no telling what is to be called.
+    /// It is unclear which function to call.
     Exports(String),
-    /// It returned more bytes than are taken.
     TooLarge(usize),
 }
 
-/// Why the engine stopped, before it is known what that means.
+/// Why the engine stopped, before the cause is known.
 enum Halt {
-    /// With an exception; none where it has lost it.
+    /// With an exception; `None` if the engine has lost it.
     Exception(Option<Thrown>),
     Stop(Stop),
 }
@@ -51,7 +50,7 @@ struct Thrown {
 
 /// Runs a function and returns its result as JSON.
 pub(super) fn run(job: &Job) -> Result<String, Stop> {
-    // Nothing is freed: the process ends after this, and an engine that ran out of memory may not be able to.
+    // Never freed: the process ends after this, and an engine without memory may fail to free.
     let runtime = ManuallyDrop::new(Runtime::new().map_err(|_| Stop::Memory)?);
     runtime.set_memory_limit(MEMORY);
     runtime.set_max_stack_size(STACK);
@@ -65,7 +64,7 @@ pub(super) fn run(job: &Job) -> Result<String, Stop> {
     })));
     let context = ManuallyDrop::new(Context::full(&runtime).map_err(|_| Stop::Memory)?);
     let outcome = context.with(|ctx| call(&ctx, job));
-    // An exception can be forged, the clock cannot.
+    // Check the clock first: a script can forge an exception, but not the time.
     if outcome.is_err() && is_late.get() {
         return Err(Stop::Late);
     }
@@ -73,7 +72,8 @@ pub(super) fn run(job: &Job) -> Result<String, Stop> {
         Halt::Stop(stop) => stop,
         Halt::Exception(Some(thrown)) if thrown.is_out_of_memory => Stop::Memory,
         Halt::Exception(Some(Thrown { what, line, .. })) => Stop::Threw { what, line },
-        // Where there is no memory for an exception there is none; and null can be thrown by anybody.
+        // Without memory there may be no exception object. A script can also throw `null`, so check
+        // the memory in use.
         Halt::Exception(None) if in_use(&runtime) > MEMORY / 2 => Stop::Memory,
         Halt::Exception(None) => Stop::Threw { what: "null".to_owned(), line: None },
     })
@@ -98,7 +98,7 @@ fn call(ctx: &Ctx<'_>, job: &Job) -> Result<String, Halt> {
     globals.set("module", module.clone()).map_err(halt)?;
     globals.set("exports", exports).map_err(halt)?;
     let mut options = EvalOptions::default();
-    // As the files in the wild expect it.
+    // Existing tools expect non-strict mode.
     options.strict = false;
     options.filename = Some(FILE_NAME.to_owned());
     let completion: Value<'_> = ctx.eval_with_options(job.source.as_str(), options).map_err(halt)?;
@@ -110,7 +110,7 @@ fn call(ctx: &Ctx<'_>, job: &Job) -> Result<String, Halt> {
     as_json(ctx, returned)
 }
 
-/// The function that is called; none where nothing is exported, so that the last value is the result.
+/// The function to call; `None` if nothing is exported, so that the last value is the result.
 fn exported_function<'js>(ctx: &Ctx<'js>, exported: &Value<'js>, id: &str) -> Result<Option<Function<'js>>, Halt> {
     if let Some(function) = exported.as_function() {
         return Ok(Some(function.clone()));
@@ -139,7 +139,7 @@ fn exported_function<'js>(ctx: &Ctx<'js>, exported: &Value<'js>, id: &str) -> Re
     }
 }
 
-/// A value as JSON, if it is data.
+/// The value as JSON, if it is data.
 fn as_json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<String, Halt> {
     let returned = |what: &str| Halt::Stop(Stop::Returned(what.to_owned()));
     if value.is_undefined() {
@@ -170,7 +170,6 @@ fn as_json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<String, Halt> {
     Ok(text)
 }
 
-/// What stopped the engine.
 fn halted(ctx: &Ctx<'_>, err: &Error) -> Halt {
     match err {
         Error::Exception => Halt::Exception(thrown(&ctx.catch())),
@@ -179,7 +178,7 @@ fn halted(ctx: &Ctx<'_>, err: &Error) -> Halt {
     }
 }
 
-/// What was thrown; none where the engine has lost it.
+/// The thrown value; `None` if the engine has lost it.
 fn thrown(value: &Value<'_>) -> Option<Thrown> {
     let plain = |what: String| Some(Thrown { what, line: None, is_out_of_memory: false });
     let Some(exception) = value.as_exception() else {
@@ -201,14 +200,14 @@ fn thrown(value: &Value<'_>) -> Option<Thrown> {
     Some(Thrown { what: readable(&what), line, is_out_of_memory })
 }
 
-/// The line of the text that a stack begins in.
+/// The first line number in a stack trace.
 fn line_of(stack: &str) -> Option<u32> {
     let (_, rest) = stack.split_once(FILE_NAME)?;
     let digits: String = rest.strip_prefix(':')?.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok().filter(|line| *line > 0)
 }
 
-/// What a value is, in words.
+/// The type of a value for messages.
 fn kind_of(value: &Value<'_>) -> &'static str {
     match () {
         () if value.is_undefined() => "nothing",
@@ -224,7 +223,7 @@ fn kind_of(value: &Value<'_>) -> &'static str {
     }
 }
 
-/// A text of a function, not longer than a person reads and without what a terminal would obey.
+/// One line of a function's text, shortened and without control characters.
 fn readable(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let mut shown: String = line.chars().take(MOST_TEXT).map(|it| if it.is_control() { ' ' } else { it }).collect();

@@ -1,4 +1,5 @@
-//! Functions are run in this process: what only the death of a worker ends is tested with the real program.
+//! These tests run functions in this process. Cases that need a killed worker are tested with the
+//! real program.
 
 use serde_json::json;
 

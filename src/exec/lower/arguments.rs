@@ -1,7 +1,7 @@
-//! The words of a command line.
+//! The arguments of a command line.
 //!
-//! A parameter is always one word, or one option with its value; nothing in it can add words, and
-//! nothing in it is taken for an option.
+//! A parameter is always one argument, or one option with its value. Its content cannot add
+//! arguments and is never taken for an option.
 
 use std::collections::BTreeSet;
 
@@ -14,26 +14,25 @@ use super::{MAX_WORD, as_text};
 use crate::exec::invocation::Text;
 use crate::item::tool::Origin;
 
-/// One argument, with where it came from.
+/// One argument and its origin.
 #[derive(Clone, Debug)]
 pub(super) struct Argument {
     pub(super) text: Text,
     pub(super) origin: String,
-    /// The first text of the caller in it.
+    /// The first text from the caller in it.
     pub(super) placed: Option<Box<Placed>>,
 }
 
-/// A text of the caller, put into an argument.
+/// A text from the caller inside an argument.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
     pub(super) parameter: String,
-    /// The setting it was put into, and where that stands.
+    /// The setting that contains it.
     pub(super) field: String,
     pub(super) at: Origin,
 }
 
 impl Argument {
-    /// An argument without secrets.
     pub(super) fn plain(text: impl Into<String>, origin: impl Into<String>) -> Self {
         Self { text: Text::plain(text), origin: origin.into(), placed: None }
     }
@@ -50,9 +49,9 @@ pub(super) fn configured(
     filled(elements, "config.args", words, used)
 }
 
-/// The words of a setting that is a list, or a text with words as in a shell.
+/// The arguments from a setting that is a list, or a text with shell quoting.
 ///
-/// A text is taken apart before anything is put in, so that a parameter is one word there, too.
+/// A text is split before placeholders are filled in, so a parameter stays one argument.
 pub(super) fn worded(
     setting: &Setting<'_>,
     field: &str,
@@ -89,7 +88,6 @@ fn wrong(field: &str, at: &Setting<'_>, wanted: &str) -> LowerError {
     }
 }
 
-/// Words with everything put in.
 fn filled(
     elements: &[Setting<'_>],
     list: &str,
@@ -108,8 +106,8 @@ fn filled(
                     && filled.text.value.starts_with('-')
                     && !ended
                 {
-                    // Whether the option before it takes a value at all is not known here; tied to
-                    // its name, the text can be nothing but that value.
+                    // It is not known whether the option before it takes a value. Joined with `=`,
+                    // the text can only be that value.
                     let Some(option) = arguments.last_mut().filter(|last| is_long_option(&last.text.value)) else {
                         let at = Some(Box::new(element.source.origin()));
                         return Err(LowerError::Dash { parameter: parameter.clone(), field, at });
@@ -137,7 +135,7 @@ fn is_long_option(word: &str) -> bool {
     word.len() > 2 && word.starts_with("--") && !word.contains('=')
 }
 
-/// Parameters as options: `--key value`, and just `--key` for what is true.
+/// Parameters as options: `--key value`, or just `--key` for true.
 pub(super) fn options(parameters: &Map<String, Value>, placed: &BTreeSet<String>) -> Result<Vec<Argument>, LowerError> {
     let mut arguments = Vec::new();
     for (name, value) in parameters.iter().filter(|(name, _)| !placed.contains(*name)) {
@@ -151,7 +149,7 @@ pub(super) fn options(parameters: &Map<String, Value>, placed: &BTreeSet<String>
             Value::Bool(true) => arguments.push(Argument::plain(format!("--{name}"), origin)),
             value => {
                 let text = as_text(value);
-                // As a word of its own it would be taken for an option.
+                // As a separate argument it would be taken for an option.
                 if text.starts_with('-') {
                     arguments.push(Argument::plain(format!("--{name}={text}"), origin));
                 } else {
@@ -164,7 +162,7 @@ pub(super) fn options(parameters: &Map<String, Value>, placed: &BTreeSet<String>
     Ok(arguments)
 }
 
-/// Checks that the system can pass all of them.
+/// Checks that the operating system can pass all of them.
 pub(super) fn check(arguments: &[Argument]) -> Result<(), LowerError> {
     for argument in arguments {
         let what = || match argument.origin.strip_prefix("parameter ") {

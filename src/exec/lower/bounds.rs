@@ -1,4 +1,4 @@
-//! Where a process runs, how long it may take and what it may use up.
+//! Working folder, timeout and resource limits of a process.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -13,16 +13,16 @@ use crate::exec::invocation::Limits;
 use crate::item::source::leaves;
 use crate::item::wording::{did_you_mean, nearest, shown};
 
-/// How long a process may take that does not say.
+/// The default timeout of a process, in seconds.
 pub(super) const PROCESS: f64 = 300.0;
-/// How long an HTTP request may take that does not say.
+/// The default timeout of an HTTP request, in seconds.
 pub(super) const HTTP: f64 = 30.0;
-/// The largest file that a process may write when it does not say.
+/// The default limit for files that a process writes.
 const FILE_SIZE: u64 = 8 * 1024 * 1024 * 1024;
 
 const LIMITS: [&str; 5] = ["memory", "file_size", "cpu_seconds", "open_files", "processes"];
 
-/// How long a call may take; a caller may only ask for less.
+/// The timeout of a call; the caller may only lower it.
 pub(super) fn timeout(
     settings: &Settings<'_>,
     usual: f64,
@@ -63,7 +63,7 @@ pub(super) fn timeout(
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(1)))
 }
 
-/// The folder that the process runs in: the project, or a folder in it.
+/// The working folder: the project, or a folder in it.
 pub(super) fn folder(
     settings: &Settings<'_>,
     words: &Vocabulary<'_>,
@@ -108,7 +108,6 @@ pub(super) fn folder(
     Ok(folder.components().collect())
 }
 
-/// What the process may use up.
 pub(super) fn limits(settings: &Settings<'_>, origins: &mut BTreeMap<String, String>) -> Result<Limits, LowerError> {
     let mut limits = Limits { file_size: Some(FILE_SIZE), ..Limits::default() };
     origins.insert("action.limits.file_size".to_owned(), "default".to_owned());

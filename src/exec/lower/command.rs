@@ -1,8 +1,8 @@
 //! The process of a call: program, arguments, variables, input.
 //!
-//! How parameters reach it follows from the resolved runtime, never from the spelling: Python's
-//! `main` takes them by name, a Python script without one as options, every other script as
-//! variables and as JSON on its standard input, and a command as options.
+//! The resolved runtime decides how parameters are passed: Python's `main` takes them by name, a
+//! Python script without `main` as options, every other script as variables and as JSON on stdin,
+//! and a command as options.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,23 +21,22 @@ use crate::item::store::Layer;
 use crate::item::tool::{LoadedTool, ToolKind};
 use crate::item::wording::shown;
 
-/// Keeps Python from writing bytecode beside its scripts.
+/// Keeps Python from writing bytecode next to its scripts.
 const NO_BYTECODE: &str = "PYTHONDONTWRITEBYTECODE";
 
-/// How parameters reach a process.
+/// How parameters are passed to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     /// The built-in Python runtime.
     Python,
     /// The built-in shell runtime.
     Shell,
-    /// Node, and runtimes that a project or user defines.
+    /// Node, and runtimes defined by a project or user.
     Script,
-    /// A program that is given options.
+    /// A program that takes options.
     Command,
 }
 
-/// Resolves the process of a call.
 pub(super) fn resolve(
     context: &Context<'_>,
     wanted_timeout: Option<f64>,
@@ -94,9 +93,9 @@ pub(super) fn resolve(
     Ok(Resolved { action: Action::Process(process), timeout, variables: used.variables })
 }
 
-/// The process of a server that is spoken to: a command that is given nothing but what its settings say.
+/// The process of an MCP server: a command that depends only on its settings.
 ///
-/// It outlives one call, so nothing of a call is in it, but for the parameters that its settings name.
+/// It outlives one call, so it gets nothing of a call except parameters that its settings name.
 pub(super) fn server(
     context: &Context<'_>,
     words: &Vocabulary<'_>,
@@ -113,7 +112,7 @@ pub(super) fn server(
     }
     let called = Context { command: None, ..*context };
     let mut environment = environment(&called, Style::Command, None, words, used)?;
-    // A server in Python would leave its bytecode beside its files, which are those of the project.
+    // A Python server would write bytecode next to its files in the project.
     if !environment.values.contains_key(NO_BYTECODE) {
         environment.set(NO_BYTECODE, Text::plain("1"), "default".to_owned());
     }
@@ -160,7 +159,7 @@ fn entrypoint(context: &Context<'_>) -> Result<Entrypoint, LowerError> {
     })
 }
 
-/// The program: the first of the settings that may name it.
+/// The program: the first of the settings that name one.
 fn program(
     context: &Context<'_>,
     style: Style,
@@ -196,7 +195,7 @@ fn program(
     used.add(&filled);
     let value = filled.text.value.as_str();
     let is_path = value.contains('/');
-    // Relative to where it runs, as a shell would find it.
+    // Relative to the working folder, like in a shell.
     let path = folder.join(value);
     if value.is_empty() || value.contains('\0') {
         return Err(wrong("names no program".to_owned()));
@@ -211,7 +210,7 @@ fn program(
     }
 }
 
-/// Puts the script among the arguments: after those of its runtime, before those of the tool.
+/// Inserts the script after the arguments of its runtime and before those of the tool.
 fn place_script(
     context: &Context<'_>,
     entrypoint: Option<&Entrypoint>,

@@ -1,8 +1,9 @@
-//! From settings to a container.
+//! Turns settings into a container.
 //!
-//! Parameters reach it as they reach a script: as variables and as JSON on its standard input; in `command` and
-//! `entrypoint` each is one word. Nothing of the caller's environment comes along but what is asked for by
-//! name. What would give a container more of the machine than that is refused by name, not left out.
+//! Parameters are passed like to a script: as variables and as JSON on stdin; in `command` and
+//! `entrypoint` each is one argument. From the caller's environment only variables requested by
+//! name are passed. Settings that would give a container more access to the machine are refused,
+//! not ignored.
 
 mod engine;
 mod image;
@@ -22,7 +23,7 @@ use super::{Context, Resolved, bounds, inline, origin};
 use crate::exec::invocation::{Action, Container, Limits, Network, Text, User, Volume};
 use crate::item::wording::{did_you_mean, nearest, shown};
 
-/// What other programs let a container have, and piton does not.
+/// Settings of other programs that piton refuses.
 const REFUSED: [&str; 17] = [
     "cap_add",
     "cgroup_parent",
@@ -43,7 +44,6 @@ const REFUSED: [&str; 17] = [
     "volumes_from",
 ];
 
-/// Resolves the action of a call.
 pub(super) fn resolve(
     context: &Context<'_>,
     wanted_timeout: Option<f64>,
@@ -76,7 +76,6 @@ pub(super) fn resolve(
     Ok(Resolved { action: Action::Container(Box::new(container)), timeout, variables: used.variables })
 }
 
-/// A container in the making.
 struct Lowering<'c> {
     context: &'c Context<'c>,
     words: Vocabulary<'c>,
@@ -84,7 +83,6 @@ struct Lowering<'c> {
     origins: &'c mut BTreeMap<String, String>,
 }
 
-/// A setting that cannot be used.
 fn wrong(setting: &Setting<'_>, field: &str, reason: String, hint: impl Into<String>) -> LowerError {
     LowerError::Setting {
         field: field.to_owned(),
@@ -115,7 +113,8 @@ impl<'c> Lowering<'c> {
         }
     }
 
-    /// A text with everything put in; nothing when it is just a parameter that was not given.
+    /// A text with placeholders filled in; `None` when it is just an optional parameter that was
+    /// not given.
     fn text(&mut self, setting: &Setting<'_>, field: &str, what: &str) -> Result<Option<Text>, LowerError> {
         let template = match &setting.data {
             Held::Scalar(Value::String(text)) => text.clone(),
@@ -136,7 +135,8 @@ impl<'c> Lowering<'c> {
         Ok(Some(filled.text))
     }
 
-    /// As [`Self::text`], where a secret would be shown to anybody who looks at the container.
+    /// Like [`Self::text`], but refuses secrets: every user who inspects the container would see
+    /// them.
     fn public(&mut self, setting: &Setting<'_>, field: &str, what: &str) -> Result<Option<String>, LowerError> {
         let text = self.text(setting, field, what)?;
         Self::shown_to_all(text, setting, field)
@@ -180,7 +180,8 @@ impl<'c> Lowering<'c> {
         let context = self.context;
         let mut environment = Environment::default();
         environment.declare(&context.requires.environment, context.around)?;
-        // What other tools get without asking is the machine's, and a container has its own.
+        // The variables that other tools always get describe this machine; a container has its own,
+        // unless they are requested.
         for name in context.requires.environment.iter().filter(|name| is_always_given(name)) {
             if let Some(value) = context.around.environment.get(OsStr::new(name)).and_then(|value| value.to_str()) {
                 let text = if is_public(name) { Text::plain(value) } else { Text::secret(value) };
@@ -223,7 +224,7 @@ impl<'c> Lowering<'c> {
             return Ok(Network::None);
         };
         self.origins.insert("action.network".to_owned(), setting.source.describe());
-        // A caller must not choose it: no placeholder is filled in.
+        // No placeholder here: the caller must not choose the network.
         match setting.as_text() {
             Some("none") => Ok(Network::None),
             Some("bridge") => Ok(Network::Bridge),
@@ -270,7 +271,8 @@ impl<'c> Lowering<'c> {
             _ => false,
         };
         if !is_asked("file_size") {
-            // A default for processes of this machine; the disk of a container is the engine's.
+            // The default is for processes of this machine; a container's disk belongs to the
+            // engine.
             limits.file_size = None;
             self.origins.remove("action.limits.file_size");
         }
@@ -290,7 +292,7 @@ impl<'c> Lowering<'c> {
         Ok(limits)
     }
 
-    /// What to say where a tool names nothing to run.
+    /// The error for a tool that names nothing to run.
     fn nothing(&self, missing: &'static str, example: &'static str) -> LowerError {
         LowerError::NothingToRun {
             id: self.context.tool.manifest.tool_id.clone(),
@@ -301,7 +303,7 @@ impl<'c> Lowering<'c> {
     }
 }
 
-/// An amount of memory: a number with `b`, `k`, `m` or `g`, as engines take it.
+/// A size with `b`, `k`, `m` or `g`, as engines accept it.
 fn bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let text = text.strip_suffix("ib").or_else(|| text.strip_suffix('b')).unwrap_or(&text);

@@ -1,8 +1,8 @@
 //! The environment of a tool: almost nothing, and what was declared.
 //!
-//! From the caller it gets where programs are, its language and its time zone, and the variables that
-//! the tool or what runs it asks for by name. What the caller's variables hold is a secret, except
-//! for the few that everybody knows.
+//! From the caller it gets `PATH`, language and time zone, and the variables that the tool or its
+//! runtime requests by name. The values of the caller's variables are secrets, except for a few
+//! well-known ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -17,28 +17,28 @@ use super::{MAX_WORD, Surroundings, as_text};
 use crate::exec::invocation::Text;
 use crate::item::wording::shown;
 
-/// Where programs are when the caller does not say.
+/// The default `PATH`.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The variables of one call, with where each came from.
+/// The variables of one call with their origins.
 #[derive(Debug, Default)]
 pub(super) struct Environment {
     pub(super) values: BTreeMap<String, Text>,
     pub(super) origins: BTreeMap<String, String>,
 }
 
-/// Whether every tool gets a variable without asking.
+/// Whether every tool gets the variable without a request.
 pub(crate) fn is_always_given(name: &str) -> bool {
     matches!(name, "PATH" | "LANG" | "TZ" | "TMPDIR" | "USER" | "LOGNAME") || name.starts_with("LC_")
 }
 
-/// Whether what a variable holds is no secret.
+/// Whether the value of the variable is not secret.
 pub(crate) fn is_public(name: &str) -> bool {
     is_always_given(name) || name == "HOME"
 }
 
 impl Environment {
-    /// What every tool gets from the caller.
+    /// The variables that every tool gets from the caller.
     pub(super) fn scrubbed(around: &Surroundings) -> Self {
         let mut environment = Self::default();
         for (name, value) in &around.environment {
@@ -60,7 +60,7 @@ impl Environment {
         environment
     }
 
-    /// Adds variables that are asked for by name; whether they are set is checked before the call.
+    /// Adds variables requested by name. The caller checks that they are set.
     pub(super) fn declare(&mut self, names: &[String], around: &Surroundings) -> Result<(), LowerError> {
         for name in names.iter().filter(|name| !is_always_given(name)) {
             let Some(value) = around.environment.get(OsStr::new(name)) else { continue };
@@ -123,13 +123,12 @@ impl Environment {
         Ok(())
     }
 
-    /// Sets a variable.
     pub(super) fn set(&mut self, name: &str, value: Text, origin: String) {
         self.values.insert(name.to_owned(), value);
         self.origins.insert(name.to_owned(), origin);
     }
 
-    /// Checks that the system can pass all of them.
+    /// Checks that the operating system can pass all of them.
     pub(super) fn check(&self) -> Result<(), LowerError> {
         for (name, text) in &self.values {
             let what = || match self.origins.get(name) {
@@ -147,20 +146,20 @@ impl Environment {
     }
 }
 
-/// The variables that a call takes from its caller, beyond what every tool gets.
+/// The variables that a call takes from its caller, besides those that every tool gets.
 pub(super) fn taken(required: &[String], used: BTreeSet<String>) -> Vec<String> {
     let mut names = used;
     names.extend(required.iter().cloned());
     names.into_iter().filter(|name| !is_always_given(name)).collect()
 }
 
-/// The variable in which a parameter is passed.
+/// The variable that passes a parameter.
 pub(super) fn parameter_variable(name: &str) -> String {
     let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     format!("PITON_PARAM_{}", name.chars().map(fits).collect::<String>())
 }
 
-/// The absolute folders of a search path: any other would mean what lies in the project.
+/// The absolute folders of a `PATH`; a relative one would mean files of the project.
 fn search_path(value: Option<&OsString>) -> Option<String> {
     let folders: Vec<&str> = value?.to_str()?.split(':').filter(|folder| Path::new(folder).is_absolute()).collect();
     (!folders.is_empty()).then(|| folders.join(":"))

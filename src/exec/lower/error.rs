@@ -1,4 +1,4 @@
-//! Why a call cannot be resolved.
+//! Errors of resolving a call.
 
 use std::path::PathBuf;
 
@@ -11,154 +11,70 @@ use crate::item::tool::{Origin, ToolKind};
 use crate::item::wording::{did_you_mean, shown};
 use crate::problem::{Call, Code, Explain, Hint, hint};
 
-/// Why a call cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum LowerError {
-    /// The item is no tool.
     #[error("`{0}` is not a tool")]
     NotATool(ItemId),
-    /// The chain leads nowhere, or through the wrong kinds.
+    /// The chain is broken, or has a link of the wrong kind.
     #[error("{reason}")]
-    Chain {
-        /// What is wrong with it.
-        reason: ChainError,
-        /// Where the tool names its executor.
-        at: Box<Origin>,
-    },
-    /// An item of the chain is not what was stamped.
+    Chain { reason: ChainError, at: Box<Origin> },
+    /// An item of the chain does not match its stamp.
     #[error("Content hash mismatch: `{id}` is not what was stamped: {reason}")]
     Tampered {
-        /// The item.
         id: ItemId,
-        /// Its file.
         file: PathBuf,
-        /// The line of a stamp that is none.
+        /// The line of a malformed stamp.
         line: u32,
-        /// What differs.
         reason: String,
     },
-    /// What it is, is not run as a tool.
+    /// Items of this kind do not run as tools.
     #[error("`{id}` is {}, which is not run as a tool", words(*.kind))]
-    Unsupported {
-        /// The tool.
-        id: ItemId,
-        /// Its kind.
-        kind: ToolKind,
-    },
-    /// Runtimes and primitives run others.
+    Unsupported { id: ItemId, kind: ToolKind },
+    /// Runtimes and primitives only run other tools.
     #[error("`{id}` is {}: it runs tools and is none itself", words(*.kind))]
-    RunsOthers {
-        /// The item.
-        id: ItemId,
-        /// Its kind.
-        kind: ToolKind,
-    },
-    /// The tool describes something without saying how to run it.
+    RunsOthers { id: ItemId, kind: ToolKind },
     #[error("`{id}` does not say what to run: it has no `{missing}`")]
-    NothingToRun {
-        /// The tool.
-        id: ItemId,
-        /// What is missing.
-        missing: &'static str,
-        /// How it would be written.
-        example: &'static str,
-        /// The tool's file.
-        at: Box<Origin>,
-    },
-    /// The parameters are not what the tool takes.
+    NothingToRun { id: ItemId, missing: &'static str, example: &'static str, at: Box<Origin> },
     #[error("{}", told(.id, .problems))]
-    Parameters {
-        /// The tool.
-        id: ItemId,
-        /// Everything that is wrong with them.
-        problems: Vec<ParamProblem>,
-    },
-    /// The command is none of the tool's.
+    Parameters { id: ItemId, problems: Vec<ParamProblem> },
     #[error("tool `{id}` has no command `{}`", shown(.command))]
-    UnknownCommand {
-        /// The tool.
-        id: ItemId,
-        /// What was asked for.
-        command: String,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// A setting is unusable.
+    UnknownCommand { id: ItemId, command: String, known: Vec<String> },
     #[error("`{field}` {reason}")]
     Setting {
-        /// Which one, e.g. `config.cwd`.
+        /// For example `config.cwd`.
         field: String,
-        /// What is wrong with it.
         reason: String,
-        /// The way out.
         hint: String,
-        /// Where it stands.
         at: Option<Box<Origin>>,
     },
-    /// A placeholder stands for nothing.
+    /// A placeholder has no value.
     #[error("`{placeholder}` in `{field}` {reason}")]
     Placeholder {
-        /// As it is written.
         placeholder: String,
-        /// The setting it stands in.
+        /// The setting that contains it.
         field: String,
-        /// What is wrong with it.
         reason: String,
-        /// The way out.
         hint: String,
-        /// Where the setting stands.
         at: Box<Origin>,
     },
-    /// A parameter would be taken for an option.
     #[error("parameter `{parameter}` begins with `-` and would be taken for an option in `{field}`")]
-    Dash {
-        /// The parameter.
-        parameter: String,
-        /// The setting it is used in.
-        field: String,
-        /// Where that stands.
-        at: Option<Box<Origin>>,
-    },
-    /// A value holds what no argument and no variable can hold.
+    Dash { parameter: String, field: String, at: Option<Box<Origin>> },
     #[error("{what} holds a NUL character, which cannot be passed to a process")]
-    Nul {
-        /// Which value.
-        what: String,
-    },
-    /// A value is longer than the system takes.
+    Nul { what: String },
     #[error("{what} is longer than {limit} bytes, the most that can be passed to a process")]
-    TooLong {
-        /// Which value.
-        what: String,
-        /// The most it may have.
-        limit: usize,
-    },
-    /// Two parameters have one variable.
+    TooLong { what: String, limit: usize },
     #[error("parameters `{first}` and `{second}` are both passed as `{variable}`")]
-    Clash {
-        /// One of them.
-        first: String,
-        /// The other.
-        second: String,
-        /// The variable.
-        variable: String,
-    },
-    /// The name of a parameter is no name of an option.
+    Clash { first: String, second: String, variable: String },
     #[error("parameter `{}` cannot be passed as an option", shown(.0))]
     OptionName(String),
-    /// The file to run is not there, or may not be run.
     #[error("{}", .0.message)]
     Entrypoint(Box<Finding>),
-    /// The file to run cannot be read.
     #[error("cannot read `{}`", .path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: Unread,
     },
-    /// A path is not Unicode.
     #[error("the path `{}` is not valid Unicode", .0.display())]
     NotUnicode(PathBuf),
 }

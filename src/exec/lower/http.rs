@@ -1,8 +1,9 @@
-//! From settings to an HTTP request.
+//! Turns settings into an HTTP request.
 //!
-//! What a caller gives can fill in a request and never change its shape: [`address`] keeps parameters inside
-//! the segment, label or query value that they stand in, [`fields`] keeps them on their line, and [`body`] inside
-//! their value. Parameters that nothing names are sent as the body, or in the query where a request has none.
+//! Values from the caller can fill a request but never change its shape: [`address`] keeps
+//! parameters inside their path segment, host label or query value, [`fields`] keeps them on their
+//! line, and [`body`] inside their value. Parameters that no setting names become the body, or the
+//! query for a request without a body.
 
 mod address;
 mod body;
@@ -24,26 +25,25 @@ use crate::item::tool::LoadedTool;
 use crate::item::wording::{did_you_mean, nearest, shown};
 use fields::Headers;
 
-/// The methods that a tool may use.
+/// The allowed methods.
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
-/// How often a request is tried again when the tool does not say.
+/// The default number of retries.
 const RETRIES: u32 = 2;
-/// The most often that a request is tried again.
 const MOST_RETRIES: u64 = 10;
-/// The most bytes of an answer; no tool can have more, because its result has to fit through the channel.
+/// The limit for a response, in bytes; also the default. A larger result would not fit through the
+/// channel.
 const MAX_SIZE: u64 = 10 * 1024 * 1024;
 
-/// What the parts of a request have in common while they are made.
+/// State shared by the parts of a request while it is resolved.
 struct Maker<'m, 'c> {
     context: &'m Context<'c>,
     words: Vocabulary<'m>,
     used: Used,
-    /// Secrets as they are sent.
+    /// Secrets in the form in which they are sent.
     encoded_secrets: Vec<String>,
 }
 
-/// What settings say about requests to a server that is no single endpoint: header fields with what `auth` adds to them, and whether it
-/// may be on this machine or its network.
+/// For remote MCP servers: the headers including `auth`, and whether private addresses are allowed.
 pub(super) fn manners(
     context: &Context<'_>,
     owner: &LoadedTool,
@@ -61,7 +61,6 @@ pub(super) fn manners(
     Ok((headers.fields, allow_private))
 }
 
-/// Resolves the action of a call.
 pub(super) fn resolve(
     context: &Context<'_>,
     wanted_timeout: Option<f64>,
@@ -112,12 +111,11 @@ pub(super) fn resolve(
     Ok(Resolved { action: Action::Http(Box::new(http)), timeout, variables: maker.used.variables })
 }
 
-/// Whether a request of this method carries what it is about in its query.
+/// Whether parameters go into the query for this method.
 fn has_no_body(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "DELETE" | "OPTIONS")
 }
 
-/// A setting that cannot be used.
 fn wrong(setting: &Setting<'_>, field: &str, reason: impl Into<String>, hint: impl Into<String>) -> LowerError {
     LowerError::Setting {
         field: field.to_owned(),
@@ -151,7 +149,7 @@ impl<'c> Maker<'_, 'c> {
         Ok(method)
     }
 
-    /// How long the call may take. Where the tool declares a parameter `timeout`, it is this one.
+    /// The timeout. A declared parameter `timeout` sets it.
     fn timeout(
         &mut self,
         wanted: Option<f64>,
@@ -182,7 +180,7 @@ impl<'c> Maker<'_, 'c> {
         Ok(Some(text.trim().to_owned()))
     }
 
-    /// `retries: 3`, `retry: 3` or `retry: {max_attempts: 4}`, which counts the first attempt, too.
+    /// `retries: 3`, `retry: 3` or `retry: {max_attempts: 4}`, which includes the first attempt.
     fn retries(&self, origins: &mut BTreeMap<String, String>) -> Result<u32, LowerError> {
         let found = ["retries", "retry"].iter().find_map(|key| Some((format!("config.{key}"), self.find(key)?)));
         let Some((field, setting)) = found else {
@@ -202,7 +200,8 @@ impl<'c> Maker<'_, 'c> {
                     count = match name.as_str() {
                         "max_attempts" | "attempts" => number(value).and_then(|attempts| attempts.checked_sub(1)),
                         "max_retries" | "retries" | "max" => number(value),
-                        // There is one way to wait: twice as long each time, and as long as the other side asks for.
+                        // The backoff is fixed: double each time, or as long as the server asks
+                        // for.
                         "backoff" | "delay" => continue,
                         other => {
                             let meant = nearest(other, ["max_attempts", "retries", "backoff"]);
@@ -253,7 +252,7 @@ impl<'c> Maker<'_, 'c> {
         Ok(allowed)
     }
 
-    /// The parameters that nothing else took: the body, or the query of a request that has none.
+    /// The remaining parameters: the body, or the query for a request without a body.
     fn rest(
         &self,
         method: &str,
@@ -282,7 +281,7 @@ impl<'c> Maker<'_, 'c> {
         Some(body::of_value(&value, &value, headers.content_type()))
     }
 
-    /// The setting that says where the request goes, which every tool of this kind has.
+    /// The `url` setting, which every tool of this kind needs.
     fn url(&self) -> Result<&'c Setting<'c>, LowerError> {
         self.find("url").ok_or_else(|| LowerError::NothingToRun {
             id: self.context.tool.manifest.tool_id.clone(),

@@ -1,12 +1,12 @@
 //! Code on the command line of an interpreter, as in `bash -c`.
 //!
-//! There a parameter would not be a word but a part of a program, whatever quotes stand around it. The
-//! check knows the usual interpreters and their options; it is for authors, and no sandbox.
+//! There a parameter would become part of a program, with or without quotes. The check knows common
+//! interpreters and their options. It helps authors and is not a sandbox.
 
 use super::arguments::Argument;
 use super::error::LowerError;
 
-/// An interpreter: its names, the letters of options before code, and of options with another value.
+/// An interpreter: its names, the option letters before code, and those before another value.
 type Interpreter = (&'static [&'static str], &'static str, &'static str);
 
 const INTERPRETERS: [Interpreter; 6] = [
@@ -20,7 +20,7 @@ const INTERPRETERS: [Interpreter; 6] = [
 
 const LONG: [&str; 4] = ["--command", "--eval", "--execute", "--print"];
 
-/// Refuses a text from a caller where an interpreter looks for code.
+/// Refuses a caller's text where an interpreter expects code.
 pub(super) fn check(program: &str, arguments: &[Argument]) -> Result<(), LowerError> {
     let mut running = interpreter(program);
     let mut rest = arguments.iter();
@@ -33,16 +33,16 @@ pub(super) fn check(program: &str, arguments: &[Argument]) -> Result<(), LowerEr
         let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or_default();
         let long = word.split_once('=').map_or(word, |(option, _)| option);
         if letters.contains(|c| code.contains(c)) || LONG.contains(&long) {
-            // Some take the code in the same word.
+            // Some options take the code in the same argument.
             for holder in [Some(argument), rest.next()].into_iter().flatten() {
                 refuse(name, holder)?;
             }
-            // What follows are arguments of the code.
+            // The rest are arguments of the code.
             return Ok(());
         }
         match letters.chars().next_back() {
             Some(last) if valued.contains(last) => drop(rest.next()),
-            // The script of the interpreter, or another program as in `busybox sh`.
+            // The interpreter's script, or another program as in `busybox sh`.
             None if !word.starts_with('-') => running = interpreter(word),
             _ => {}
         }
@@ -62,7 +62,7 @@ fn refuse(program: &str, argument: &Argument) -> Result<(), LowerError> {
     })
 }
 
-/// The interpreter that a word names, if it does.
+/// The interpreter that an argument names, if any.
 fn interpreter(word: &str) -> Option<(&'static str, Interpreter)> {
     let name = word.rsplit('/').next().unwrap_or(word);
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

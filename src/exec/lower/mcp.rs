@@ -1,7 +1,7 @@
-//! From settings to a call of a tool that another MCP server has.
+//! Turns settings into a call of another MCP server's tool.
 //!
-//! The server is the link of that type, or the tool itself where it says how to reach one. What its
-//! settings name by a placeholder belongs to the server; all other parameters are the tool's arguments.
+//! The server is the link of that type, or the tool itself if it says how to reach one. Parameters
+//! that its settings name by placeholder belong to the server; all others are the tool's arguments.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,12 +18,11 @@ use crate::exec::web::Reach;
 use crate::item::tool::{LoadedTool, ToolKind};
 use crate::item::wording::{did_you_mean, nearest, shown};
 
-/// How long a server may take to start that does not say.
+/// The default startup timeout, in seconds.
 const STARTUP: f64 = 10.0;
 
 const TRANSPORTS: [&str; 5] = ["stdio", "http", "streamable_http", "sse", "websocket"];
 
-/// Resolves the action of a call.
 pub(super) fn resolve(
     context: &Context<'_>,
     wanted_timeout: Option<f64>,
@@ -32,7 +31,7 @@ pub(super) fn resolve(
     let manifest = &context.tool.manifest;
     let is_server = |tool: &&&LoadedTool| tool.manifest.kind == ToolKind::McpServer;
     let server = context.tools.iter().find(is_server).copied().unwrap_or(context.tool);
-    // Where its files are, that its settings may name.
+    // `{tool_dir}` in its settings means the folder of the server's item.
     let words = context.words(server, None)?;
     let mut used = Used::default();
     let tool = called(context, &words, &mut used, origins)?;
@@ -55,7 +54,7 @@ pub(super) fn resolve(
     Ok(Resolved { action: Action::Mcp(Box::new(action)), timeout, variables: used.variables })
 }
 
-/// What the server calls the tool: the command of a server, or what the manifest says.
+/// The tool's name on the server: the command, or what the manifest says.
 fn called(
     context: &Context<'_>,
     words: &Vocabulary<'_>,
@@ -85,7 +84,7 @@ fn called(
     Ok(Some(name))
 }
 
-/// How the server is reached; none when it is started.
+/// How the server is reached; `None` when it is started locally.
 fn kind(context: &Context<'_>, server: &LoadedTool) -> Result<Option<RemoteKind>, LowerError> {
     let find = |key: &str| context.settings.find(key);
     let Some(setting) = find("transport") else {
@@ -112,7 +111,6 @@ fn kind(context: &Context<'_>, server: &LoadedTool) -> Result<Option<RemoteKind>
     }
 }
 
-/// A server that is there already.
 fn remote(
     context: &Context<'_>,
     (server, kind): (&LoadedTool, RemoteKind),
@@ -153,7 +151,6 @@ fn remote(
     })
 }
 
-/// How long the server may take until it can be spoken to.
 fn startup(context: &Context<'_>, origins: &mut BTreeMap<String, String>) -> Result<Duration, LowerError> {
     let mut seconds = STARTUP;
     let mut from = "default".to_owned();
@@ -174,7 +171,7 @@ fn startup(context: &Context<'_>, origins: &mut BTreeMap<String, String>) -> Res
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(10)))
 }
 
-/// A text with everything put in, and where it came from; none where nothing was given for it.
+/// A text with placeholders filled in, and its origin; `None` when its parameter was not given.
 fn text(
     setting: &Setting<'_>,
     field: &str,

@@ -1,7 +1,7 @@
-//! From settings to a call that is made of others.
+//! Turns settings into a call of a meta tool.
 //!
-//! Every tool that is named must be there and be one that can be called, and no chain of meta tools may lead back to
-//! its beginning: what can be known before the first call is told before it.
+//! Every named tool must exist and be callable, and meta tools must not form a cycle: such mistakes
+//! are reported before the first call.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,10 +21,8 @@ use crate::item::validate::place_in_function;
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::Explain;
 
-/// How deeply meta tools may be nested.
 const MAX_DEPTH: usize = 8;
 
-/// Resolves the action of a call.
 pub(super) fn resolve(
     context: &Context<'_>,
     wanted_timeout: Option<f64>,
@@ -47,14 +45,13 @@ pub(super) fn resolve(
     Ok(Resolved { action: Action::Meta(Box::new(meta)), timeout, variables: used.variables })
 }
 
-/// The function that decides.
 struct Function {
     id: String,
     source: String,
     place: Option<(String, u32)>,
 }
 
-/// What the file of a tool calls its settings.
+/// The name of the settings section in the tool's file.
 fn section(tool: &LoadedTool) -> &'static str {
     if tool.spelling == Spelling::ToolRoot { "meta_specific" } else { "config" }
 }
@@ -63,7 +60,7 @@ fn wrong(field: String, reason: String, hint: String, at: Origin) -> LowerError 
     LowerError::Setting { field, reason, hint, at: Some(Box::new(at)) }
 }
 
-/// The tools that may be called, each of which is there.
+/// The tools that may be called; all of them must exist.
 fn aggregates(context: &Context<'_>, origins: &mut BTreeMap<String, String>) -> Result<Vec<String>, LowerError> {
     let Some(setting) = context.settings.find("aggregates") else { return Ok(Vec::new()) };
     let field = format!("{}.aggregates", section(context.tool));
@@ -114,7 +111,7 @@ fn check_aggregate(context: &Context<'_>, element: &Setting<'_>, field: &str, id
     }
 }
 
-/// How many meta tools lie below each other from here on; the path, where it leads back to itself.
+/// The nesting depth of meta tools from here; an error with the path if they form a cycle.
 fn depth<'s>(
     store: &'s ItemStore,
     item: &'s Item,
@@ -130,7 +127,7 @@ fn depth<'s>(
     let mut deepest = known.get(file).copied().unwrap_or_default();
     if let Some(tool) = item.as_tool().filter(|tool| tool.manifest.kind == ToolKind::Meta && deepest == 0) {
         deepest = 1;
-        // One that is missing is told when that tool is called.
+        // A missing tool is reported when that meta tool is called.
         for inner in tool.manifest.aggregates().into_iter().filter_map(|id| store.find(ItemKind::Tool, id).ok()) {
             deepest = deepest.max(1 + depth(store, inner, path, known)?);
         }
@@ -196,7 +193,7 @@ fn function(context: &Context<'_>, origins: &mut BTreeMap<String, String>) -> Re
     Ok(Function { id: id.to_owned(), source: source.to_owned(), place: first_line(entry, source, &file) })
 }
 
-/// Where the lines of a function begin, if they are lines of the file.
+/// The file and line where the text of a function starts, if it is a block in the file.
 fn first_line(entry: &Entry, source: &str, file: &Path) -> Option<(String, u32)> {
     let is_block = entry.value.place.line > entry.place.line;
     is_block.then(|| (file.display().to_string(), place_in_function(entry, source, 1, 1).line))

@@ -1,9 +1,9 @@
-//! From an executor chain and parameters to an [`Invocation`].
+//! Resolves an executor chain and parameters into an [`Invocation`].
 //!
-//! Pure: reads item files, runs nothing, and the same items, call and surroundings give the same
-//! invocation. Settings are merged along the chain ([`settings`]), placeholders filled in once
-//! ([`placeholder`]), and the words and variables of the process follow from the resolved runtime
-//! ([`command`]). Whether any of it is allowed is decided elsewhere, on the result.
+//! Pure: reads item files and runs nothing; the same items, call and surroundings give the same
+//! invocation. Settings are merged along the chain ([`settings`]), placeholders are filled in once
+//! ([`placeholder`]), and arguments and variables follow from the resolved runtime ([`command`]).
+//! The policy later decides on the result.
 
 mod arguments;
 mod bounds;
@@ -42,30 +42,29 @@ pub use outline::{Outline, outline};
 use placeholder::Vocabulary;
 use settings::{Giver, Settings};
 
-/// The longest argument, and the longest variable with its name, that Linux passes to a process.
+/// The longest argument, or variable with its name, that Linux passes to a process.
 const MAX_WORD: usize = 128 * 1024;
 
-/// What a tool is called with.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// The command of a tool that has several.
+    /// For a tool with several commands.
     pub command: Option<String>,
-    /// The parameters as JSON values; not yet checked.
+    /// JSON values, not yet checked.
     pub parameters: Map<String, Value>,
 }
 
-/// What a call may take from around it.
+/// What a call may use from the caller.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// The top of the project: where tools run.
+    /// The project, where tools run.
     pub root: PathBuf,
-    /// The user's home, for items of the user.
+    /// For items of the user.
     pub home: Option<PathBuf>,
-    /// The caller's environment; only what is granted is taken from it.
+    /// The caller's environment; only granted variables are taken.
     pub environment: BTreeMap<OsString, OsString>,
 }
 
-/// Everything that an action follows from.
+/// Everything that an action is resolved from.
 #[derive(Debug)]
 struct Context<'c> {
     store: &'c ItemStore,
@@ -82,7 +81,7 @@ struct Context<'c> {
 }
 
 impl<'c> Context<'c> {
-    /// What placeholders may stand for; `{tool_dir}` is the folder of one of the tools.
+    /// The values of placeholders; `{tool_dir}` is the folder of `owner`.
     fn words(&self, owner: &LoadedTool, script: Option<String>) -> Result<Vocabulary<'c>, LowerError> {
         let folder = owner.folder.as_deref().or_else(|| owner.file.parent()).unwrap_or(Path::new(""));
         Ok(Vocabulary {
@@ -95,12 +94,11 @@ impl<'c> Context<'c> {
     }
 }
 
-/// An action with what belongs to it.
 #[derive(Debug)]
 struct Resolved {
     action: Action,
     timeout: Duration,
-    /// The variables of the caller that placeholders stand for.
+    /// The caller's variables that placeholders use.
     variables: BTreeSet<String>,
 }
 
@@ -114,7 +112,6 @@ enum Target {
     Meta,
 }
 
-/// Resolves a call of a tool.
 pub fn lower(store: &ItemStore, item: &Item, call: &Call, around: &Surroundings) -> Result<Invocation, LowerError> {
     let tool = item.as_tool().ok_or_else(|| LowerError::NotATool(item.id.clone()))?;
     let roots = store.roots();
@@ -183,7 +180,7 @@ pub fn lower(store: &ItemStore, item: &Item, call: &Call, around: &Surroundings)
     })
 }
 
-/// A value as it is put into a text: lists and objects as JSON.
+/// The value as text; lists and objects as JSON.
 fn as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -204,7 +201,7 @@ fn link(item: &Item, roots: &Roots) -> Option<Link> {
     })
 }
 
-/// Where a tool says something, in words and as a place.
+/// The position of a field in a tool's file.
 fn origin(tool: &LoadedTool, path: &str, roots: &Roots) -> Origin {
     Origin::new(roots.display(&tool.file), place_of(&tool.node, path))
 }
@@ -214,7 +211,7 @@ fn describe(tool: &LoadedTool, path: &str, roots: &Roots) -> String {
     format!("{}, {}:{}", tool.manifest.tool_id, origin.file.display(), origin.line)
 }
 
-/// What was changed after it was stamped is not run.
+/// Refuses an item that was changed after it was stamped.
 pub(crate) fn check_stamp(item: &Item, roots: &Roots) -> Result<(), LowerError> {
     let head = |hash: &str| hash.chars().take(12).collect::<String>();
     let (reason, line) = match &item.integrity {
@@ -225,7 +222,7 @@ pub(crate) fn check_stamp(item: &Item, roots: &Roots) -> Result<(), LowerError> 
     Err(LowerError::Tampered { id: item.id.clone(), file: roots.display(&item.file), line, reason })
 }
 
-/// What a tool does in the end; an error where it does not say, or runs others only.
+/// What a tool does; an error if it does not say, or only runs others.
 fn target(tool: &LoadedTool, chain: &ExecutorChain<'_>, roots: &Roots) -> Result<Target, LowerError> {
     let manifest = &tool.manifest;
     let id = manifest.tool_id.clone();
@@ -243,7 +240,7 @@ fn target(tool: &LoadedTool, chain: &ExecutorChain<'_>, roots: &Roots) -> Result
     }
     match chain.executors.last() {
         Some(primitive) if primitive.id.as_str() == "subprocess" => Ok(Target::Process),
-        // Whatever else ends a chain speaks HTTP, as the runtime of containers does.
+        // The remaining primitive is `http_client`, which the container runtime uses.
         Some(_) => Ok(Target::Container),
         None if tool.spelling == Spelling::ToolRoot && manifest.kind == ToolKind::Cli => {
             nothing("cli_specific", "`cli_specific: {executable: NAME}`")
@@ -258,12 +255,12 @@ fn target(tool: &LoadedTool, chain: &ExecutorChain<'_>, roots: &Roots) -> Result
     }
 }
 
-/// A command must be one of those the tool has.
+/// Checks that the tool has the command.
 fn check_command(tool: &LoadedTool, call: &Call) -> Result<(), LowerError> {
     let Some(command) = &call.command else { return Ok(()) };
     let manifest = &tool.manifest;
     let fits = if manifest.commands.is_empty() {
-        // Whatever it is, it must not be taken for an option.
+        // It must not be taken for an option.
         manifest.kind != ToolKind::Script && !command.is_empty() && !command.starts_with('-')
     } else {
         manifest.commands.contains(command)
@@ -278,7 +275,7 @@ fn check_command(tool: &LoadedTool, call: &Call) -> Result<(), LowerError> {
     })
 }
 
-/// Takes the parameter `timeout` out, unless it is one of the tool's own.
+/// Removes the parameter `timeout`, unless the tool declares it.
 fn take_timeout(tool: &LoadedTool, call: &Call) -> Result<(Map<String, Value>, Option<f64>), LowerError> {
     let mut parameters = call.parameters.clone();
     if tool.manifest.parameters.iter().any(|parameter| parameter.name == "timeout") {
@@ -308,7 +305,7 @@ fn complete(
     origins: &mut BTreeMap<String, String>,
 ) -> Result<Map<String, Value>, LowerError> {
     let manifest = &tool.manifest;
-    // A tool with commands may take the command as a parameter.
+    // A tool may declare the command as a parameter.
     if let Some(command) = &call.command
         && manifest.parameters.iter().any(|parameter| parameter.name == "command")
     {
@@ -324,7 +321,7 @@ fn complete(
     Ok(parameters)
 }
 
-/// The level that the tool asks for, or the default of its runtime; and whether it asked.
+/// The isolation level of the tool, or its runtime's default; and whether the tool asked for it.
 fn isolation(
     tool: &LoadedTool,
     chain: &ExecutorChain<'_>,
@@ -338,7 +335,7 @@ fn isolation(
     (manifest.isolation.or_else(usual).unwrap_or(Isolation::Trusted), manifest.isolation.is_some())
 }
 
-/// What the tool and everything that runs it need.
+/// The requirements of the tool and everything that runs it.
 fn requires(tools: &[&LoadedTool]) -> Requires {
     let mut all = Requires::default();
     for tool in tools {

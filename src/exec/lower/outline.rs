@@ -1,6 +1,8 @@
-//! What is known about a call of a tool before its parameters are: who takes part and what they say they need.
+//! What is known about a call before its parameters: the items of its chain and their declared
+//! requirements.
 //!
-//! For forecasts, which judge steps whose values only a run knows. [`Outline`] is the type to read first.
+//! Used by forecasts, which check steps whose values are only known in a run. [`Outline`] is the
+//! type to read first.
 
 use super::error::LowerError;
 use super::{link, origin, requires};
@@ -9,22 +11,20 @@ use crate::exec::invocation::Link;
 use crate::item::store::{Item, ItemStore};
 use crate::item::tool::{LoadedTool, Requires, ToolKind};
 
-/// A call of a tool without its parameters.
 #[derive(Clone, Debug)]
 pub struct Outline {
     /// The tool and everything that runs it.
     pub chain: Vec<Link>,
-    /// What all of them say they need.
+    /// The requirements of all of them.
     pub requires: Requires,
-    /// What the tool is.
     pub kind: ToolKind,
     /// The tools that a meta tool may call, as it names them.
     pub aggregates: Vec<String>,
-    /// Which files the tool says it writes.
+    /// Globs of the files that the tool declares to write.
     pub writes: Option<Vec<String>>,
 }
 
-/// Finds out what a tool needs, whatever it is called with.
+/// Finds what a tool needs for all parameter values.
 pub fn outline(store: &ItemStore, item: &Item) -> Result<Outline, LowerError> {
     let tool = item.as_tool().ok_or_else(|| LowerError::NotATool(item.id.clone()))?;
     let roots = store.roots();

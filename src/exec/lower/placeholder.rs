@@ -1,8 +1,8 @@
 //! `{parameter}` and `${VARIABLE}` in settings.
 //!
-//! Each text is read once, from left to right; what is put in is never read again, so that a value
-//! from a caller can hold any braces it likes. `{{` and `}}` are plain braces, `${NAME:-default}` has
-//! a default, and a brace that begins no name is itself. What stands for nothing is an error.
+//! Each text is read once, from left to right. Inserted values are never read again, so a caller's
+//! value may contain braces. `{{` and `}}` are plain braces, `${NAME:-default}` has a default, and
+//! a brace that begins no name is itself. A placeholder without a value is an error.
 
 use std::collections::BTreeSet;
 
@@ -17,42 +17,38 @@ use crate::item::params::ParamProblem;
 use crate::item::tool::ToolManifest;
 use crate::item::wording::{did_you_mean, nearest};
 
-/// What placeholders may stand for in one call.
+/// The values of placeholders in one call.
 #[derive(Debug)]
 pub(super) struct Vocabulary<'c> {
     pub(super) manifest: &'c ToolManifest,
     pub(super) parameters: &'c Map<String, Value>,
     pub(super) around: &'c Surroundings,
-    /// The script, if there is one.
     pub(super) script: Option<String>,
-    /// The folder of the tool.
     pub(super) tool_dir: String,
 }
 
-/// A text with everything put in.
+/// A text with its placeholders filled in.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filled {
     pub(super) text: Text,
-    /// The parameters that were put in.
+    /// The inserted parameters.
     pub(super) parameters: Vec<String>,
-    /// The variables that were put in.
+    /// The inserted variables.
     pub(super) variables: Vec<String>,
-    /// Whether the script was put in.
     pub(super) script: bool,
-    /// The one placeholder that it is, in words.
+    /// Describes the placeholder if the text is exactly one.
     whole: Option<String>,
-    /// The parameter that it begins with, where that is a text.
+    /// The text parameter that it begins with.
     pub(super) leading: Option<String>,
 }
 
 impl Filled {
-    /// Where it came from.
     pub(super) fn origin(&self, source: &Source<'_>) -> String {
         self.whole.clone().unwrap_or_else(|| source.describe())
     }
 }
 
-/// What the placeholders of a whole call stood for.
+/// What all placeholders of a call have used.
 #[derive(Debug, Default)]
 pub(super) struct Used {
     pub(super) parameters: BTreeSet<String>,
@@ -61,7 +57,6 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Remembers what a text used.
     pub(super) fn add(&mut self, filled: &Filled) {
         self.parameters.extend(filled.parameters.iter().cloned());
         self.variables.extend(filled.variables.iter().cloned());
@@ -69,7 +64,6 @@ impl Used {
     }
 }
 
-/// A piece of a text with placeholders.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece<'t> {
     Literal(&'t str),
@@ -78,17 +72,16 @@ enum Piece<'t> {
     Malformed(&'t str),
 }
 
-/// A value that is about to be put into a text.
+/// A value that is about to be inserted.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Given<'g> {
-    /// One of the caller.
     Parameter(&'g Value),
-    /// One of the environment, or a default for it.
+    /// From the environment, or a default.
     Variable(&'g str),
 }
 
 impl Given<'_> {
-    /// The value as a text: lists and objects as JSON.
+    /// The value as text; lists and objects as JSON.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Parameter(value) => as_text(value),
@@ -97,16 +90,17 @@ impl Given<'_> {
     }
 }
 
-/// How a value is written where it is put: takes what stands before it; otherwise says what is wrong with it.
+/// Formats a value for its position, given the text before it; an error says why it does not fit.
 pub(super) type Put<'p> = dyn FnMut(&str, Given<'_>) -> Result<String, String> + 'p;
 
 impl Vocabulary<'_> {
-    /// Puts everything in; nothing is left of a text that is just a parameter which was not given.
+    /// Fills in all placeholders; `None` for a text that is exactly one parameter which was not
+    /// given.
     pub(super) fn fill(&self, text: &str, field: &str, source: &Source<'_>) -> Result<Option<Filled>, LowerError> {
         self.fill_with(text, field, source, &mut |_, given| Ok(given.text()))
     }
 
-    /// As [`Vocabulary::fill`], with values written as the place asks for.
+    /// Like [`Vocabulary::fill`], with values formatted for their position.
     pub(super) fn fill_with(
         &self,
         text: &str,
@@ -181,7 +175,7 @@ impl Vocabulary<'_> {
         Ok(Some(filled))
     }
 
-    /// Whether a parameter can hold any text, as numbers and truth values cannot.
+    /// Whether a parameter can be any text, unlike numbers and booleans.
     pub(super) fn is_text(&self, name: &str) -> bool {
         self.parameters.get(name).is_some_and(|value| !value.is_number() && !value.is_boolean())
     }
@@ -192,7 +186,7 @@ impl Vocabulary<'_> {
 
     fn variable(&self, name: &str, default: Option<&str>) -> Result<Text, &'static str> {
         match (self.around.environment.get(std::ffi::OsStr::new(name)), default) {
-            // As in a shell, the default also stands for what is set to nothing.
+            // As in a shell, the default also replaces an empty value.
             (Some(value), Some(default)) if value.is_empty() => Ok(Text::plain(default)),
             (None, Some(default)) => Ok(Text::plain(default)),
             (None, None) => Err("is a variable that is not set"),
@@ -231,7 +225,6 @@ fn is_script(name: &str) -> bool {
     matches!(name, "entrypoint" | "tool_path" | "script")
 }
 
-/// Takes a text apart.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -243,7 +236,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
                 doubled += 1;
                 (Piece::Literal("{"), 2)
             }
-            // Without its counterpart it is the end of something else, of JSON for one.
+            // Without an opening counterpart it belongs to something else, such as JSON.
             () if from.starts_with("}}") && doubled > 0 => {
                 doubled -= 1;
                 (Piece::Literal("}"), 2)
@@ -266,7 +259,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The name up to the closing brace, if it is one.
+/// The name up to the closing brace, if it is valid.
 fn name(after_brace: &str) -> Option<&str> {
     let (name, _) = after_brace.split_once('}')?;
     let first = name.chars().next()?;

@@ -1,4 +1,4 @@
-//! The script of a tool: the file, its hash, and what Python needs to run it.
+//! The script of a tool: its file, its hash, and what Python needs to run it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,9 @@ use crate::item::tool::{LoadedTool, python};
 use crate::item::validate;
 use crate::item::wording::shown;
 
-/// A script that was read.
 #[derive(Debug)]
 pub(super) struct Entrypoint {
     pub(super) script: Script,
-    /// Its path as text.
     pub(super) path: String,
     bytes: Vec<u8>,
 }
@@ -56,7 +54,7 @@ impl Entrypoint {
         let venv = match settings.find("venv").map(|setting| (&setting.data, setting)) {
             None => !dependencies.is_empty(),
             Some((Held::Scalar(serde_json::Value::Bool(wanted)), _)) => *wanted,
-            // Older files describe the environment; that they do means that they want one.
+            // Older files describe the environment here; doing so requests one.
             Some((Held::Map(_), _)) => true,
             Some((_, setting)) => {
                 return Err(LowerError::Setting {
@@ -118,7 +116,7 @@ fn lib_imports(settings: &Settings<'_>, roots: &Roots) -> Result<BTreeMap<String
 
 fn find_module(name: &str, roots: &Roots) -> Option<PathBuf> {
     let libs = [&roots.project, &roots.user].into_iter().flatten().map(|root| root.join(".ai/tools/lib"));
-    // A package is its `__init__.py`; one without is its folder.
+    // A package is its `__init__.py`; a namespace package is its folder.
     let places = |lib: &Path| [lib.join(format!("{name}.py")), lib.join(name).join("__init__.py"), lib.join(name)];
     libs.flat_map(|lib| places(&lib).map(|path| (path, lib.clone())))
         .filter(|(path, lib): &(PathBuf, PathBuf)| !crate::item::source::leaves(path, lib))

@@ -1,8 +1,8 @@
 //! The settings of a tool, merged along its executor chain.
 //!
-//! The primitive says first, the tool last, and the last word counts: maps are merged, anything else
-//! is replaced, and an explicit null takes a setting away. Every value still knows which link gave it
-//! and where that stands; read [`Settings::merge`].
+//! The primitive comes first, the tool last, and later values win: maps are merged, anything else
+//! is replaced, and an explicit null removes a setting. Every value records its link and position;
+//! read [`Settings::merge`].
 
 use std::path::{Path, PathBuf};
 
@@ -15,18 +15,17 @@ use crate::item::place::Place;
 use crate::item::store::{Item, Layer, Roots};
 use crate::item::tool::{LoadedTool, Origin};
 
-/// One link of a chain, as far as it gives settings.
+/// One link of a chain that provides settings.
 #[derive(Clone, Debug)]
 pub(super) struct Giver {
     id: ItemId,
     pub(super) layer: Layer,
-    /// Its file as people read it.
+    /// As shown to users.
     file: PathBuf,
-    /// Whether it is the tool itself.
     pub(super) is_tool: bool,
 }
 
-/// Who gave a value, and where that stands.
+/// The link that gave a value, and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Source<'g> {
     pub(super) giver: &'g Giver,
@@ -34,14 +33,12 @@ pub(super) struct Source<'g> {
     place: Place,
 }
 
-/// A setting.
 #[derive(Clone, Debug)]
 pub(super) struct Setting<'g> {
     pub(super) data: Held<'g>,
     pub(super) source: Source<'g>,
 }
 
-/// The value of a setting.
 #[derive(Clone, Debug)]
 pub(super) enum Held<'g> {
     Map(Vec<(String, Setting<'g>)>),
@@ -49,14 +46,13 @@ pub(super) enum Held<'g> {
     Scalar(Value),
 }
 
-/// The merged settings.
 #[derive(Debug)]
 pub(super) struct Settings<'g> {
     fields: Vec<(String, Setting<'g>)>,
 }
 
 impl Source<'_> {
-    /// In words: `greet, .ai/tools/greet.yaml:4`, or `built in`.
+    /// For example `greet, .ai/tools/greet.yaml:4`, or `built in`.
     pub(super) fn describe(&self) -> String {
         match self.giver.layer {
             Layer::Builtin => "built in".to_owned(),
@@ -64,7 +60,6 @@ impl Source<'_> {
         }
     }
 
-    /// The place in its file.
     pub(super) fn origin(&self) -> Origin {
         Origin::new(self.file().to_path_buf(), self.place)
     }
@@ -75,7 +70,7 @@ impl Source<'_> {
 }
 
 impl Giver {
-    /// The links of a chain that can give settings, the tool first.
+    /// The links of a chain, the tool first.
     pub(super) fn all(tool: &Item, chain: &ExecutorChain<'_>, roots: &Roots) -> Vec<Self> {
         let links = std::iter::once(tool).chain(chain.executors.iter().copied());
         links
@@ -108,14 +103,13 @@ impl<'g> Settings<'g> {
         Self { fields }
     }
 
-    /// A setting by its key.
     pub(super) fn find(&self, key: &str) -> Option<&Setting<'g>> {
         self.fields.iter().find(|(name, _)| name == key).map(|(_, setting)| setting)
     }
 }
 
 impl Setting<'_> {
-    /// What it is, in the words of an error message.
+    /// The type for error messages.
     pub(super) fn type_name(&self) -> &'static str {
         match &self.data {
             Held::Map(_) => "a mapping",
@@ -127,7 +121,6 @@ impl Setting<'_> {
         }
     }
 
-    /// The text, if it is one.
     pub(super) fn as_text(&self) -> Option<&str> {
         match &self.data {
             Held::Scalar(Value::String(text)) => Some(text),
@@ -136,7 +129,7 @@ impl Setting<'_> {
     }
 }
 
-/// Where the values of one entry come from.
+/// The link and the node that an entry comes from.
 struct From<'g> {
     giver: &'g Giver,
     file: Option<PathBuf>,
@@ -157,7 +150,7 @@ impl<'g> From<'g> {
     }
 }
 
-/// Puts a setting over what is there.
+/// Sets a value, merging maps; null removes it.
 fn put<'g>(fields: &mut Vec<(String, Setting<'g>)>, key: &str, setting: Setting<'g>) {
     let at = fields.iter().position(|(name, _)| name == key);
     if matches!(setting.data, Held::Scalar(Value::Null)) {
@@ -169,7 +162,7 @@ fn put<'g>(fields: &mut Vec<(String, Setting<'g>)>, key: &str, setting: Setting<
     let Some((_, present)) = at.and_then(|at| fields.get_mut(at)) else {
         let mut fresh = Vec::new();
         let setting = match setting.data {
-            // Nulls inside take nothing away here, and are no values either.
+            // A nested null has nothing to remove and is not a value.
             Held::Map(entries) => {
                 for (key, value) in entries {
                     put(&mut fresh, &key, value);

@@ -1,4 +1,4 @@
-//! Every call is resolved from real files in a project of its own.
+//! Every call is resolved from real files in its own project.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,6 @@ mod placeholder;
 mod property;
 mod runtime;
 
-/// A project made of files.
 pub(super) struct Project {
     folder: tempfile::TempDir,
 }
@@ -68,7 +67,7 @@ impl Project {
         self.try_lower(id, &call(parameters)).unwrap()
     }
 
-    /// The message, the hint and the place of why it cannot be resolved.
+    /// The message, the hint and the position of the error.
     pub(super) fn refusal(&self, id: &str, parameters: Value) -> String {
         self.refused(id, &call(parameters))
     }

@@ -1,4 +1,4 @@
-//! One call, in a worker: asks the host, compares, checks, calls.
+//! One call in a worker: asks the host, compares the definition, checks arguments, calls.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -17,14 +17,13 @@ use crate::exec::worker::{End, Failure, FailureKind};
 use crate::item::params::{self, check_schema, convert};
 use crate::item::wording::{did_you_mean, nearest, shown};
 
-/// How long a host may take to be there: it only has to start.
+/// How long a host may take to start.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a worker is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::exec) struct Job {
     key: Key,
-    /// None lists the tools.
+    /// `None` lists the tools.
     tool: Option<String>,
     arguments: Map<String, Value>,
     types: Types,
@@ -42,12 +41,11 @@ impl Job {
         }
     }
 
-    /// Does it.
     pub(in crate::exec) fn carry_out(self) -> End {
         let mut warnings = Vec::new();
         let value = self.call(&mut warnings);
         End::from(value.and_then(|value| {
-            // Values and texts always have a form in JSON.
+            // Values and strings always serialize.
             serde_json::to_value(Outcome { value, warnings }).map_err(|err| lost(&err.to_string()))
         }))
     }
@@ -69,7 +67,7 @@ impl Job {
                     &tools.iter().filter_map(name_of).collect::<Vec<_>>(),
                 ));
             }
-            // Which of them would be called is the server's secret.
+            // It is undefined which of them the server would call.
             _ => {
                 let message = format!("the MCP server `{}` has several tools `{}`", self.key.server, shown(&name));
                 return Err(Failure::new(FailureKind::McpProtocol, message));
@@ -92,7 +90,8 @@ impl Job {
     }
 }
 
-/// The arguments, as the server takes them; what it does not take is refused before it is asked.
+/// Converts the arguments to the server's schema; invalid ones are refused before the server is
+/// asked.
 fn fitting(
     server: &str,
     name: &str,
@@ -133,13 +132,12 @@ fn no_such_tool(server: &str, name: &str, known: &[String]) -> Failure {
     Failure::new(FailureKind::McpNoTool, message).suggest(did_you_mean(meant, &otherwise))
 }
 
-/// The connection to a host.
 struct Host {
     stream: BufReader<UnixStream>,
 }
 
 impl Host {
-    /// Waits until it is there. The worker runs in its folder.
+    /// Waits until the host listens. The worker runs in its folder.
     fn connect() -> Result<Self, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -167,7 +165,7 @@ impl Host {
 
     fn hear(&mut self) -> Result<Tell, Failure> {
         let mut line = Vec::new();
-        // The text of a message can become longer in JSON, by escapes.
+        // Escapes can make a message longer in JSON.
         let limit = 6 * LARGEST as u64;
         match (&mut self.stream).take(limit).read_until(b'\n', &mut line) {
             Ok(0) => Err(lost("it ended")),
@@ -177,7 +175,7 @@ impl Host {
     }
 }
 
-/// Passes on what the server wrote. If nobody listens, nobody misses it.
+/// Passes the server's stderr on. A failure is ignored: the reader is gone then.
 fn relay(mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match rustix::io::write(rustix::stdio::stderr(), bytes) {
@@ -188,7 +186,7 @@ fn relay(mut bytes: &[u8]) {
     }
 }
 
-/// Why the host is of no use.
+/// The failure when the host cannot be reached.
 fn lost(reason: &str) -> Failure {
     let message = format!("the process that has the MCP server cannot be asked: {reason}");
     Failure::new(FailureKind::McpServer, message)

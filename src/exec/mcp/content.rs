@@ -1,4 +1,4 @@
-//! What a tool of a server returned, as a result of ours.
+//! Turns the result of a server's tool into ours.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -6,19 +6,16 @@ use serde_json::{Map, Value, json};
 use crate::exec::call::exact;
 use crate::exec::worker::{Failure, FailureKind};
 
-/// The longest text of a server that a message holds.
+/// The longest text of a server that a message quotes.
 const LONGEST: usize = 1000;
 
-/// What a worker hands over.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::exec) struct Outcome {
-    /// The result.
     pub(in crate::exec) value: Value,
-    /// What deserves attention.
     pub(in crate::exec) warnings: Vec<String>,
 }
 
-/// The value of a result: what is structured, else the JSON that its one text is, else that text, else all of its parts.
+/// The structured content, else the JSON in its only text, else that text, else all parts.
 pub(super) fn value(mut result: Value) -> Result<Value, Failure> {
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or_default();
     let content = match result.get_mut("content").map(Value::take) {
@@ -39,7 +36,7 @@ pub(super) fn value(mut result: Value) -> Result<Value, Failure> {
     Ok(json!({ "content": content }))
 }
 
-/// The tools of a server, in the words of our manifests.
+/// The tools of a server in the form of our manifests.
 pub(super) fn listed(tools: &[Value]) -> Value {
     let tools: Vec<Value> = tools
         .iter()
@@ -62,7 +59,7 @@ pub(super) fn listed(tools: &[Value]) -> Value {
     json!({ "tools": tools })
 }
 
-/// What a server says, as a part of a message: one line, not too long, and nothing that steers a terminal.
+/// A server's text for use in a message: one line, shortened, without control characters.
 pub(super) fn told(text: &str) -> String {
     let words: Vec<&str> = text.split(|c: char| c.is_control()).map(str::trim).filter(|it| !it.is_empty()).collect();
     let text = words.join(" ");

@@ -1,8 +1,9 @@
-//! The process that has one server during a run.
+//! The process that owns one server during a run.
 //!
-//! It listens on a socket in its own folder, serves one caller after the other, and keeps the server in between. A
-//! server that no longer answers is started again before the next call, and the caller is told. A caller that is gone
-//! had its call cancelled. It ends when it is told to, or with its supervisor, and its server with it.
+//! It listens on a socket in its folder, serves one caller at a time, and keeps the server in
+//! between. A server that no longer answers is restarted before the next call, with a warning. If a
+//! caller disconnects, its call is cancelled. The host ends on request or with its supervisor, and
+//! ends its server too.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,10 +19,9 @@ use super::talk::Talk;
 use super::{Ask, SOCKET, Server, Tell};
 use crate::exec::worker::{End, Failure, FailureKind};
 
-/// How long the talk of a server may follow its answer.
+/// How long stderr of a server may arrive after its answer.
 const AFTERWORDS: Duration = Duration::from_millis(3);
 
-/// What a host is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::exec) struct Job {
     server: Server,
@@ -32,7 +32,6 @@ impl Job {
         Self { server }
     }
 
-    /// Is a host, from the first to the last.
     pub(in crate::exec) fn carry_out(self) -> End {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -40,7 +39,7 @@ impl Job {
         };
         let mut host = Host { server: self.server, connection: None, talk: Talk::default() };
         let served = runtime.block_on(host.serve());
-        // A thread that still looks a name up must not hold up the end.
+        // Do not wait for a thread that still resolves a name.
         runtime.shutdown_background();
         End::Exit(u8::from(served.is_err()))
     }
@@ -52,14 +51,12 @@ struct Host {
     talk: Talk,
 }
 
-/// Whether to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Caller,
     End,
 }
 
-/// The side of a caller.
 struct Caller {
     lines: BufReader<OwnedReadHalf>,
     tell: mpsc::Sender<Tell>,
@@ -67,7 +64,7 @@ struct Caller {
 
 impl Host {
     async fn serve(&mut self) -> std::io::Result<()> {
-        // Made whole under another name: whoever finds it can connect.
+        // Bind under another name and rename: once the socket is visible, callers can connect.
         let listener = UnixListener::bind("binding")?;
         std::fs::rename("binding", Path::new(SOCKET))?;
         loop {
@@ -82,7 +79,7 @@ impl Host {
         Ok(())
     }
 
-    /// Serves one caller to its end.
+    /// Serves one caller.
     async fn attend(&mut self, stream: UnixStream) -> Next {
         let (from, mut to) = stream.into_split();
         let (tell, mut told) = mpsc::channel::<Tell>(64);
@@ -99,7 +96,7 @@ impl Host {
         let next = self.answer_all(&mut caller).await;
         self.talk.detach();
         drop(caller);
-        // What is said already gets through, unless the other side does not listen.
+        // Flush queued messages, unless the caller does not read.
         let _ = tokio::time::timeout(Duration::from_secs(5), writer).await;
         next
     }
@@ -128,7 +125,7 @@ impl Host {
         }
     }
 
-    /// Answers one question; none when nobody waits for it any more.
+    /// Answers one request; `None` when the caller has disconnected.
     async fn answer(&mut self, ask: Ask, caller: &mut Caller, is_first: bool) -> Option<Tell> {
         if is_first {
             tokio::select! {
@@ -173,7 +170,7 @@ impl Host {
     }
 }
 
-/// Sees to it that the server runs: one that is not well is started again, once.
+/// Makes sure that the server runs; a broken one is restarted once.
 async fn ready(
     server: &Server,
     talk: &Talk,
@@ -187,14 +184,14 @@ async fn ready(
         }
         found.close().await;
         let warning = format!("the MCP server `{}` did not answer any more and was started again", server.id);
-        // Whether anybody hears it shows soon enough.
+        // If the caller is gone, the next read shows it.
         let _ = tell.send(Tell::Warning(warning)).await;
     }
     *connection = Some(Connection::open(server, talk).await?);
     Ok(())
 }
 
-/// Waits until a caller is gone; it says nothing while it waits for an answer.
+/// Waits until a caller disconnects; it sends nothing while it waits for an answer.
 async fn gone(lines: &mut BufReader<OwnedReadHalf>) {
     loop {
         match lines.fill_buf().await {

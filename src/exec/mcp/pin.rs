@@ -1,8 +1,8 @@
-//! What servers say about their tools, kept so that a change is noticed.
+//! Pinned definitions of server tools, so that changes are noticed.
 //!
-//! A server can say one thing when a person looks at it and another later. At the first call what it says about the tool
-//! is kept, outside of the work tree; at every later call it has to say the same. What it says instead is kept
-//! beside it, for a person to accept: [`Pins::accept`] is called by the terminal only.
+//! A server could show one definition to a person and another one later. The first call saves the
+//! definition outside of the work tree; every later call must find the same. A different one is
+//! saved beside it for a person to accept: only the CLI calls [`Pins::accept`].
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,24 +19,23 @@ use crate::item::signature::hex;
 use crate::item::source::{Unread, read_bytes};
 use crate::item::wording::shown;
 
-/// The largest file that is read.
 const MOST: u64 = 64 * 1024 * 1024;
 
-/// The most changes that are told.
+/// The most changes in a message.
 const MOST_CHANGES: usize = 12;
 
-/// The longest value that is told.
+/// The longest value in a message.
 const LONGEST: usize = 200;
 
-/// What of a tool is kept: everything that a model reads before it calls.
+/// The pinned fields: everything that a model reads before it calls.
 const FIELDS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
 
-/// Which tool of which server, and how that is reached.
+/// A tool, its server, and how the server is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Key {
     pub(super) server: String,
     pub(super) tool: String,
-    /// In words, without secrets: another program or address is another server.
+    /// Text without secrets: another program or address is another server.
     pub(super) reached: String,
 }
 
@@ -63,113 +62,88 @@ impl Key {
     }
 }
 
-/// What is kept about one tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pin {
-    /// The format of the file.
+    /// The version of the file format.
     v: u32,
-    /// The server.
     pub server: String,
-    /// What it calls the tool.
+    /// The tool's name on the server.
     pub tool: String,
-    /// How it is reached.
     pub reached: String,
-    /// The sha256 of what it said.
+    /// The SHA-256 of the definition.
     pub sha256: String,
-    /// What it said, and has to say.
+    /// The pinned definition.
     definition: Value,
-    /// What it says now, and has not been accepted.
+    /// A changed definition that was not accepted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<Value>,
 }
 
-/// A tool that is not what it was.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changed {
-    /// The server.
     pub server: String,
-    /// What it calls the tool.
+    /// The tool's name on the server.
     pub tool: String,
-    /// How it is reached.
     pub reached: String,
-    /// The sha256 of what it says now.
+    /// The SHA-256 of the new definition.
     pub sha256: String,
-    /// What is different.
     pub changes: Vec<Change>,
 }
 
-/// One difference between what a server said and what it says.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// What is different, e.g. `inputSchema.properties.path`.
+    /// For example `inputSchema.properties.path`.
     pub field: String,
-    /// What it was; none when it was not there.
+    /// `None` when it was added.
     pub old: Option<Value>,
-    /// What it is; none when it is gone.
+    /// `None` when it was removed.
     pub new: Option<Value>,
 }
 
-/// Why something could not be looked up or kept.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
-    /// It cannot be read.
     #[error("cannot read `{}`", .file.display())]
     Unreadable {
-        /// The file.
         file: PathBuf,
-        /// Why.
         #[source]
         source: Unread,
     },
-    /// It holds something else.
     #[error("`{}` holds no definition of a tool: {reason}", .file.display())]
-    Invalid {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// It cannot be written.
+    Invalid { file: PathBuf, reason: String },
     #[error("cannot write below `{}`: {source}", .folder.display())]
     Unwritable {
-        /// The folder.
         folder: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
 }
 
-/// What is decided about a tool.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// It is what it was.
     Same,
-    /// It was never called before; whether it could be kept.
+    /// First call; the result says whether the definition could be saved.
     First(Result<(), PinError>),
-    /// It is not what it was.
     Changed(Failure),
 }
 
-/// Where definitions are kept.
+/// The pinned definitions of a project.
 #[derive(Clone, Debug)]
 pub struct Pins {
     folder: PathBuf,
 }
 
 impl Pins {
-    /// Those of a project.
     pub fn new(folder: &Path) -> Self {
         Self { folder: folder.to_path_buf() }
     }
 
-    /// Compares a tool with what it was, and keeps what was not there.
+    /// Compares a tool with its pinned definition, or pins it.
     pub(super) fn judge(&self, key: &Key, tool: &Value) -> Result<Verdict, Failure> {
         let definition = definition(tool);
         let file = self.folder.join(key.file());
         let unusable = |err: &PinError| {
             let source = std::error::Error::source(err).map(|source| format!(": {source}")).unwrap_or_default();
-            // Without it nobody knows what the tool was, so that nobody can say that it is the same.
+            // Without the file it is unknown whether the tool has changed, so refuse it.
             Failure::new(FailureKind::McpChanged, format!("{err}{source}"))
                 .suggest("remove the file, if you trust what the server says now")
         };
@@ -181,7 +155,8 @@ impl Pins {
         };
         if pin.definition == definition {
             if pin.refused.take().is_some() {
-                // It went back to what it was: there is nothing left to accept, and if there were, it would be refused again.
+                // The tool is back to its pinned definition: nothing to accept. If this write
+                // fails, a later change is refused again anyway.
                 let _ = self.write(&file, &pin);
             }
             return Ok(Verdict::Same);
@@ -203,12 +178,12 @@ impl Pins {
         Ok(Verdict::Changed(Failure::new(FailureKind::McpChanged, message).suggest(way_out)))
     }
 
-    /// The tools of a server that were refused, or just one of them.
+    /// The refused tools of a server, or just one of them.
     pub fn refused(&self, server: &str, tool: Option<&str>) -> Result<Vec<Changed>, PinError> {
         Ok(self.find(server, tool)?.iter().filter_map(|(_, pin)| changed(pin)).collect())
     }
 
-    /// Accepts what was refused, as it was then.
+    /// Accepts the refused definitions as they were saved.
     pub fn accept(&self, server: &str, tool: Option<&str>) -> Result<Vec<Changed>, PinError> {
         let mut accepted = Vec::new();
         for (file, mut pin) in self.find(server, tool)? {
@@ -221,7 +196,7 @@ impl Pins {
         Ok(accepted)
     }
 
-    /// What is kept about the tools of a server, by name.
+    /// The pins of a server's tools, by name.
     fn find(&self, server: &str, tool: Option<&str>) -> Result<Vec<(PathBuf, Pin)>, PinError> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -251,7 +226,7 @@ impl Pins {
     }
 }
 
-/// Reads what is kept; none when nothing is.
+/// Reads a pin; `None` when there is none.
 fn load(file: &Path) -> Result<Option<Pin>, PinError> {
     let bytes = match read_bytes(file, MOST) {
         Ok(bytes) => bytes,
@@ -277,13 +252,13 @@ fn changed(pin: &Pin) -> Option<Changed> {
     })
 }
 
-/// What of a tool is compared.
+/// The compared fields of a tool.
 fn definition(tool: &Value) -> Value {
     let field = |name: &&str| Some(((*name).to_owned(), tool.get(*name)?.clone()));
     Value::Object(FIELDS.iter().filter_map(field).collect::<Map<_, _>>())
 }
 
-/// The hash of a value, in whatever order its keys came.
+/// The hash of a value, independent of key order.
 fn sha256(value: &Value) -> String {
     hex(&Sha256::digest(sorted(value).to_string().as_bytes()))
 }
@@ -299,7 +274,7 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// Everything that differs, by name; an object is looked into.
+/// All differences by path; objects are compared recursively.
 fn differences(old: &Value, new: &Value) -> Vec<Change> {
     let mut changes = Vec::new();
     compare(String::new(), Some(old), Some(new), &mut changes);
@@ -320,7 +295,6 @@ fn compare(field: String, old: Option<&Value>, new: Option<&Value>, changes: &mu
     }
 }
 
-/// The differences, one a line.
 fn lines(changes: &[Change]) -> String {
     let more = changes.len().saturating_sub(MOST_CHANGES);
     let more = (more > 0).then(|| format!("\n  and {more} more"));

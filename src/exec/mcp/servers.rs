@@ -1,4 +1,4 @@
-//! The servers of one run, seen from piton: a host for each, supervised like any tool.
+//! The servers of one run: a host process for each, supervised like any tool.
 
 use std::fmt;
 use std::io::Write;
@@ -15,23 +15,21 @@ use crate::exec::invocation::{Action, Invocation, Limits, Mcp};
 use crate::exec::supervisor::{Channel, MARK, Supervisor, SupervisorError, Work};
 use crate::exec::worker;
 
-/// How long a server has to end by itself.
+/// How long a server may take to exit by itself.
 const FAREWELL: Duration = Duration::from_millis(1500);
 
-/// What a host that only speaks to another machine may take up: an answer has no business being larger.
+/// The memory limit of a host for a remote server; no answer should be larger.
 const MEMORY: u64 = 4 * 1024 * 1024 * 1024;
 
-/// The servers of one run.
 #[derive(Default)]
 pub struct Servers {
     hosts: Vec<Host>,
 }
 
-/// A host that was started.
 struct Host {
     server: Server,
     folder: tempfile::TempDir,
-    /// The home of the server, removed with it.
+    /// The home of the server, deleted with it.
     _home: Option<tempfile::TempDir>,
     ear: Ear,
     thread: Option<JoinHandle<()>>,
@@ -44,9 +42,9 @@ impl fmt::Debug for Servers {
 }
 
 impl Servers {
-    /// Completes what a worker is told that calls a tool of a server; the server may have to be started first.
+    /// Completes the job of a worker that calls a server's tool, starting the server if needed.
     ///
-    /// Does nothing for any other call. `pins` is where definitions of tools are kept.
+    /// Does nothing for other calls. `pins` is the folder of pinned definitions.
     pub fn attend(
         &mut self,
         invocation: &Invocation,
@@ -62,10 +60,10 @@ impl Servers {
         Ok(())
     }
 
-    /// The folder of the host for the server of a call, which is started unless it is there.
+    /// The folder of the host for the server of a call. Starts the host if needed.
     fn meet(&mut self, mcp: &Mcp, machine: &Machine) -> Result<PathBuf, CallError> {
         let server = Server::of(mcp);
-        // A host that is gone takes its server with it.
+        // A host that exited has ended its server too.
         self.hosts.retain(Host::is_there);
         if let Some(host) = self.hosts.iter().find(|host| host.server == server) {
             return Ok(host.folder.path().to_path_buf());
@@ -76,18 +74,18 @@ impl Servers {
         Ok(folder)
     }
 
-    /// Ends all of them; nothing is left of any.
+    /// Ends all hosts and servers.
     pub fn end(&mut self) {
         self.hosts.iter().for_each(Host::ask_to_end);
         let deadline = Instant::now() + FAREWELL;
         while self.hosts.iter().any(Host::is_there) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(2));
         }
-        // Those that do not end are ended by their supervisors.
+        // Supervisors kill the hosts that do not exit.
         self.hosts.iter().for_each(|host| host.ear.ring());
         for host in &mut self.hosts {
             if let Some(thread) = host.thread.take() {
-                // It panics nowhere; if it did, its supervisor ends with this process.
+                // The thread does not panic; even if it did, its supervisor ends with this process.
                 let _ = thread.join();
             }
         }
@@ -123,7 +121,7 @@ impl Host {
         let mut interrupts = Interrupts::listen().map_err(SupervisorError::NotStarted)?;
         let ear = interrupts.ear();
         let run = move || {
-            // How it ended is told to whoever calls it next: there is no host any more.
+            // The next caller notices that the host is gone.
             let _ = supervisor.run(&work, &mut interrupts, &mut |_, _| {});
         };
         let named = thread::Builder::new().name("mcp-server".to_owned()).spawn(run);
@@ -135,7 +133,7 @@ impl Host {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Lets it say goodbye to its server. Where that cannot be said it is ended, as it would be later.
+    /// Asks the host to shut its server down; kills it if it cannot be asked.
     fn ask_to_end(&self) {
         if said(self.folder.path()).is_none() {
             self.ear.ring();

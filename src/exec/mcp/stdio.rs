@@ -1,4 +1,4 @@
-//! A server that is started, and spoken to on its standard streams: one message a line.
+//! A server as a child process: one message per line on its standard streams.
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
@@ -41,20 +41,19 @@ pub(super) fn connect(
     wire
 }
 
-/// That a message is larger than is read.
+/// The failure for a message over the size limit.
 pub(super) fn too_large() -> Failure {
     let message = format!("the server sent a message of more than {} MiB", LARGEST / (1024 * 1024));
     Failure::new(FailureKind::McpProtocol, message).suggest("have the tool return less, or write to a file")
 }
 
-/// What comes next.
 enum Line {
     Text(String),
     TooLong,
     End,
 }
 
-/// Reads a line, but no more than is taken.
+/// Reads one line, up to the size limit.
 async fn line(from: &mut (impl AsyncBufReadExt + Unpin)) -> Line {
     let mut bytes = Vec::new();
     let limit = LARGEST as u64 + 1;

@@ -1,4 +1,4 @@
-//! What a server writes to its standard error: told to whoever calls it, and kept for the next caller in between.
+//! The stderr of a server: passed to the current caller, or kept for the next one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,9 @@ use tokio::sync::mpsc;
 
 use super::Tell;
 
-/// How much is kept while nobody calls: the last of it.
+/// How much is kept between calls: the last part.
 const KEPT: usize = 64 * 1024;
 
-/// Where the talk of a server goes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Talk(Arc<Mutex<State>>);
 
@@ -22,7 +21,7 @@ struct State {
 }
 
 impl Talk {
-    /// Tells a caller from now on, and at once what was kept.
+    /// Sends the kept text to a caller, and everything that follows.
     pub(super) async fn attach(&self, listener: &mpsc::Sender<Tell>) {
         let kept: Vec<u8> = {
             let mut state = self.lock();
@@ -30,17 +29,17 @@ impl Talk {
             state.kept.drain(..).collect()
         };
         if !kept.is_empty() {
-            // If it is gone already, nobody misses it.
+            // The caller may be gone already.
             let _ = listener.send(text(&kept)).await;
         }
     }
 
-    /// Keeps what comes from now on.
+    /// Keeps the text from now on.
     pub(super) fn detach(&self) {
         self.lock().listener = None;
     }
 
-    /// Reads a stream to its end. A caller who does not keep up holds up the server, and nothing else.
+    /// Reads a stream to its end. A slow caller delays only the server.
     pub(super) async fn follow(self, mut from: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; 16 * 1024];
         while let Ok(length @ 1..) = from.read(&mut buffer).await {

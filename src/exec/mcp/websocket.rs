@@ -1,4 +1,4 @@
-//! A server behind a WebSocket: one message a text frame.
+//! A server behind a WebSocket: one message per text frame.
 
 use futures_util::{SinkExt, StreamExt};
 use http::HeaderMap;
@@ -43,7 +43,7 @@ pub(super) async fn connect(url: &Url, headers: &HeaderMap, reach: Reach, fault:
                 return;
             }
         }
-        // That it hears of the end is a courtesy.
+        // Closing is a courtesy to the server; ignore failures.
         let _ = to.close().await;
     });
     let fault = fault.clone();

@@ -1,7 +1,8 @@
-//! Messages to a server and from it, whatever carries them.
+//! JSON-RPC messages over any transport.
 //!
-//! What carries them puts whole texts into a channel and takes whole texts out of another. Here they become messages,
-//! and here a server is caught that answers what nobody asked. Why a connection ended is kept in a [`Fault`].
+//! A transport puts complete texts into one channel and takes them from another. Here they become
+//! messages, and answers without a request are detected. The reason why a connection ended is kept
+//! in a [`Fault`].
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -15,13 +16,13 @@ use tokio::sync::mpsc;
 use crate::exec::worker::{Failure, FailureKind};
 use crate::item::wording::shown;
 
-/// How many texts that are no messages a server may write.
+/// How many invalid texts a server may write.
 const MOST_STRAY: usize = 100;
 
 /// How much of such a text is shown.
 const SHOWN: usize = 120;
 
-/// Why a connection ended, and what else was odd about it.
+/// Why a connection ended, and which invalid text arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fault(Arc<Mutex<State>>);
 
@@ -33,23 +34,22 @@ struct State {
 }
 
 impl Fault {
-    /// Says why it ended; what was said first stays.
+    /// Records why it ended; the first reason stays.
     pub(super) fn say(&self, failure: Failure) {
         self.lock().failure.get_or_insert(failure);
     }
 
-    /// Why it ended, if that is known.
     pub(super) fn failure(&self) -> Option<Failure> {
         self.lock().failure.clone()
     }
 
-    /// What the server wrote instead of a message, in words.
+    /// Describes the first invalid text.
     pub(super) fn stray(&self) -> Option<String> {
         let text = self.lock().stray.clone()?;
         Some(format!("it wrote `{}`, which is no message of MCP", shown(&text)))
     }
 
-    /// Takes note of a text that is no message; no when there were too many.
+    /// Records an invalid text; returns false when there were too many.
     fn bear(&self, text: &str) -> bool {
         let mut state = self.lock();
         state.count += 1;
@@ -64,7 +64,6 @@ impl Fault {
     }
 }
 
-/// A connection that carries texts.
 #[derive(Debug)]
 pub(super) struct Wire {
     outgoing: Option<mpsc::Sender<String>>,
@@ -73,22 +72,18 @@ pub(super) struct Wire {
     fault: Fault,
 }
 
-/// That a connection has ended.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection has ended")]
 pub(super) struct Closed;
 
-/// The other ends of a wire, for what carries its texts.
+/// The transport's ends of a wire.
 #[derive(Debug)]
 pub(super) struct Ends {
-    /// What is to be sent.
     pub(super) outgoing: mpsc::Receiver<String>,
-    /// What was received.
     pub(super) incoming: mpsc::Sender<String>,
 }
 
 impl Wire {
-    /// A wire and its other ends.
     pub(super) fn new(fault: Fault) -> (Self, Ends) {
         let (to, outgoing) = mpsc::channel(16);
         let (incoming, from) = mpsc::channel(16);
@@ -96,7 +91,7 @@ impl Wire {
         (wire, Ends { outgoing, incoming })
     }
 
-    /// A text as a message, if it is one; an error when the connection is to end.
+    /// Parses a message; `Err` when the connection has to end.
     fn read(&mut self, text: &str) -> Result<Option<RxJsonRpcMessage<RoleClient>>, Closed> {
         let Ok(message) = serde_json::from_str::<RxJsonRpcMessage<RoleClient>>(text) else {
             if self.fault.bear(text) {
@@ -153,7 +148,7 @@ impl Transport<RoleClient> for Wire {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // What carries the texts ends when there is nothing more to carry.
+        // The transport ends when its channel closes.
         self.outgoing = None;
         self.incoming.close();
         Ok(())

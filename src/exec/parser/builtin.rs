@@ -1,4 +1,4 @@
-//! The parsers that piton brings along.
+//! The built-in parsers.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::place::Place;
 use crate::item::yaml;
 
-/// Parses text with the built-in parser of a name; nothing when there is none.
+/// Parses with a built-in parser; `None` when there is none of that name.
 pub(super) fn parse(name: &str, content: &str) -> Option<Result<Value, String>> {
     let content = content.strip_prefix('\u{feff}').unwrap_or(content);
     Some(match name {
@@ -23,12 +23,11 @@ pub(super) fn parse(name: &str, content: &str) -> Option<Result<Value, String>> 
     })
 }
 
-/// Text as it is.
 pub(super) fn text(content: &str) -> Value {
     json!({ "content": content })
 }
 
-/// One value on each line.
+/// One JSON value per line.
 fn lines(content: &str) -> Result<Value, String> {
     let mut values = Vec::new();
     for (number, line) in (1..).zip(content.lines()).filter(|(_, line)| !line.trim().is_empty()) {
@@ -41,7 +40,7 @@ fn lines(content: &str) -> Result<Value, String> {
     Ok(Value::Array(values))
 }
 
-/// A YAML document that begins on a line.
+/// A YAML document that begins at a line.
 fn document(content: &str, line: u32) -> Result<Value, String> {
     if content.trim().is_empty() {
         return Ok(Value::Null);
@@ -57,7 +56,7 @@ fn document(content: &str, line: u32) -> Result<Value, String> {
     }
 }
 
-/// Rows as objects, with the words of the first line as keys.
+/// Rows as objects, with the first line as keys.
 fn table(content: &str) -> Result<Value, String> {
     let mut reader = csv::Reader::from_reader(content.as_bytes());
     let header = reader.headers().map_err(|err| err.to_string())?.clone();
@@ -75,7 +74,7 @@ fn table(content: &str) -> Result<Value, String> {
     Ok(json!({ "rows": rows }))
 }
 
-/// The YAML between two lines of dashes, and the text behind it.
+/// The YAML between two lines of dashes, and the text after it.
 fn front_matter(content: &str) -> Result<Value, String> {
     let is_fence = |line: &str| line.trim_end() == "---";
     let mut lines = content.split_inclusive('\n');

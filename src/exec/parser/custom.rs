@@ -16,14 +16,14 @@ use crate::item::id::ItemId;
 use crate::item::signature::{self, Integrity};
 use crate::item::source::{MAX_TEXT, leaves, read_bytes};
 
-/// Finds the file of a parser: in the project, the working folder, the user's home.
+/// Finds the file of a parser in the project, the working folder or the user's home.
 pub(super) fn find(name: &str, machine: &Machine) -> Result<Option<PathBuf>, String> {
     find_in(name, [Some(&machine.root), Some(&machine.cwd), machine.home.as_deref()])
 }
 
-/// Finds the file of a parser in these folders, the first one first.
+/// Finds the file of a parser in these folders, in order.
 pub(super) fn find_in(name: &str, folders: [Option<&Path>; 3]) -> Result<Option<PathBuf>, String> {
-    // A name with `/` or `..` in it is none.
+    // A name with `/` or `..` is invalid.
     if name.parse::<ItemId>().is_err() {
         return Ok(None);
     }
@@ -40,7 +40,6 @@ pub(super) fn find_in(name: &str, folders: [Option<&Path>; 3]) -> Result<Option<
     Ok(None)
 }
 
-/// Runs a parser.
 pub(super) fn run(
     name: &str,
     file: &Path,

@@ -85,7 +85,7 @@ fn groups_that_mean_more_than_one_are_never_killed() {
 
 #[test]
 fn usual_signals_are_not_ignored_and_ignored_ones_are_noticed() {
-    // The standard library lets Rust programs ignore SIGPIPE.
+    // Rust's standard library ignores SIGPIPE at startup.
     assert!(ignores(13));
     assert!(!ignores(15));
 }

@@ -1,8 +1,8 @@
-//! Everything that descends from this process: looking at it, and killing all of it.
+//! The descendants of this process: listing and killing them.
 //!
-//! A process that made itself a subreaper inherits whatever its children leave behind, so that a
-//! second fork or a session of its own hides nothing. [`kill_below`] is the end of such a tree;
-//! [`own_children`] says which children were started on purpose and are none of its business.
+//! A subreaper inherits the orphans of its children, so a double fork or a new session hides
+//! nothing. [`kill_below`] kills such a tree; [`own_children`] lists the children that were started
+//! on purpose and must be spared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,25 +15,25 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, kill_
 
 use super::{group_of, ids, stat};
 
-/// How long a tree may resist.
+/// How long to try to kill a tree.
 const KILLING_TIME: Duration = Duration::from_secs(10);
 
-/// How long the living are stopped before they are killed all the same.
+/// How long to stop processes before they are killed anyway.
 const STOPPING_TIME: Duration = Duration::from_millis(500);
 
 static CHILDREN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// The children that were started on purpose and lead a group: supervisors and commands. While this is
-/// held none is started.
+/// Children that were started on purpose and lead a group: supervisors and commands. Holding the
+/// lock keeps new ones from starting.
 pub(in crate::exec) fn own_children() -> MutexGuard<'static, BTreeSet<u32>> {
     CHILDREN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends a signal to all that descend from this process; returns the living among them.
+/// Signals all descendants of this process; returns those that are alive.
 ///
-/// Parents come first, each before its children are looked for: one that is stopped or dead makes no
-/// more of them. Nobody can have taken the id of one that is found, because whoever could reap it is this
-/// process or has just been signalled. Those that `is_spared` names are left out with all below them.
+/// Parents are signalled before their children are listed: a stopped or dead process creates no
+/// more. The ids cannot have been reused, because only this process or one that was just signalled
+/// could reap them. Processes for which `is_spared` is true are skipped with their descendants.
 pub(in crate::exec) fn signal_below(signal: Option<Signal>, is_spared: impl Fn(u32) -> bool) -> BTreeSet<u32> {
     let own = std::process::id();
     let everybody = if has_children_files() { None } else { Some(parents_of_everybody()) };
@@ -47,7 +47,8 @@ pub(in crate::exec) fn signal_below(signal: Option<Signal>, is_spared: impl Fn(u
         for pid in children.into_iter().filter(|pid| *pid != own && !is_spared(*pid)) {
             if stat(pid).is_some_and(|stat| stat.is_alive()) && found.insert(pid) {
                 if let (Some(signal), Some(id)) = (signal, group_of(pid)) {
-                    // Gone meanwhile, or somebody else's: neither can be helped.
+                    // It is gone, or belongs to another user; there is nothing to do in either
+                    // case.
                     let _ = kill_process(id, signal);
                 }
                 open.push(pid);
@@ -57,10 +58,10 @@ pub(in crate::exec) fn signal_below(signal: Option<Signal>, is_spared: impl Fn(u
     found
 }
 
-/// Kills what descends from this process until `is_done` says that nothing is left, or time is up.
+/// Kills all descendants until `is_done` returns true or time is up.
 ///
-/// Returns the ids of all that were still alive. The living are stopped first, again and again until
-/// no new ones appear: those that only fork could otherwise be faster than the killing.
+/// Returns the ids of all that were alive. Processes are stopped first, repeatedly until no new
+/// ones appear; otherwise a fork bomb could be faster than the kill.
 pub(in crate::exec) fn kill_below(is_spared: impl Fn(u32) -> bool, mut is_done: impl FnMut() -> bool) -> BTreeSet<u32> {
     let started = Instant::now();
     let mut seen = BTreeSet::new();
@@ -94,7 +95,7 @@ fn children_of(pid: u32) -> Vec<u32> {
     lists.flat_map(|list| list.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
-/// The same for everybody, where the kernel keeps no lists of children.
+/// The children of every process, for kernels without `/proc/<pid>/task/*/children`.
 fn parents_of_everybody() -> BTreeMap<u32, Vec<u32>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (pid, stat) in ids().filter_map(|pid| Some((pid, stat(pid)?))) {
@@ -103,34 +104,32 @@ fn parents_of_everybody() -> BTreeMap<u32, Vec<u32>> {
     children
 }
 
-/// Whether this process inherits what its children leave behind.
+/// Sets whether this process inherits orphans.
 #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux can"))]
 pub(in crate::exec) fn adopt_orphans(adoption: Adoption) {
     #[cfg(target_os = "linux")]
     {
         let parent = (adoption == Adoption::Here).then(rustix::process::getpid);
-        // Without it orphans escape, as they do everywhere else.
+        // If this fails, orphans escape, as on other systems.
         let _ = rustix::process::set_child_subreaper(parent);
     }
 }
 
-/// Who inherits orphans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum Adoption {
-    /// This process.
     Here,
-    /// Whoever is above it.
+    /// A process above this one.
     Elsewhere,
 }
 
-/// Kills the orphans that this process has inherited, and nothing that it started on purpose.
+/// Kills inherited orphans, but no child that was started on purpose.
 pub(in crate::exec) fn kill_orphans() {
     let any_child = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
     if any_child.is_err_and(|err| err == Errno::CHILD) {
         return;
     }
     let (own, group) = (std::process::id(), getpgrp().as_raw_nonzero().get());
-    // Helpers such as git stay in the group of piton; an orphan comes from the group of a command.
+    // Helpers such as git stay in piton's process group; orphans come from a command's group.
     let is_spared = |pid| own_children().contains(&pid) || stat(pid).is_none_or(|stat| stat.group == group);
     kill_below(is_spared, || {
         for pid in ids().filter(|pid| stat(*pid).is_some_and(|stat| u32::try_from(stat.parent) == Ok(own))) {

@@ -1,7 +1,7 @@
-//! The program that a Python interpreter is given in place of the script.
+//! The program that the Python interpreter gets instead of the script.
 //!
-//! It runs exactly the bytes that were judged, under the name of their file. What they print stays
-//! on stdout; what `main` or `parse` returns comes over descriptor 3 as an [`Answer`].
+//! It runs exactly the bytes that were checked, under the name of their file. Their output stays on
+//! stdout; the return value of `main` or `parse` comes over descriptor 3 as an [`Answer`].
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,59 +15,46 @@ use crate::exec::invocation::Beside;
 
 const PROGRAM: &str = include_str!("bootstrap.py");
 
-/// A Python file to run.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::exec) struct Run<'r> {
-    /// The file.
     pub(in crate::exec) script: &'r Path,
-    /// Its bytes.
     pub(in crate::exec) source: &'r [u8],
-    /// What is called in it.
     pub(in crate::exec) entry: Entry<'r>,
-    /// The words after its name.
     pub(in crate::exec) arguments: &'r [&'r str],
-    /// The modules of the project's library that it may import.
+    /// The library modules that it may import.
     pub(in crate::exec) lib_imports: &'r BTreeMap<String, PathBuf>,
-    /// The folder of that library.
+    /// The folder of the library.
     pub(in crate::exec) library: &'r Path,
-    /// Which files may run in its name.
     pub(in crate::exec) files: Files,
-    /// What lies beside it.
     pub(in crate::exec) beside: Beside,
 }
 
-/// What is called in a Python file.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::exec) enum Entry<'r> {
     /// `main` with these parameters.
     Main(&'r Value),
-    /// Nothing: it is run as a script.
+    /// Run as a script.
     Script,
     /// `parse` with this text.
     Parse(&'r str),
 }
 
-/// What comes back over the private channel.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::exec) enum Answer {
-    /// What was returned.
     Ok(Value),
-    /// The exception that ended it.
     Error(Raised),
-    /// It ended by `sys.exit`, so nothing was returned.
+    /// `sys.exit` was called, so nothing was returned.
     Exit(bool),
 }
 
-/// An exception that nothing in the script caught.
+/// An uncaught exception.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Raised {
     /// Its class, e.g. `ValueError`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it says.
     pub message: String,
-    /// Where it was raised, as Python shows it.
     pub traceback: String,
 }
 
@@ -82,13 +69,13 @@ struct Head<'r> {
 }
 
 impl Run<'_> {
-    /// The words that follow the interpreter and its options.
+    /// The arguments after the interpreter's options.
     pub(in crate::exec) fn words(&self) -> Vec<OsString> {
-        // Without bytecode: a run must not leave files beside the script.
+        // `-B`: a run must not leave bytecode beside the script.
         vec!["-B".into(), "-c".into(), PROGRAM.into(), self.script.into(), self.library.into()]
     }
 
-    /// What the program reads: a line of JSON, and the bytes of the file.
+    /// The program's input: a line of JSON, then the bytes of the file.
     pub(in crate::exec) fn input(&self) -> Vec<u8> {
         let (call, parameters) = match self.entry {
             Entry::Main(parameters) => ("main", parameters.clone()),
@@ -97,10 +84,10 @@ impl Run<'_> {
         };
         let inside = |file: &Path| file.strip_prefix(self.library).unwrap_or(file).to_string_lossy().into_owned();
         let lib_imports = self.lib_imports.iter().map(|(name, file)| (name.as_str(), inside(file))).collect();
-        // Python would take any file beside it for a module, also in the place of one of its own.
+        // Python would import any file beside the script, even instead of its own modules.
         let alone = self.files == Files::Covered && self.beside == Beside::Others;
         let head = Head { call, arguments: self.arguments, parameters, lib_imports, files: self.files, alone };
-        // Values, texts and maps with text keys always have a form in JSON.
+        // Values, strings and maps with string keys always serialize.
         let mut input = serde_json::to_vec(&head).unwrap_or_default();
         input.push(b'\n');
         input.extend_from_slice(self.source);
@@ -109,7 +96,6 @@ impl Run<'_> {
 }
 
 impl Answer {
-    /// Reads what came over the channel.
     pub(in crate::exec) fn read(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }

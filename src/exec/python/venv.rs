@@ -1,8 +1,8 @@
 //! Virtual environments, kept for later calls.
 //!
-//! One for each interpreter and list of packages, named by their hash. It is made under a lock, so
-//! that of two calls one waits for the other, and used only when its marker says that it is
-//! complete: what a killed installation left behind is made anew.
+//! There is one per interpreter and list of packages, named by their hash. It is created under a
+//! lock, so concurrent calls wait, and used only if its marker says that it is complete: a killed
+//! installation is started over.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -19,48 +19,43 @@ use crate::exec::subprocess::resolve;
 use crate::exec::supervisor::{Ended, MARK, Work};
 use crate::item::signature::hex;
 
-/// How often a call that waits for another looks again.
+/// The interval at which a waiting call checks the lock.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The file that says that an environment is complete.
+/// The file that marks a complete environment.
 const MARKER: &str = "piton-complete";
-/// The file whose time says when an environment was last used.
+/// The file whose modification time is the last use.
 const STAMP: &str = "piton-used";
-/// How many of an installer's last lines are shown.
+/// How many of the installer's last lines are shown.
 const SHOWN_LINES: usize = 12;
-/// Asks an interpreter who it is.
+/// Prints the interpreter's identity.
 const IDENTITY: &str = "import os, sys; print(os.path.realpath(sys.executable), sys.version, sys.platform, sep='\\n')";
-/// Variables that say where an installer finds its settings, caches and certificates.
+/// Variables for an installer's settings, caches and certificates.
 const SOURCES: [&str; 7] =
     ["HOME", "NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
-/// Variables that would make an installer work on something else than the environment it is given.
+/// Variables that would make an installer write elsewhere.
 const MISLEADING: [&str; 6] =
     ["PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV", "UV_PROJECT_ENVIRONMENT"];
 
-/// A virtual environment that is complete.
+/// A complete virtual environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::exec) struct Venv {
-    /// Its folder.
     pub(in crate::exec) folder: PathBuf,
 }
 
-/// What an environment is for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::exec) struct Wanted<'w> {
-    /// The tool that needs it, for messages.
+    /// For messages.
     pub(in crate::exec) tool: &'w str,
-    /// The interpreter.
     pub(in crate::exec) python: &'w Path,
-    /// The packages.
     pub(in crate::exec) dependencies: &'w [String],
 }
 
 impl Venv {
-    /// Its interpreter.
     pub(in crate::exec) fn python(&self) -> PathBuf {
         self.folder.join("bin").join("python")
     }
 
-    /// Puts it before everything else for a process and what that starts.
+    /// Puts it first for a process and its children.
     pub(in crate::exec) fn enter(&self, environment: &mut BTreeMap<OsString, OsString>) {
         let mut path = self.folder.join("bin").into_os_string();
         if let Some(rest) = environment.get(OsStr::new("PATH")).filter(|rest| !rest.is_empty()) {
@@ -75,12 +70,12 @@ impl Venv {
         File::options().create(true).truncate(false).write(true).open(self.folder.with_extension("lock"))
     }
 
-    /// Leaves the time of this use. Without it the environment is only made anew some day.
+    /// Records the use. If that fails, the environment is only removed and recreated earlier.
     fn stamp(&self) {
         let _ = fs::write(self.folder.join(STAMP), "used\n");
     }
 
-    /// When it was last used, or made if it never was.
+    /// The last use, or the creation if it was never used.
     fn last_used(&self) -> io::Result<SystemTime> {
         fs::metadata(self.folder.join(STAMP)).or_else(|_| fs::symlink_metadata(&self.folder))?.modified()
     }
@@ -90,7 +85,7 @@ impl Venv {
     }
 }
 
-/// Finds the environment with these packages, or makes it.
+/// Finds or creates the environment with these packages.
 pub(in crate::exec) fn ensure(
     wanted: Wanted<'_>,
     machine: &Machine,
@@ -108,7 +103,7 @@ pub(in crate::exec) fn ensure(
     let maker = Maker { wanted, folder: &venvs, environment: installer_environment(machine), time_limit };
     let venv = Venv { folder: venvs.join(maker.name(starter)?) };
     let lock = venv.lock().map_err(not_kept)?;
-    // Shared: whoever removes environments must not take this one while it is found.
+    // A shared lock: another process must not remove the environment while it is being checked.
     if lock.try_lock_shared().is_ok() && venv.is_complete() {
         venv.stamp();
         return Ok(venv);
@@ -125,7 +120,7 @@ pub(in crate::exec) fn ensure(
         }
         starter.interrupts.wait(Some(PAUSE)).map_err(not_kept)?;
     }
-    // Another call may have made it while this one waited.
+    // Another call may have created it while this one waited.
     if venv.is_complete() {
         venv.stamp();
         return Ok(venv);
@@ -135,17 +130,17 @@ pub(in crate::exec) fn ensure(
     let made = maker.make(&venv, starter);
     let sealed = made.and_then(|()| {
         venv.stamp();
-        // Last: it vouches for everything before it.
+        // Write the marker last: it means that everything before it is complete.
         fs::write(venv.folder.join(MARKER), wanted.dependencies.join("\n")).map_err(not_kept)
     });
     if sealed.is_err() {
-        // What is left without a marker is never used; the next call removes it if this cannot.
+        // A folder without a marker is never used; the next call removes it if this fails.
         let _ = remove(&venv.folder);
     }
     sealed.map(|()| venv)
 }
 
-/// The environments below a cache that were last used before a time.
+/// The environments in a cache that were last used before a time.
 pub fn unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
     let entries = fs::read_dir(cache.join("venvs")).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -156,31 +151,29 @@ pub fn unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
     found
 }
 
-/// Removes them; returns those that are gone. One that is being made or looked for stays.
+/// Removes them and returns the removed ones. An environment that is locked stays.
 pub fn remove_unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
     let removes = |folder: &PathBuf| {
         let venv = Venv { folder: folder.clone() };
         let Ok(lock) = venv.lock() else { return false };
         lock.try_lock().is_ok()
             && venv.last_used().is_ok_and(|time| time < before)
-            // First what vouches for it: half of it must not be used.
+            // Delete the completion marker first, so a half-removed venv is never reused.
             && remove_file(&venv.folder.join(MARKER)).and_then(|()| remove(&venv.folder)).is_ok()
     };
     unused(cache, before).into_iter().filter(removes).collect()
 }
 
-/// Makes environments.
 struct Maker<'m> {
     wanted: Wanted<'m>,
-    /// Where installers run: no project's settings lie there.
+    /// Where installers run: a folder without project settings.
     folder: &'m Path,
     environment: BTreeMap<OsString, OsString>,
-    /// How long each installer may take.
     time_limit: Duration,
 }
 
 impl Maker<'_> {
-    /// The name of the environment: what the interpreter and the packages are.
+    /// The name of the environment: a hash of interpreter and packages.
     fn name(&self, starter: &mut Starter<'_>) -> Result<String, CallError> {
         let words = ["-I", "-S", "-c", IDENTITY].map(OsString::from);
         let ended = self.run(self.wanted.python, &words, starter)?;
@@ -222,10 +215,10 @@ impl Maker<'_> {
     }
 
     fn make_with_pip(&self, venv: &Venv, starter: &mut Starter<'_>) -> Result<(), CallError> {
-        // Isolated: the folder it runs in and variables must not change what is imported.
+        // Isolated: the working folder and variables must not change what is imported.
         let mut words: Vec<&OsStr> = ["-I", "-m", "venv"].map(OsStr::new).to_vec();
         if self.wanted.dependencies.is_empty() {
-            // Bringing `pip` takes most of the time, and nothing is installed.
+            // Installing `pip` takes most of the time, and is not needed here.
             words.push("--without-pip".as_ref());
         }
         words.extend(["--".as_ref(), venv.folder.as_os_str()]);
@@ -280,15 +273,15 @@ impl Maker<'_> {
     }
 }
 
-/// The user's variables, which name proxies and indexes, without those that mislead.
+/// The user's variables for proxies and indexes, without those that mislead.
 fn installer_environment(machine: &Machine) -> BTreeMap<OsString, OsString> {
     let kept = machine.environment.iter().filter(|(name, _)| name.to_str().is_some_and(is_for_installers));
     let mark = (MARK.into(), machine.run.clone().into());
     kept.map(|(name, value)| (name.clone(), value.clone())).chain([mark]).collect()
 }
 
-/// Whether an installer may know a variable: where packages come from and how to get there, and no
-/// secrets of the user's beyond that, because packages may run code of their own.
+/// Whether an installer may see a variable: package sources and proxies, but no other secrets of
+/// the user, because packages may run their own code.
 fn is_for_installers(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let is_source = ["PIP_", "UV_", "SSL_CERT_"].iter().any(|prefix| upper.starts_with(prefix))
@@ -304,7 +297,7 @@ fn remove_file(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a folder, if it is there.
+/// Removes a folder if it exists.
 fn remove(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
@@ -312,7 +305,7 @@ fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// A line without anything that a terminal would obey.
+/// Replaces control characters.
 fn clean(line: &str) -> String {
     line.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }

@@ -1,4 +1,4 @@
-//! Why `ssh-keygen` could not sign or check.
+//! Errors of `ssh-keygen`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,57 +8,41 @@ use crate::exec::subprocess::SubprocessError;
 use crate::item::wording::shown;
 use crate::problem::{Code, Explain, Hint};
 
-/// What went wrong, as far as `ssh-keygen` can be understood.
 #[derive(Debug, thiserror::Error)]
 pub enum SshError {
-    /// There is no such program.
     #[error("signatures of authors need the program `ssh-keygen`, which is not on the search path")]
     NoProgram,
-    /// It knows nothing of signatures.
+    /// It does not support signatures.
     #[error("this `ssh-keygen` is too old to make or check signatures")]
     TooOld,
-    /// There is no such key.
     #[error("cannot read the key `{}`", .key.display())]
     NoKey {
-        /// The file.
         key: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// The file holds something else.
     #[error("`{}` is not an SSH key", .0.display())]
     NotAKey(PathBuf),
-    /// Others may read the private key, so that it is not used.
+    /// Other users may read the private key, so it is refused.
     #[error("others may read the private key `{}`", .0.display())]
     OpenToOthers(PathBuf),
-    /// Only the public half is there.
+    /// Only the public key exists.
     #[error("the private half of `{}` is neither beside it nor in an agent", .0.display())]
     NoPrivateHalf(PathBuf),
-    /// The passphrase was wrong, or there was nobody to ask.
+    /// The passphrase was wrong, or there was no terminal to ask at.
     #[error("the key `{}` is locked, and its passphrase was wrong or not given", .0.display())]
     Locked(PathBuf),
-    /// The agent did not want to.
     #[error("the agent refused to sign with `{}`", .0.display())]
     Refused(PathBuf),
-    /// Anything else.
     #[error("`ssh-keygen` did not sign with `{}`: {reason}", .key.display())]
-    NotSigned {
-        /// The key.
-        key: PathBuf,
-        /// What it said.
-        reason: String,
-    },
-    /// Somebody asked to stop.
+    NotSigned { key: PathBuf, reason: String },
+    /// A signal or the client asked to stop.
     #[error("interrupted while `ssh-keygen` was at work")]
     Interrupted,
-    /// It did not come to an end.
     #[error("`ssh-keygen` took more than {} s", .0.as_secs())]
     TooLong(Duration),
-    /// It could not be started.
     #[error(transparent)]
     Subprocess(#[from] SubprocessError),
-    /// What it is given could not be written.
     #[error("cannot give `ssh-keygen` its files")]
     Files(#[from] io::Error),
 }
@@ -105,7 +89,7 @@ impl Explain for SshError {
 }
 
 impl SshError {
-    /// Understands why nothing was signed.
+    /// Finds the reason in the program's message.
     pub(super) fn not_signed(key: &Path, said: &str) -> Self {
         let (said_any, key) = (|words: &[&str]| words.iter().any(|words| said.contains(words)), key.to_path_buf());
         if super::is_too_old(said) {

@@ -1,7 +1,7 @@
-//! Running a command that is given an input and whose output is kept.
+//! Runs a command with an input and captured output.
 //!
-//! One loop waits for the command, its three streams and requests to stop, so that a command that
-//! never reads, never stops to write or leaves its streams to others holds up nobody.
+//! One loop waits for the command, its three streams and requests to stop. A command that never
+//! reads, never stops writing or passes its streams to others cannot block piton.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,25 +14,21 @@ use super::{CommandLine, Outcome, Running, SubprocessError, Wiring};
 use crate::exec::interrupt::Interrupts;
 use crate::exec::supervisor::{Capture, Captured, Stream};
 
-/// How much of the output is kept.
 const KEPT: usize = 1024 * 1024;
-/// How long the streams are read on when nothing of the command is left.
+/// How long to read the streams after all processes have ended.
 const DRAINING_TIME: Duration = Duration::from_millis(200);
-/// How much is read then at most: more than any pipe holds.
+/// The most to read then: more than a pipe holds.
 const DRAINED: usize = 4 * 1024 * 1024;
 
-/// What came of a command that was given an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// How it ended.
     pub outcome: Outcome,
-    /// What it wrote to its output.
     pub stdout: Captured,
 }
 
-/// Runs a command to its end with an input; `on_output` sees what it writes as it comes.
+/// Runs a command with an input; `on_output` gets its output as it arrives.
 ///
-/// `on_start` is given the process id as soon as there is one; when it fails, the command is killed.
+/// `on_start` gets the process id as soon as it exists; if it fails, the command is killed.
 pub fn converse<E: From<SubprocessError>>(
     command: &CommandLine,
     input: &[u8],
@@ -57,10 +53,10 @@ pub fn converse<E: From<SubprocessError>>(
     Ok(Conversation { outcome, stdout: pipes.kept.finish() })
 }
 
-/// The ends of the pipes of a command; one that has ended is none.
+/// Our ends of a command's pipes; `None` after a stream has ended.
 struct Pipes<'c> {
     stdin: Option<OwnedFd>,
-    /// What it has not read yet.
+    /// The rest of the input.
     input: &'c [u8],
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
@@ -69,7 +65,6 @@ struct Pipes<'c> {
     on_output: &'c mut dyn FnMut(Stream, &[u8]),
 }
 
-/// What can be done without waiting.
 #[derive(Default)]
 struct Ready {
     stdin: bool,
@@ -88,7 +83,7 @@ impl Pipes<'_> {
         }
     }
 
-    /// Waits for news of the command or of its streams, and moves what can be moved.
+    /// Waits for the command or its streams, and transfers what is ready.
     fn wait(&mut self, interrupts: &mut Interrupts, limit: Option<Duration>) -> io::Result<()> {
         let ready = self.poll(Some(interrupts), limit)?;
         interrupts.take_news();
@@ -99,7 +94,7 @@ impl Pipes<'_> {
         Ok(())
     }
 
-    /// Reads what is still in the pipes when nothing of the command is left.
+    /// Reads the rest of the pipes after all processes have ended.
     fn drain(&mut self) {
         self.stdin = None;
         let mut drained = 0;
@@ -132,13 +127,13 @@ impl Pipes<'_> {
         Ok(Ready { stdin, stdout, stderr })
     }
 
-    /// Gives the command as much of its input as it takes now.
+    /// Writes as much input as the command accepts now.
     fn give(&mut self) {
         let Some(stdin) = &self.stdin else { return };
         match write(stdin, self.input) {
             Ok(written) => self.input = self.input.get(written..).unwrap_or_default(),
             Err(Errno::INTR | Errno::AGAIN) => {}
-            // It has closed its input: it needs no more of it.
+            // The command has closed its input.
             Err(_) => self.input = &[],
         }
         if self.input.is_empty() {
@@ -163,7 +158,7 @@ impl Pipes<'_> {
     }
 }
 
-/// Reads once from a stream, and forgets it when it has ended.
+/// Reads once from a stream, and drops it at its end.
 fn next<'b>(stream: &mut Option<OwnedFd>, buffer: &'b mut [u8]) -> &'b [u8] {
     let Some(fd) = stream else { return &[] };
     match read(fd, &mut *buffer) {

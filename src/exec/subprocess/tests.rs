@@ -34,7 +34,7 @@ fn text(folder: &TempDir, file: &str) -> String {
     fs::read_to_string(folder.path().join(file)).unwrap()
 }
 
-/// Waits for a file that a command writes when it is ready.
+/// Waits for a file that the command writes when it is ready.
 fn await_file(file: &Path) -> String {
     loop {
         match fs::read_to_string(file) {

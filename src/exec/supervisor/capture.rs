@@ -1,6 +1,6 @@
-//! Keeping what a tool writes, in little memory however much that is.
+//! Captures the output of a tool in bounded memory.
 //!
-//! The head and the tail are kept, everything is counted and hashed.
+//! The start and the end are kept; everything is counted and hashed.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,16 @@ use sha2::{Digest, Sha256};
 
 use crate::item::signature::hex;
 
-/// What was kept of a stream: its head and its tail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The first bytes.
     pub head: Vec<u8>,
-    /// The last bytes, where the head did not hold everything.
+    /// The last bytes, if the head does not contain everything.
     pub tail: Vec<u8>,
-    /// How many bytes there were altogether.
     pub total: u64,
-    /// The sha256 of all of them, in hex.
+    /// The SHA-256 of all bytes, in hex.
     pub sha256: String,
 }
 
-/// A stream that is being kept.
 pub(in crate::exec) struct Capture {
     half: usize,
     head: Vec<u8>,
@@ -31,12 +27,11 @@ pub(in crate::exec) struct Capture {
 }
 
 impl Capture {
-    /// Keeps so many bytes: half of them from the start, half from the end.
+    /// Keeps `kept` bytes: one half from the start, one half from the end.
     pub(in crate::exec) fn new(kept: usize) -> Self {
         Self { half: kept / 2, head: Vec::new(), tail: VecDeque::new(), total: 0, hash: Sha256::new() }
     }
 
-    /// Takes the next bytes.
     pub(in crate::exec) fn add(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         self.hash.update(bytes);
@@ -49,7 +44,6 @@ impl Capture {
         self.tail.extend(rest);
     }
 
-    /// What was kept.
     pub(in crate::exec) fn finish(self) -> Captured {
         let sha256 = hex(&self.hash.finalize());
         Captured { head: self.head, tail: self.tail.into(), total: self.total, sha256 }
@@ -57,7 +51,7 @@ impl Capture {
 }
 
 impl Captured {
-    /// What was kept as text, with a line that says how much was left out.
+    /// The captured text, with a line that says how much was left out.
     pub fn text(&self) -> String {
         if let Some(whole) = self.whole() {
             return String::from_utf8_lossy(&whole).into_owned();
@@ -68,7 +62,7 @@ impl Captured {
         format!("{head}\n… {left_out} bytes left out …\n{tail}")
     }
 
-    /// Whether all that was kept is text: nothing was replaced in it.
+    /// Whether the captured bytes are valid UTF-8.
     pub fn is_text(&self) -> bool {
         let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
         match self.whole() {
@@ -82,20 +76,19 @@ impl Captured {
         (!self.is_truncated()).then(|| [self.head.as_slice(), &self.tail].concat())
     }
 
-    /// Whether something was left out.
     pub fn is_truncated(&self) -> bool {
         self.total > (self.head.len() + self.tail.len()) as u64
     }
 }
 
-/// Without the beginning of a character whose end was left out.
+/// Drops a partial character at the end.
 fn without_cut_end(bytes: &[u8]) -> &[u8] {
     let last = bytes.utf8_chunks().last().map(|chunk| chunk.invalid().len()).unwrap_or_default();
     let cut = if last < 4 { last } else { 0 };
     bytes.get(..bytes.len() - cut).unwrap_or(bytes)
 }
 
-/// Without the end of a character whose beginning was left out.
+/// Drops a partial character at the start.
 fn without_cut_start(bytes: &[u8]) -> &[u8] {
     let cut = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
     bytes.get(cut..).unwrap_or(bytes)

@@ -1,7 +1,7 @@
-//! The supervisor's side: one loop that waits for everything at once and blocks on nothing.
+//! The supervisor process: one loop that waits for everything and never blocks.
 //!
-//! It ends when the tool has ended, took too long, is to stop, or piton is gone; then nothing that
-//! the tool started is left. It has one thread and does little else, so that little can go wrong.
+//! It ends when the tool has ended, timed out or is to stop, or when piton is gone; then no process
+//! of the tool is left. It has one thread and does little, so that little can fail.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
@@ -26,20 +26,19 @@ use super::witness::Witness;
 use super::{Farewell, STOP_GRACE, TIMEOUT_GRACE, Work};
 use crate::exec::process::{kill_below, signal_below};
 
-/// Where a supervisor and its work belong.
+/// The session of a supervisor and its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seat {
-    /// In a session of their own, without a terminal.
+    /// A new session without a terminal.
     Apart,
-    /// In the session of piton, with its terminal and its streams.
+    /// piton's session, with its terminal and streams.
     Terminal,
 }
 
-/// Does the work of one supervisor.
 pub(super) fn serve(seat: Seat) -> ExitCode {
     match Guard::begin(seat) {
         Ok(Some(mut guard)) => guard.keep(),
-        // Piton has closed the connection.
+        // piton has closed the connection.
         Ok(None) => {}
         Err(_) => return ExitCode::FAILURE,
     }
@@ -70,26 +69,26 @@ struct Guard {
     asked: Option<Reason>,
     is_alone: bool,
     is_deserted: bool,
-    /// Whether everything is being killed: processes that are stopped for that are not reported.
+    /// Whether everything is being killed: processes stopped for that are not reported.
     is_killing: bool,
 }
 
 impl Guard {
-    /// Makes the process ready and waits for work; none when there is none to come.
+    /// Sets up the process and waits for work; `None` when piton closes the connection.
     fn begin(seat: Seat) -> std::io::Result<Option<Self>> {
         let null = close_inherited()?;
-        // Nothing that is sent to it ends it: what it guards would go on without it.
+        // Block all signals: the tool would go on without its supervisor.
         SigSet::all().thread_block()?;
         let mut heard = SigSet::empty();
         heard.extend([Caught::SIGCHLD, Caught::SIGTERM, Caught::SIGINT, Caught::SIGHUP]);
         let signals = SignalFd::with_flags(&heard, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let streams = match seat {
-            // It may have been given a session already.
+            // It may already lead a session.
             Seat::Apart => {
                 let _ = setsid();
                 None
             }
-            // It was started in a process group of its own, which Ctrl-C does not reach.
+            // It was started in its own process group, so Ctrl-C does not reach it.
             Seat::Terminal => match receive_streams(stdin())? {
                 Some(streams) => Some(streams),
                 None => return Ok(None),
@@ -129,7 +128,7 @@ impl Guard {
     fn keep(&mut self) {
         let started = Instant::now();
         let launched = launch(&self.work, self.streams.as_ref());
-        // The streams are the command's alone: a pipe ends when the command has closed it.
+        // Only the command may hold the streams: a pipe must end when the command closes it.
         self.streams = None;
         match launched {
             Ok(Launched { pid, input, channel, witness }) => {
@@ -141,7 +140,8 @@ impl Guard {
             }
             Err(err) => return tell(&Report::Failed(err.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()))),
         }
-        // The streams are the tool's alone: they end when all of it has closed them.
+        // Only the tool may hold the streams: they must end when all its processes have closed
+        // them.
         let _ = dup2_stdout(&self.null);
         let _ = dup2_stderr(&self.null);
         self.wait(started);
@@ -165,7 +165,7 @@ impl Guard {
         tell(&Report::Ended(self.end(started, u32::try_from(leftovers).unwrap_or(u32::MAX))));
     }
 
-    /// Waits until there is nothing left to wait for.
+    /// Waits until all processes have ended.
     fn wait(&mut self, started: Instant) {
         let mut deadline = self.work.timeout.and_then(|limit| started.checked_add(limit));
         loop {
@@ -189,20 +189,20 @@ impl Guard {
         }
     }
 
-    /// Waits for the next thing to happen and sees to it.
+    /// Waits for the next event and handles it.
     fn look(&mut self, deadline: Option<Instant>) -> News {
         let limit = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let nothing = PollFlags::empty();
         let mut fds = [
-            // What is gone would be heard of again and again.
+            // A closed connection would be reported as ready again and again.
             if self.is_deserted {
                 PollFd::new(&self.null, nothing)
             } else {
                 PollFd::from_borrowed_fd(stdin(), PollFlags::IN)
             },
             PollFd::new(&self.signals, PollFlags::IN),
-            // What is not there is asked for nothing.
+            // Missing descriptors are not polled.
             match &self.input {
                 Some(input) => PollFd::new(input, PollFlags::OUT),
                 None => PollFd::new(&self.null, nothing),
@@ -251,7 +251,7 @@ impl Guard {
         news
     }
 
-    /// Gives the tool as much of its input as it takes now.
+    /// Writes as much input as the tool accepts now.
     fn feed(&mut self) {
         while let Some(input) = &self.input {
             let rest = self.work.input.get(self.fed..).unwrap_or_default();
@@ -259,7 +259,7 @@ impl Guard {
                 Ok(written) if written < rest.len() => self.fed += written,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                // All of it, or nobody reads any more.
+                // Everything is written, or the reader is gone.
                 Ok(_) | Err(_) => {
                     self.input = None;
                     self.work.input = Vec::new();
@@ -268,11 +268,10 @@ impl Guard {
         }
     }
 
-    /// Lets a stopped tool go on.
     fn continue_tool(&self) {
         let group = i32::try_from(self.tool).ok().and_then(Pid::from_raw).filter(|_| self.status.is_none());
         if let Some(group) = group {
-            // A group that is gone needs no signal.
+            // The group may be gone.
             let _ = kill_process_group(group, Signal::CONT);
         }
     }
@@ -303,11 +302,11 @@ impl Guard {
         }
     }
 
-    /// Asks all of the tool to end; returns when it has to be gone.
+    /// Signals all processes of the tool; returns the deadline for their end.
     fn ask_to_stop(&mut self, reason: Reason, signal: Signal, grace: Duration) -> Option<Instant> {
         self.asked = Some(reason);
         signal_below(Some(signal), |_| false);
-        // One that is stopped could not even hear it.
+        // A stopped process would not react to the signal.
         signal_below(Some(Signal::CONT), |_| false);
         Instant::now().checked_add(grace)
     }
@@ -331,14 +330,13 @@ impl Guard {
     }
 }
 
-/// What a look brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
     None,
     Stop(Signal),
 }
 
-/// Takes in what piton says; no when it is gone.
+/// Reads from piton; returns false when piton is gone.
 fn hear(inbox: &mut Inbox) -> bool {
     let mut bytes = vec![0; 64 * 1024];
     match read(stdin(), &mut bytes) {
@@ -351,7 +349,7 @@ fn hear(inbox: &mut Inbox) -> bool {
     }
 }
 
-/// Tells piton something. If it is gone, there is nobody to tell.
+/// Reports to piton. If piton is gone, the failure does not matter.
 fn tell(report: &Report) {
     let message = report.encode().unwrap_or_default();
     let mut rest = message.as_slice();

@@ -1,7 +1,7 @@
-//! Handing the streams of piton to the supervisor of a command: input, output and errors.
+//! Passes piton's stdin, stdout and stderr to the supervisor of a command.
 //!
-//! They are sent as descriptors over the control socket, before any order. A pipe or a terminal is then the command's
-//! own, and not a copy that piton would have to relay.
+//! They are sent as descriptors over the control socket before any order. The command then owns the
+//! pipe or terminal itself, and piton need not relay it.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,7 +13,6 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
-/// Sends the three streams.
 pub(super) fn send_streams(to: impl AsFd, streams: [BorrowedFd<'_>; 3]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut message = SendAncillaryBuffer::new(&mut space);
@@ -24,7 +23,7 @@ pub(super) fn send_streams(to: impl AsFd, streams: [BorrowedFd<'_>; 3]) -> io::R
     Ok(())
 }
 
-/// Waits for the three streams; none when piton is gone.
+/// Waits for the three streams; `None` when piton is gone.
 pub(super) fn receive_streams(from: impl AsFd) -> io::Result<Option<[OwnedFd; 3]>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut byte = [0];

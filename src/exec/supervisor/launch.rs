@@ -1,6 +1,6 @@
-//! Starting the tool from inside its supervisor.
+//! Starts the tool from inside its supervisor.
 //!
-//! Between `fork` and `exec` the tool's first process gives up what piton had set, takes its limits
+//! Between `fork` and `exec` the tool's first process resets what piton had set, applies its limits
 //! and asks the kernel to die with the supervisor. That needs `unsafe`; all of it is in this file.
 
 use std::ffi::OsString;
@@ -28,23 +28,22 @@ use crate::exec::invocation::Limits;
 /// The tool's descriptor of the private channel.
 const CHANNEL: RawFd = 3;
 
-/// A tool that runs, and this side of its pipes.
+/// A running tool, and our ends of its pipes.
 #[derive(Debug)]
 pub(super) struct Launched {
-    /// Its first process.
     pub(super) pid: u32,
-    /// What it reads from.
+    /// Connected to its stdin.
     pub(super) input: Option<OwnedFd>,
-    /// What it writes its result to.
+    /// Connected to its private channel.
     pub(super) channel: Option<OwnedFd>,
-    /// Who sees which files it changes.
+    /// Records which files it changes.
     pub(super) witness: Option<Witness>,
 }
 
-/// Closes everything but the standard streams; whatever it was, it was not meant for a supervisor.
+/// Closes everything but the standard streams; inherited descriptors are not for a supervisor.
 ///
-/// Then takes descriptor 3 and keeps it: nothing that the standard library needs may be there when
-/// the tool's channel is put in its place.
+/// Then occupies descriptor 3, so that the standard library cannot use it before the tool's channel
+/// takes its place.
 #[expect(unsafe_code, reason = "no safe wrapper closes descriptors of unknown owners")]
 pub(super) fn close_inherited() -> io::Result<OwnedFd> {
     // SAFETY: called first thing in a process of one thread, in which nothing owns a descriptor yet.
@@ -59,7 +58,7 @@ pub(super) fn close_inherited() -> io::Result<OwnedFd> {
     Ok(null)
 }
 
-/// Starts the tool. A command of a person gets the streams that are handed over: input, output and errors.
+/// Starts the tool. A `piton exec` command gets the streams that were passed on.
 pub(super) fn launch(work: &Work, streams: Option<&[OwnedFd; 3]>) -> io::Result<Launched> {
     let (stdin, input) = match streams {
         Some([input, ..]) => (Stdio::from(input.try_clone()?), None),
@@ -81,7 +80,7 @@ pub(super) fn launch(work: &Work, streams: Option<&[OwnedFd; 3]>) -> io::Result<
         Channel::Private => {
             let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
             fcntl_setfl(&ours, OFlags::NONBLOCK)?;
-            // Out of the way of the descriptor that it will become.
+            // Move it away from the descriptor that it will become.
             (Some(ours), Some(fcntl_dupfd_cloexec(&theirs, CHANNEL + 1)?))
         }
     };
@@ -107,8 +106,8 @@ pub(super) fn launch(work: &Work, streams: Option<&[OwnedFd; 3]>) -> io::Result<
         prepare(command.process_group(0), manner.clone(), theirs.as_ref(), listener)?.spawn()
     };
     let child = match start(&work.program, name, words) {
-        // A script without `#!`: shells and `execvp` give it to `sh`. The pipe of its input is gone
-        // with the attempt, so all of it is made again.
+        // A script without `#!`: shells and `execvp` pass it to `sh`. The failed attempt has closed
+        // the input pipe, so everything is set up again.
         Err(err) if Errno::from_io_error(&err) == Some(Errno::NOEXEC) && work.program != Path::new("/bin/sh") => {
             let mut argv = vec![OsString::from("sh"), work.program.clone().into()];
             argv.extend_from_slice(words);
@@ -116,23 +115,23 @@ pub(super) fn launch(work: &Work, streams: Option<&[OwnedFd; 3]>) -> io::Result<
         }
         started => started?,
     };
-    // Its first process has sent it before it became the tool, or never will.
+    // The first process has already sent it before `exec`, or never will.
     let witness = watching.map(|(ours, _)| Witness::new(receive_listener(ours), work));
     Ok(Launched { pid: child.id(), input, channel, witness })
 }
 
-/// What a process gives up and takes before it becomes the tool or the command.
+/// What a process resets and applies before it becomes the tool or the command.
 #[derive(Clone)]
 enum Manner {
-    /// It is a tool: signals are as for a fresh process, and it has these limits.
+    /// A tool: default signal handling, and these limits.
     Tool(Vec<(Resource, Rlimit)>),
-    /// It is a command of a person: what its caller ignores stays ignored, and it has the terminal at once.
+    /// A command: signals that its caller ignores stay ignored, and it gets the terminal at once.
     Foreground,
     /// The same without the terminal.
     Background,
 }
 
-/// Has a command's process do what is left to do before it becomes the tool.
+/// Sets up what the process does between `fork` and `exec`.
 #[expect(unsafe_code, reason = "what happens between fork and exec")]
 fn prepare<'c>(
     command: &'c mut Command,
@@ -154,7 +153,7 @@ fn prepare<'c>(
             if let Some((filter, to)) = &mut watch
                 && let Err(err) = install(filter, &*to)
             {
-                // Without it nothing is known about what the tool changes, and that is told.
+                // Without a listener the touched files are unknown; report why.
                 send_failure(&err, &*to);
             }
             Ok(())
@@ -167,7 +166,7 @@ fn prepare<'c>(
 fn become_tool(supervisor: Pid, manner: &Manner, channel: Option<RawFd>) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(supervisor) {
-        // It died before it could have been noticed.
+        // The supervisor died before the kernel could be asked to watch it.
         return Err(Errno::SRCH.into());
     }
     match manner {
@@ -177,8 +176,8 @@ fn become_tool(supervisor: Pid, manner: &Manner, channel: Option<RawFd>) -> io::
                 unsafe { libc::signal(signal, libc::SIG_DFL) };
             }
         }
-        // The kernel would stop this process for it, but all signals are still blocked. If it fails, the command
-        // is stopped when it reads, and piton lends it the terminal then.
+        // The kernel would stop this process for it, but all signals are still blocked. If it
+        // fails, the command is stopped when it reads, and piton lends it the terminal then.
         Manner::Foreground => {
             let _ = tcsetpgrp(stdin(), getpid());
         }
@@ -207,7 +206,7 @@ fn become_tool(supervisor: Pid, manner: &Manner, channel: Option<RawFd>) -> io::
     Ok(())
 }
 
-/// The limits as the kernel takes them: never above what this process may have itself.
+/// The limits for the kernel, never above those of this process.
 ///
 /// The number of processes is counted per user, and not at all for root.
 fn resources(limits: &Limits) -> Vec<(Resource, Rlimit)> {
@@ -225,7 +224,7 @@ fn resources(limits: &Limits) -> Vec<(Resource, Rlimit)> {
         let Some(value) = value else { continue };
         let highest = getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let current = value.min(highest);
-        // A process that used up its time is told so before it is killed.
+        // One more second: the process gets SIGXCPU before it is killed.
         let maximum = if resource == Resource::Cpu { current.saturating_add(1).min(highest) } else { current };
         resources.push((resource, Rlimit { current: Some(current), maximum: Some(maximum) }));
     }

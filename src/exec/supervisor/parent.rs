@@ -1,8 +1,8 @@
-//! piton's side: handing the work over, reading what the tool writes, hearing how it ended.
+//! piton's side of a supervisor: sends the work, reads the output, learns how it ended.
 //!
-//! One loop waits for the supervisor, both streams and requests to stop. When the supervisor itself
-//! is gone, what is left of the tool is looked for and killed from here. The terminal is lent to a command of a person
-//! from here too: only piton knows the shell that it was started from.
+//! One loop waits for the supervisor, both streams and requests to stop. If the supervisor dies,
+//! piton finds and kills the rest of the tool. piton also lends the terminal to a command, because
+//! only piton knows the shell that started it.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -34,13 +34,13 @@ use crate::exec::process::{Adoption, adopt_orphans, kill_marked, kill_orphans, k
 use crate::exec::subprocess::Streams;
 use crate::exec::terminal::Terminal;
 
-/// How long a supervisor may take beyond what it was given, until it is taken for lost.
+/// How long a supervisor may exceed its time before it is considered lost.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long the streams are read on when nothing of the tool is left.
+/// How long to read the streams after all processes have ended.
 const DRAINING_TIME: Duration = Duration::from_millis(200);
 
-/// How much is read then at most: more than any pipe holds.
+/// The most to read then: more than a pipe holds.
 const DRAINED: usize = 4 * 1024 * 1024;
 
 /// A supervisor that waits for work.
@@ -52,7 +52,7 @@ pub struct Supervisor {
     seat: Seat,
 }
 
-/// What its work talks to.
+/// What its work is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seat {
     /// piton, through pipes.
@@ -62,16 +62,16 @@ enum Seat {
 }
 
 impl Supervisor {
-    /// Starts one that the next [`Supervisor::start`] hands out: whoever knows early that one will be
-    /// needed does not have to wait for it later. One that nobody asks for ends with this process.
+    /// Starts a supervisor in advance for the next [`Supervisor::start`], to save waiting later. An
+    /// unused one ends with this process.
     pub fn start_ahead(program: &Path) {
-        // What keeps it from starting will be told to whoever needs it.
+        // The next `start` will report the error.
         if let Ok(supervisor) = Self::start(program) {
             *spare() = Some(supervisor);
         }
     }
 
-    /// Starts one. `program` is piton itself.
+    /// Starts a supervisor. `program` is piton itself.
     pub fn start(program: &Path) -> Result<Self, SupervisorError> {
         let ready = spare().take();
         if let Some(mut supervisor) = ready
@@ -84,14 +84,14 @@ impl Supervisor {
         Self::spawn(&mut command, Seat::Pipes)
     }
 
-    /// Starts one whose work is a command of a person: it has the terminal and the streams of this process. None where
-    /// there are no supervisors, because this is not Linux.
+    /// Starts a supervisor for a `piton exec` command, with the terminal and streams of this
+    /// process. `None` on systems other than Linux, which have no supervisors.
     pub fn start_at_terminal(program: &Path, streams: Streams) -> Result<Option<Self>, SupervisorError> {
         if !cfg!(target_os = "linux") {
             return Ok(None);
         }
         let mut command = process(program);
-        // In a group of its own from its start, so that Ctrl-C does not reach it.
+        // In its own group from the start, so that Ctrl-C does not reach it.
         command.arg0("piton").args([MODE, TERMINAL]).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let supervisor = Self::spawn(&mut command, Seat::Terminal)?;
         let output = match streams {
@@ -122,12 +122,12 @@ impl Supervisor {
         Ok(Self { child, control, ended: None, seat })
     }
 
-    /// The id of its process, which leads a process group.
+    /// The process id, which is also its process group.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Has work done to its end; `on_output` sees what the tool writes as it comes.
+    /// Runs work to its end; `on_output` gets the tool's output as it arrives.
     pub fn run(
         self,
         work: &Work,
@@ -137,7 +137,7 @@ impl Supervisor {
         match self.seat {
             Seat::Pipes => self.work_through(work, None, interrupts, on_output),
             Seat::Terminal => {
-                // Should the supervisor be killed, what it leaves behind comes to this process.
+                // If the supervisor is killed, this process inherits its children.
                 adopt_orphans(Adoption::Here);
                 let ended = self.run_at_terminal(work, interrupts, on_output);
                 if matches!(ended, Err(SupervisorError::Lost)) {
@@ -162,7 +162,7 @@ impl Supervisor {
         let work = Work { foreground, ..work.clone() };
         let mut ended = self.work_through(&work, terminal.as_mut(), interrupts, on_output);
         if let (Ok(ended), Some(terminal)) = (&mut ended, terminal.as_mut().filter(|terminal| terminal.is_lent())) {
-            // Ctrl-C at the terminal went to the command alone.
+            // Ctrl-C at the terminal reached only the command.
             ended.interrupted |= ended.signal == Some(Signal::INT.as_raw());
             if ended.exit_code.is_none() {
                 terminal.restore_modes();
@@ -197,7 +197,7 @@ impl Supervisor {
             }
             Ok(None) => {
                 self.bury(work);
-                // Ctrl-C may reach it before it has a session of its own.
+                // Ctrl-C may reach it before it has its own session.
                 let was_killed = self.ended.is_some_and(|status| status.signal().is_some());
                 match (talk.has_started, was_killed, interrupts.received()) {
                     (false, true, Some(_)) => Ok(talk.ended(&End { stopped: true, ..End::default() })),
@@ -209,15 +209,15 @@ impl Supervisor {
         }
     }
 
-    /// Gives it an order. If that fails the supervisor is gone, which is noticed when it is listened to.
+    /// Sends an order. If that fails the supervisor is gone, which the next read notices.
     fn tell(&mut self, order: &Order) {
         let _ = self.control.write_all(&order.encode().unwrap_or_default());
     }
 
-    /// Ends what a supervisor that is gone has left behind.
+    /// Kills what a dead supervisor has left behind.
     fn bury(&mut self, work: &Work) {
         let _ = self.child.kill();
-        // Before it is reaped its id, which is that of the session, belongs to nobody else.
+        // Its id, and so the session id, cannot be reused before it is reaped.
         kill_session(self.child.id());
         let run = work.environment.iter().find(|(name, _)| name.as_os_str() == MARK);
         if let Some(run) = run.and_then(|(_, value)| value.to_str()) {
@@ -226,13 +226,13 @@ impl Supervisor {
         self.reap();
     }
 
-    /// Lets it go: its tool is gone, and how long it takes to end itself need not hold up anybody.
+    /// Lets the supervisor exit in the background: its tool is gone, so nothing has to wait for it.
     fn leave(mut self) {
         let _ = self.child.kill();
         leaving().push(self);
     }
 
-    /// Whether it has ended; then nothing of it is left.
+    /// Whether it has exited; reaps it.
     fn is_gone(&mut self) -> bool {
         if self.ended.is_none()
             && let Ok(Some(status)) = self.child.try_wait()
@@ -253,7 +253,7 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        // It ends by itself, and all of its work before it.
+        // It kills its work and exits.
         let _ = self.control.shutdown(Shutdown::Both);
         let deadline = Instant::now() + PATIENCE;
         let mut pause = Duration::from_micros(200);
@@ -268,19 +268,19 @@ impl Drop for Supervisor {
     }
 }
 
-/// A supervisor that was started ahead.
+/// A supervisor that was started in advance.
 fn spare() -> MutexGuard<'static, Option<Supervisor>> {
     static SPARE: Mutex<Option<Supervisor>> = Mutex::new(None);
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Supervisors whose work is done and that have not ended yet.
+/// Supervisors whose work is done but that have not exited yet.
 fn leaving() -> MutexGuard<'static, Vec<Supervisor>> {
     static LEAVING: Mutex<Vec<Supervisor>> = Mutex::new(Vec::new());
     LEAVING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is known so far about work that is being done.
+/// What is known so far about running work.
 struct Talk {
     began: Instant,
     deadline: Option<Instant>,
@@ -289,7 +289,7 @@ struct Talk {
     has_started: bool,
     /// The process group of the tool.
     group: Option<Pid>,
-    /// The signal that has stopped it.
+    /// The signal that stopped it.
     stopped: Option<i32>,
     failed: Option<i32>,
     end: Option<End>,
@@ -325,7 +325,7 @@ impl Talk {
         }
     }
 
-    /// Listens until the end is told; none when the supervisor is gone before that.
+    /// Reads reports until the end; `None` when the supervisor died before that.
     fn listen(
         &mut self,
         supervisor: &mut Supervisor,
@@ -345,7 +345,7 @@ impl Talk {
             if let Some(signal) = interrupts.received().filter(|_| !asked) {
                 asked = true;
                 self.deadline = Instant::now().checked_add(STOP_GRACE + PATIENCE);
-                // A command of a person hears the signal that piton has heard.
+                // A `piton exec` command gets the same signal that piton got.
                 let signal = if supervisor.seat == Seat::Terminal { signal } else { Signal::TERM.as_raw() };
                 supervisor.tell(&Order::Stop(signal));
             }
@@ -391,7 +391,7 @@ impl Talk {
         Ok(self.end.take())
     }
 
-    /// Takes in what the supervisor says; no when it is gone.
+    /// Reads from the supervisor; returns false when it is gone.
     fn hear(&mut self, control: &mut UnixStream, buffer: &mut [u8]) -> bool {
         match control.read(buffer) {
             Ok(0) => return false,
@@ -441,7 +441,7 @@ fn as_fd(fd: Option<&OwnedFd>) -> Option<BorrowedFd<'_>> {
     fd.map(AsFd::as_fd)
 }
 
-/// Waits until something can be read; says of each whether it can.
+/// Waits until a descriptor is readable; returns the state of each.
 fn await_any<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], deadline: Option<Instant>) -> [bool; N] {
     let limit = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
@@ -452,7 +452,7 @@ fn await_any<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], deadline: Option<
     fds.map(|fd| fd.is_some() && answers.next().unwrap_or_default())
 }
 
-/// Reads once from a stream, and forgets it when it has ended; returns how much there was.
+/// Reads once from a stream, and drops it at its end; returns the number of bytes.
 fn take(
     stream: &mut Option<OwnedFd>,
     buffer: &mut [u8],

@@ -1,7 +1,7 @@
-//! What piton and its supervisors say to each other.
+//! The protocol between piton and its supervisors.
 //!
-//! A message is its length in four bytes, a byte that tells its kind, and its fields. Words,
-//! variables and input are bytes and stay what they are. [`Inbox`] puts together what arrives in pieces.
+//! A message is its length in four bytes, a byte for its kind, and its fields. Arguments, variables
+//! and input are raw bytes. [`Inbox`] reassembles messages from pieces.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,39 +14,36 @@ use super::{Channel, Farewell, Foreground, ResultFault, Watch, Work};
 use crate::checkpoint::attribution::Doubt;
 use crate::exec::invocation::Limits;
 
-/// What piton tells a supervisor.
+/// A message from piton to a supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Run this.
     Work(Box<Work>),
-    /// End it, beginning with this signal.
+    /// End the work, starting with this signal.
     Stop(i32),
-    /// Let it go on after it was stopped.
+    /// Continue after a stop.
     Continue,
 }
 
-/// What a supervisor tells piton.
+/// A message from a supervisor to piton.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// The tool runs, under this id.
+    /// The tool runs with this process id.
     Started(u32),
-    /// It could not be started; what the system said.
+    /// The tool could not be started; the errno.
     Failed(i32),
-    /// What came over the private channel.
+    /// The data from the private channel.
     Result(Vec<u8>),
-    /// Why nothing came over the private channel, though something was begun.
+    /// Why an incomplete result is missing.
     NoResult(ResultFault),
-    /// What it may have changed.
     Touched(TouchedPaths),
-    /// Why that is not known.
+    /// Why the touched files are unknown.
     Unwatched(Doubt),
     /// Its first process was stopped by this signal, e.g. by Ctrl-Z.
     Stopped(i32),
-    /// Nothing of it is left.
+    /// No process of it is left.
     Ended(End),
 }
 
-/// How the tool ended, as its supervisor saw it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) exit_code: Option<i32>,
@@ -59,19 +56,18 @@ pub(super) struct End {
     pub(super) duration: Duration,
 }
 
-/// Bytes on their way to messages.
+/// Reassembles messages.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,
 }
 
 impl Inbox {
-    /// Takes in what arrived.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole message, without its length.
+    /// The next complete message, without its length.
     pub(super) fn next(&mut self) -> Option<Vec<u8>> {
         let (length, rest) = self.bytes.split_first_chunk::<4>()?;
         let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
@@ -82,7 +78,7 @@ impl Inbox {
 }
 
 impl Order {
-    /// The message as it is sent; none when it is too large for one.
+    /// `None` when it is too large for one message.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         let mut writer = Writer::default();
         match self {
@@ -125,7 +121,7 @@ impl Order {
         writer.finish()
     }
 
-    /// Reads a message; none when it is none of ours.
+    /// `None` when the message is malformed.
     pub(super) fn decode(message: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(message);
         match reader.byte()? {
@@ -187,7 +183,7 @@ impl Order {
 }
 
 impl Report {
-    /// The message as it is sent; none when it is too large for one.
+    /// `None` when it is too large for one message.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         let mut writer = Writer::default();
         match self {
@@ -249,7 +245,7 @@ impl Report {
         writer.finish()
     }
 
-    /// Reads a message; none when it is none of ours.
+    /// `None` when the message is malformed.
     pub(super) fn decode(message: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(message);
         Some(match reader.byte()? {
@@ -294,7 +290,6 @@ fn in_micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Puts numbers and bytes into a message or a log.
 #[derive(Default)]
 pub(super) struct Writer {
     body: Vec<u8>,
@@ -337,7 +332,7 @@ impl Writer {
         self.signed(errno);
     }
 
-    /// What was put in, without a length before it.
+    /// The content without a length prefix.
     pub(super) fn into_body(self) -> Vec<u8> {
         self.body
     }
@@ -351,7 +346,7 @@ impl Writer {
     }
 }
 
-/// Takes numbers and bytes out of a message or a log; none where it ends too early.
+/// Reads fields; `None` where the data ends too early.
 pub(super) struct Reader<'m> {
     rest: &'m [u8],
 }

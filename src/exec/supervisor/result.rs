@@ -1,7 +1,7 @@
-//! The private channel: four bytes that say a length, and as many bytes of result.
+//! The private channel: a length in four bytes, then the bytes of the result.
 //!
-//! It is complete when the length is reached. What comes after it is read and forgotten, so that
-//! nobody waits for a pipe to be emptied; whether anybody still holds the other end does not matter.
+//! It is complete when the length is reached. Later bytes are read and dropped, so that the writer
+//! does not block. Other processes that still hold the pipe do not matter.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -10,10 +10,9 @@ use rustix::io::{Errno, read};
 use super::ResultFault;
 use super::protocol::Report;
 
-/// The largest result that is taken.
+/// The largest result.
 pub(super) const LARGEST: usize = 16 * 1024 * 1024;
 
-/// A result on its way.
 #[derive(Debug)]
 pub(super) struct Incoming {
     fd: OwnedFd,
@@ -22,20 +21,19 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Begins to read a pipe, which must not block.
+    /// Reads from a non-blocking pipe.
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self { fd, is_open: true, bytes: Vec::new() }
     }
 
-    /// Whether more may come.
+    /// Whether more data may arrive.
     pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Takes in what is there.
     pub(super) fn take(&mut self) {
         let mut buffer = vec![0; 64 * 1024];
-        // Bounded, because a tool that never stops writing must not keep its supervisor busy.
+        // Bounded: a tool that writes forever must not keep its supervisor busy.
         for _ in 0..64 {
             match read(&self.fd, &mut buffer) {
                 Ok(0) => {
@@ -55,7 +53,7 @@ impl Incoming {
         }
     }
 
-    /// What there is to tell in the end; nothing when nothing came.
+    /// The report at the end; `None` when nothing arrived.
     pub(super) fn finish(self) -> Option<Report> {
         let length = match self.length() {
             Some(length) => length,

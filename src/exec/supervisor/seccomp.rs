@@ -1,8 +1,8 @@
-//! Being told of the system calls that change files, before they are made.
+//! Seccomp notifications of system calls that change files, before they are executed.
 //!
-//! A filter in the kernel picks them out; all others cost next to nothing. The first process of a tool
-//! installs it and sends its supervisor the listener; whatever the tool starts is under it as well.
-//! Every call is answered with "go on". What needs `unsafe` for this is in this file.
+//! A kernel filter selects them; all others cost almost nothing. The first process of a tool
+//! installs the filter and sends the listener to its supervisor; every process that the tool starts
+//! inherits it. Every call is allowed to continue. All `unsafe` code for this is in this file.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,22 +16,18 @@ use rustix::net::{
 
 use crate::checkpoint::attribution::Doubt;
 
-/// A system call that somebody waits to make.
+/// A system call that waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Notice {
     id: u64,
-    /// The thread that makes it.
     pub(super) thread: u32,
-    /// Its number.
     pub(super) number: c_long,
-    /// Its arguments.
     pub(super) arguments: [u64; 6],
-    /// Whether the number means what it means for this program, and not what it means for one of
-    /// another architecture.
+    /// Whether the call uses this program's architecture, so that its number has the same meaning.
     pub(super) is_native: bool,
 }
 
-/// The name of the architecture for the kernel; without it nothing is watched.
+/// The kernel's id of the architecture; `None` disables watching.
 const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xc000_003e)
 } else if cfg!(target_arch = "aarch64") {
@@ -40,15 +36,15 @@ const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// Numbers from here on are those of the x32 kind of programs.
+/// Numbers from here on belong to the x32 ABI.
 const X32: u32 = 0x4000_0000;
 
-/// Newer than some C libraries.
+/// Missing in older C libraries.
 pub(super) const SYS_FCHMODAT2: c_long = 452;
 
 const WRITING: u32 = (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC).unsigned_abs();
 
-/// Whether a file opened with these flags may be changed.
+/// Whether open flags allow writing.
 pub(super) fn is_writing(flags: u64) -> bool {
     flags & u64::from(WRITING) != 0
 }
@@ -88,7 +84,7 @@ const OLDER: [c_long; 2] = [libc::SYS_renameat, libc::SYS_open_by_handle_at];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const OLDER: [c_long; 0] = [];
 
-/// Where a filter goes on.
+/// Jump targets of the filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum To {
     Next,
@@ -100,7 +96,7 @@ enum To {
     Refuse,
 }
 
-/// The filter; none where nothing is known about the architecture.
+/// The filter; `None` for an unknown architecture.
 pub(super) fn filter() -> Option<Vec<sock_filter>> {
     let architecture = ARCHITECTURE?;
     let load = |offset| (BPF_LD | BPF_W | BPF_ABS, offset, To::Next, To::Next);
@@ -108,12 +104,12 @@ pub(super) fn filter() -> Option<Vec<sock_filter>> {
     let answer = |value| (BPF_RET | BPF_K, value, To::Next, To::Next);
     let if_writing = (BPF_JMP | BPF_JSET | BPF_K, WRITING, To::Notify, To::Allow);
     let mut steps = vec![
-        // Of `seccomp_data`: the architecture, then the number.
+        // Offsets in `seccomp_data`: the architecture, then the number.
         load(4),
         (BPF_JMP | BPF_JEQ | BPF_K, architecture, To::Next, To::Notify),
         load(0),
         (BPF_JMP | BPF_JGE | BPF_K, X32, To::Notify, To::Next),
-        // It could change files without any further system call.
+        // `io_uring` could change files without further system calls.
         is(libc::SYS_io_uring_setup, To::Refuse)?,
         is(libc::SYS_openat, To::OpenAt)?,
     ];
@@ -123,7 +119,7 @@ pub(super) fn filter() -> Option<Vec<sock_filter>> {
         steps.push(is(number, To::Notify)?);
     }
     steps.push(answer(libc::SECCOMP_RET_ALLOW));
-    // The lower halves of the second and of the third argument, which are flags.
+    // The low halves of the second and third argument: the open flags.
     let open = steps.len();
     steps.extend([load(24), if_writing]);
     let open_at = steps.len();
@@ -151,15 +147,15 @@ pub(super) fn filter() -> Option<Vec<sock_filter>> {
     steps.into_iter().enumerate().map(assemble).collect()
 }
 
-/// Puts this process and all that it will start under a filter, and sends the listener away.
+/// Applies the filter to this process and its children, and sends the listener.
 ///
-/// Allocates nothing, so that it may be called between fork and exec.
+/// Allocates nothing, so it may be called between fork and exec.
 #[expect(unsafe_code, reason = "no crate wraps the listener of a filter")]
 pub(super) fn install(filter: &mut [sock_filter], to: impl AsFd) -> io::Result<()> {
     let Ok(len) = libc::c_ushort::try_from(filter.len()) else { return Err(io::ErrorKind::InvalidInput.into()) };
     let program = libc::sock_fprog { len, filter: filter.as_mut_ptr() };
     let plain = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    // Not interrupted by harmless signals; younger than the rest.
+    // With this flag harmless signals do not interrupt a waiting call. Older kernels lack it.
     let patient = plain | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
     // SAFETY: the program is valid for the call, which copies it.
     let set = |flags: libc::c_ulong| unsafe {
@@ -197,7 +193,7 @@ pub(super) fn install(filter: &mut [sock_filter], to: impl AsFd) -> io::Result<(
 /// Sends the error of [`install`] instead of the listener. Allocates nothing.
 pub(super) fn send_failure(err: &io::Error, to: impl AsFd) {
     let errno = err.raw_os_error().unwrap_or_default();
-    // If this cannot be sent either, the receiver finds nothing.
+    // If this fails too, the receiver finds nothing.
     let _ = rustix::io::write(to, &errno.to_ne_bytes());
 }
 
@@ -217,7 +213,7 @@ pub(super) fn receive_listener(from: impl AsFd) -> Result<OwnedFd, Doubt> {
     listener.ok_or(Doubt::Kernel(i32::from_ne_bytes(bytes)))
 }
 
-/// The next call that waits. Only to be asked when the listener can be read, or it blocks.
+/// The next waiting call. Blocks unless the listener is readable.
 #[expect(unsafe_code, reason = "no crate wraps the listener of a filter")]
 pub(super) fn next(listener: &OwnedFd) -> io::Result<Notice> {
     // SAFETY: plain numbers, for which zero is a value; the kernel wants to see zeros.
@@ -231,14 +227,13 @@ pub(super) fn next(listener: &OwnedFd) -> io::Result<Notice> {
     Ok(Notice { id: notice.id, thread: notice.pid, number: number.into(), arguments: notice.data.args, is_native })
 }
 
-/// Whether the call still waits, so that what was read about its thread was about no other one.
+/// Whether the call still waits, so that what was read about its thread was not about another one.
 #[expect(unsafe_code, reason = "no crate wraps the listener of a filter")]
 pub(super) fn is_waiting(listener: &OwnedFd, notice: &Notice) -> bool {
     // SAFETY: the kernel reads one number.
     unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const notice.id) == 0 }
 }
 
-/// Lets the call go on.
 #[expect(unsafe_code, reason = "no crate wraps the listener of a filter")]
 pub(super) fn let_go(listener: &OwnedFd, notice: &Notice) {
     let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1);

@@ -1,9 +1,9 @@
 //! Which files a tool may have changed.
 //!
-//! Collected by the supervisor from the system calls of the whole tree; too many rather than too few:
-//! a call that failed counts as well. It tells the work of a tool from that of somebody else at the
-//! same time. It is no wall: a tool that wants to hide a change from it can. [`TouchedLog`] keeps it on disk,
-//! for a recovery after piton or the supervisor was killed.
+//! The supervisor collects them from the system calls of the whole tree. The list errs on the side
+//! of too many: failed calls count as well. It separates the tool's work from concurrent changes by
+//! others. It is not a security boundary: a tool can evade it. [`TouchedLog`] keeps it on disk for
+//! recovery after piton or the supervisor was killed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -17,34 +17,31 @@ use crate::checkpoint::attribution::Doubt;
 use crate::exec::process::boot_id;
 use crate::item::source::read_bytes;
 
-/// The largest log that is read: that of many more files than are remembered.
+/// The largest log that is read, far above the limit of recorded files.
 const LARGEST_LOG: u64 = 1024 * 1024 * 1024;
 
-/// What a tool may have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Touched {
-    /// Whatever has changed counts as its work: it was not to be watched.
+    /// Every change counts as the tool's: watching was not requested.
     #[default]
     Everything,
-    /// It was to be watched and could not be.
+    /// Watching was requested but failed.
     Unknown(Doubt),
-    /// These.
     Paths(TouchedPaths),
 }
 
-/// The files and folders that a tool may have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TouchedPaths {
-    /// Each by its path without symbolic links on the way.
+    /// Absolute paths without symlinks on the way.
     pub(super) paths: BTreeSet<PathBuf>,
-    /// Folders that were moved with all that is in them.
+    /// Folders that were moved with their content.
     pub(super) trees: BTreeSet<PathBuf>,
-    /// Files that have other names as well, by device and inode.
+    /// Files with several hard links, by device and inode.
     pub(super) inodes: BTreeSet<(u64, u64)>,
 }
 
 impl Touched {
-    /// Whether the tool may have changed what is at an absolute path.
+    /// Whether the tool may have changed an absolute path.
     pub fn has(&self, path: &Path) -> bool {
         match self {
             Self::Everything | Self::Unknown(_) => true,
@@ -52,7 +49,7 @@ impl Touched {
         }
     }
 
-    /// Why it is not known what it may have changed.
+    /// Why it is unknown what was changed.
     pub fn doubt(&self) -> Option<Doubt> {
         match self {
             Self::Unknown(doubt) => Some(*doubt),
@@ -60,7 +57,7 @@ impl Touched {
         }
     }
 
-    /// What either may have changed.
+    /// The union of both.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         match (self, other) {
@@ -77,12 +74,12 @@ impl Touched {
 }
 
 impl TouchedPaths {
-    /// How much is known, to keep it bounded.
+    /// The number of entries, to keep it bounded.
     pub(super) fn len(&self) -> usize {
         self.paths.len() + self.trees.len() + self.inodes.len()
     }
 
-    /// Adds what is below one of some folders, or above one; returns what is new, as it is written to a log.
+    /// Adds entries below or above one of the folders; returns the new ones, encoded for the log.
     pub(super) fn absorb(&mut self, more: Self, within: &[PathBuf]) -> Vec<u8> {
         let is_near = |path: &PathBuf| within.is_empty() || within.iter().any(|top| path.starts_with(top));
         let is_above = |path: &PathBuf| within.iter().any(|top| top.starts_with(path));
@@ -119,11 +116,11 @@ impl TouchedPaths {
     }
 }
 
-/// A file that says what the processes of a step have touched so far.
+/// A file with the paths that the processes of a step have touched so far.
 ///
-/// An entry is written before the system call that it is about goes on, so that the log is complete whenever
-/// piton, the supervisor or both are killed. It is not synced: it counts only until the machine is restarted, and
-/// begins with the name of the boot.
+/// An entry is written before its system call continues, so the log is complete even if piton, the
+/// supervisor or both are killed. It is not synced: it is valid only until a reboot, and begins
+/// with the boot id.
 #[derive(Debug)]
 pub struct TouchedLog {
     file: File,
@@ -131,7 +128,7 @@ pub struct TouchedLog {
 }
 
 impl TouchedLog {
-    /// Makes an empty log: nothing has been touched yet.
+    /// Creates an empty log: nothing was touched yet.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut log = Self { file: File::create(path)?, path: path.to_path_buf() };
         let mut writer = Writer::default();
@@ -140,19 +137,19 @@ impl TouchedLog {
         Ok(log)
     }
 
-    /// Opens a log that was made before.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { file: OpenOptions::new().append(true).open(path)?, path: path.to_path_buf() })
     }
 
-    /// Adds entries. A log that cannot be complete is removed, because a missing log means that nothing is known.
+    /// Adds entries. A log that cannot be completed is deleted, because a missing log means that
+    /// nothing is known.
     pub(super) fn add(&mut self, entries: &[u8]) {
         if !entries.is_empty() && self.file.write_all(entries).is_err() {
             let _ = fs::remove_file(&self.path);
         }
     }
 
-    /// Says that the paths in this log are not all; what holds instead is that everything is the step's, or unknown.
+    /// Marks the log as incomplete: `instead` holds, everything or unknown.
     pub fn give_up(&mut self, instead: &Touched) {
         let mut writer = Writer::default();
         match instead {
@@ -175,7 +172,7 @@ impl TouchedLog {
             return Touched::Unknown(Doubt::Lost);
         }
         let mut touched = Touched::Paths(TouchedPaths::default());
-        // An entry that was cut off is about a call that was never made.
+        // A truncated entry belongs to a call that was never executed.
         while let Some(entry) = entry(&mut reader) {
             touched = touched.or(entry);
         }
@@ -202,7 +199,7 @@ fn entry(reader: &mut Reader<'_>) -> Option<Touched> {
     Some(Touched::Paths(paths))
 }
 
-/// The path with the symbolic links on its way replaced, the last part as it is.
+/// Resolves symlinks in all parts of the path except the last.
 pub(super) fn without_links(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => match fs::canonicalize(parent) {

@@ -1,8 +1,8 @@
-//! Writing down which files the tool is about to change.
+//! Records which files the tool is about to change.
 //!
-//! For each system call that the kernel tells of, the [`Witness`] reads its path from the memory of the
-//! caller, finds out what that path means there, and lets the call go on. What it cannot find out makes
-//! everything unknown, for the rest of the work.
+//! For each system call that the kernel reports, the [`Witness`] reads its path from the caller's
+//! memory, resolves it there, and lets the call continue. If anything cannot be determined,
+//! everything is unknown for the rest of the work.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,10 +19,9 @@ use super::seccomp::{self, Notice, SYS_FCHMODAT2};
 use super::touched::{Touched, TouchedLog, TouchedPaths, without_links};
 use crate::checkpoint::attribution::Doubt;
 
-/// How many symbolic links are followed from one to the next.
+/// How many symlinks in a row are followed.
 const LINKS: usize = 16;
 
-/// Who sees what a tool does.
 #[derive(Debug)]
 pub(super) struct Witness {
     listener: Option<OwnedFd>,
@@ -33,16 +32,16 @@ pub(super) struct Witness {
     log: Option<TouchedLog>,
 }
 
-/// What a call means by the last part of its path, where that is a symbolic link.
+/// How a call treats a symlink as the last part of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
-    /// The link.
+    /// It changes the link itself.
     Itself,
-    /// What it points to.
+    /// It changes the target.
     Followed,
 }
 
-/// Where a call has a path: the arguments of the folder and of the text, if it has them.
+/// The arguments of a call that contain the folder descriptor and the path.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     folder: Option<usize>,
@@ -53,7 +52,6 @@ struct Place {
 /// What a call does to its paths.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// Nothing.
     None,
     /// It changes what is there.
     Change(Place),
@@ -62,9 +60,9 @@ enum Act {
 }
 
 impl Witness {
-    /// One who is told by a listener; without one, nothing is ever known.
+    /// Without a listener, everything stays unknown.
     pub(super) fn new(listener: Result<OwnedFd, Doubt>, work: &Work) -> Self {
-        // A log that cannot be opened was removed, which says that nothing is known.
+        // A log that cannot be opened was deleted, which means that nothing is known.
         let log = work.log.as_ref().and_then(|path| TouchedLog::open(path).ok());
         let mut witness = Self {
             listener: None,
@@ -81,33 +79,34 @@ impl Witness {
         witness
     }
 
-    /// What can be read from when a call waits.
+    /// Readable when a call waits.
     pub(super) fn listener(&self) -> Option<BorrowedFd<'_>> {
         self.listener.as_ref().map(AsFd::as_fd)
     }
 
-    /// Stops listening: everybody who could make a call is gone.
+    /// Closes the listener after all watched processes have ended.
     pub(super) fn leave(&mut self) {
         self.listener = None;
     }
 
-    /// Sees to a call that waits.
+    /// Handles a waiting call.
     pub(super) fn look(&mut self) {
         let Some(listener) = &self.listener else { return };
-        // Gone before it could be asked.
+        // The caller died before it could be read.
         let Ok(notice) = seccomp::next(listener) else { return };
         if let Touched::Paths(touched) = &mut self.touched {
             let mut fresh = TouchedPaths::default();
             let doubt = match note(&mut fresh, &notice, self.own_mounts.as_deref()) {
                 Ok(()) => {
                     let entries = touched.absorb(fresh, &self.within);
-                    // Before the call goes on: a log that lacks a change is worse than none.
+                    // Write before the call continues: a log that lacks a change is worse than
+                    // none.
                     if let Some(log) = &mut self.log {
                         log.add(&entries);
                     }
                     (touched.len() > self.most).then_some(Doubt::TooMany)
                 }
-                // A process that was killed meanwhile changes nothing any more.
+                // A process that was killed meanwhile changes nothing.
                 Err(_) if !seccomp::is_waiting(listener, &notice) => None,
                 Err(doubt) => Some(doubt),
             };
@@ -127,7 +126,6 @@ impl Witness {
         }
     }
 
-    /// What was seen.
     pub(super) fn finish(self) -> Touched {
         self.touched
     }
@@ -136,7 +134,7 @@ impl Witness {
 /// Collects what a call may change.
 fn note(touched: &mut TouchedPaths, notice: &Notice, own_mounts: Option<&Path>) -> Result<(), Doubt> {
     let process = PathBuf::from(format!("/proc/{}", notice.thread));
-    // Elsewhere paths mean something else.
+    // With another root or mount namespace, paths have another meaning.
     let root = fs::read_link(process.join("root")).map_err(|_| Doubt::Unreadable)?;
     let mounts = fs::read_link(process.join("ns/mnt")).ok();
     if !notice.is_native || root != Path::new("/") || mounts.as_deref() != own_mounts {
@@ -145,7 +143,7 @@ fn note(touched: &mut TouchedPaths, notice: &Notice, own_mounts: Option<&Path>) 
     note_native(touched, notice, &process).ok_or(Doubt::Unreadable)
 }
 
-/// The same, of a process whose paths and system calls mean what they mean here; none when it cannot be read.
+/// The same for a process with our architecture and namespace; `None` when it cannot be read.
 fn note_native(touched: &mut TouchedPaths, notice: &Notice, process: &Path) -> Option<()> {
     let memory = open(process.join("mem"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     match act(notice, &memory)? {
@@ -153,7 +151,7 @@ fn note_native(touched: &mut TouchedPaths, notice: &Notice, process: &Path) -> O
         Act::Change(place) => add(touched, resolve(notice, process, &memory, place)?, place.last, LINKS),
         Act::Move(from, to) => {
             let paths = [resolve(notice, process, &memory, from)?, resolve(notice, process, &memory, to)?];
-            // A folder takes everything in it along.
+            // Moving a folder moves everything in it.
             let is_tree = paths.iter().any(|path| fs::symlink_metadata(path).is_ok_and(|file| file.is_dir()));
             for path in paths {
                 if is_tree {
@@ -166,7 +164,7 @@ fn note_native(touched: &mut TouchedPaths, notice: &Notice, process: &Path) -> O
     Some(())
 }
 
-/// What a call does; none when that is not known.
+/// What a call does; `None` when that is unknown.
 fn act(notice: &Notice, memory: &OwnedFd) -> Option<Act> {
     use Last::{Followed, Itself};
     let at = |folder, text, last| Place { folder: Some(folder), text: Some(text), last };
@@ -212,7 +210,7 @@ fn resolve(notice: &Notice, process: &Path, memory: &OwnedFd, place: Place) -> O
         Some(argument) => read_path(memory, *notice.arguments.get(argument)?)?,
         None => PathBuf::new(),
     };
-    // What a process calls itself is not what its supervisor calls itself.
+    // `/proc/self` means the process, not its supervisor.
     let own = [
         ("/proc/self", ""),
         ("/proc/thread-self", ""),
@@ -234,12 +232,12 @@ fn resolve(notice: &Notice, process: &Path, memory: &OwnedFd, place: Place) -> O
         Some(descriptor) => process.join("fd").join(descriptor.to_string()),
         None => process.join("cwd"),
     };
-    // With a descriptor that is none the call will fail; then the path does not matter.
+    // With an invalid descriptor the call will fail, so the path does not matter.
     let base = fs::read_link(base).unwrap_or_else(|_| PathBuf::from("/dev"));
     Some(if path.as_os_str().is_empty() { base } else { base.join(path) })
 }
 
-/// An argument that is an `int`.
+/// An argument as an `int`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "the kernel looks at no more of it")]
 fn number(notice: &Notice, argument: usize) -> i32 {
     notice.arguments.get(argument).copied().unwrap_or_default() as u32 as i32
@@ -255,11 +253,11 @@ fn read_path(memory: &OwnedFd, address: u64) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(bytes)))
 }
 
-/// Adds a path, what it points to, and its other names.
+/// Adds a path, its link target, and its other names.
 fn add(touched: &mut TouchedPaths, path: PathBuf, last: Last, links: usize) {
     let is_named = matches!(path.components().next_back(), Some(Component::Normal(_)));
     let path = if is_named { without_links(&path) } else { fs::canonicalize(&path).unwrap_or(path) };
-    // Devices are no files of anybody.
+    // Devices are not files of the project.
     if path.starts_with("/dev") && !path.starts_with("/dev/shm") {
         return;
     }

@@ -1,8 +1,8 @@
-//! Asking bash.
+//! Syntax checks with bash.
 //!
-//! One process looks at many files and says which it cannot parse; only those are asked about one
-//! by one with `bash -n`, for a message and a place. Starting bash for each of hundreds of good
-//! files would take longer than everything else.
+//! One process parses many files and reports which it cannot parse; only those are checked one by
+//! one with `bash -n` for a message and a position. Starting bash for each of hundreds of valid
+//! files would dominate the run time.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,15 +18,15 @@ use rayon::prelude::*;
 
 use super::{Answer, Problem, Script, TIME_LIMIT, interpreter, problem_in};
 
-/// How long one file may take; nested substitutions can take bash forever.
+/// The time limit for one file; nested substitutions can take bash forever.
 const FILE_TIME_LIMIT: Duration = Duration::from_secs(2);
-/// How long one process may take for its share of the files.
+/// The time limit of one process for its share of the files.
 const SIEVE_TIME_LIMIT: Duration = Duration::from_secs(5);
-/// The most that is read of its complaints.
+/// The most that is read of its error output.
 const MAX_COMPLAINT: u64 = 16 * 1024;
 
-/// Parses each text on standard input, ended by NUL, in a fork of its own; `set -n` keeps everything
-/// that follows it from running. A fork outlives the process when that is killed: the limit ends it.
+/// Parses each NUL-terminated text on stdin in its own fork; `set -n` keeps the text from running.
+/// A fork outlives a killed parent: the limit ends it.
 const SIEVE: &str = r#"
 ulimit -t 5 2>/dev/null
 index=0
@@ -36,7 +36,7 @@ $text") 2>/dev/null || echo "$index"
   index=$((index + 1))
 done
 echo done"#;
-/// Fewer files are asked about one by one.
+/// Fewer files are checked one by one.
 const SIEVE_FROM: usize = 4;
 
 pub(super) fn ask(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> Answer {
@@ -50,9 +50,9 @@ pub(super) fn ask(scripts: &[(usize, &Script)], program: &Path, search_path: &Os
     ask_each(&doubtful, program, search_path)
 }
 
-/// Returns the scripts that one process cannot parse; all when it did not get through them.
+/// Returns the scripts that one process cannot parse; all of them if it did not finish.
 fn sift<'s>(scripts: &[(usize, &'s Script)], program: &Path, search_path: &OsStr) -> Vec<(usize, &'s Script)> {
-    // Bash cannot hold a NUL; a text with one would be taken for two.
+    // Bash cannot hold a NUL; a text with one would count as two.
     let whole = scripts.iter().all(|(_, script)| !script.text.contains('\0'));
     let said = if whole { run_sieve(scripts, program, search_path).unwrap_or_default() } else { String::new() };
     match said.strip_suffix("done\n") {
@@ -64,21 +64,21 @@ fn sift<'s>(scripts: &[(usize, &'s Script)], program: &Path, search_path: &OsStr
 }
 
 fn run_sieve(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> std::io::Result<String> {
-    // From a file: bash reads a pipe byte by byte.
+    // A file, because bash reads a pipe byte by byte.
     let mut texts = tempfile::tempfile()?;
     for (_, script) in scripts {
         texts.write_all(script.text.as_bytes())?;
         texts.write_all(b"\0")?;
     }
     texts.rewind()?;
-    // Into a file as well: a pipe would stay open for as long as any fork holds it.
+    // A file, because a pipe stays open as long as any fork holds it.
     let mut output = tempfile::tempfile()?;
     let mut child = interpreter(program, search_path)
         .args(["--noprofile", "--norc", "-c", SIEVE])
         .stdin(Stdio::from(texts))
         .stdout(Stdio::from(output.try_clone()?))
         .spawn()?;
-    // Killed or not: what it said until then tells whether it got through.
+    // Even if it was killed, its output shows whether it finished.
     wait(&mut child, Instant::now() + SIEVE_TIME_LIMIT)?;
     let mut said = Vec::new();
     output.rewind()?;
@@ -113,11 +113,11 @@ fn ask_each(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -
 }
 
 fn parse(script: &Script, program: &Path, search_path: &OsStr) -> std::io::Result<Option<Problem>> {
-    // From a file: bash reads a pipe byte by byte.
+    // A file, because bash reads a pipe byte by byte.
     let mut file = tempfile::tempfile()?;
     file.write_all(script.text.as_bytes())?;
     let problem = parse_with(script, &file, &[], program, search_path)?;
-    // A script that turns `extglob` on is parsed with it when it runs, but `-n` turns nothing on.
+    // A script that enables `extglob` is parsed with it at run time, but `-n` enables nothing.
     if problem.is_some() && script.text.contains("extglob") {
         return parse_with(script, &file, &["-O", "extglob"], program, search_path);
     }
@@ -143,7 +143,7 @@ fn parse_with(
     let (complaint, status) = thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut complaint = Vec::new();
-            // Dropping the pipe behind the limit ends a bash that goes on complaining.
+            // Dropping the pipe after the limit ends a bash that keeps writing errors.
             let read = stderr.map(|stderr| stderr.take(MAX_COMPLAINT).read_to_end(&mut complaint));
             read.transpose().map(|_| String::from_utf8_lossy(&complaint).into_owned()).unwrap_or_default()
         });
@@ -157,7 +157,7 @@ fn parse_with(
     })
 }
 
-/// Waits for a process and ends it at the deadline.
+/// Waits for a process and kills it at the deadline.
 fn wait(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
     let mut pause = Duration::from_micros(200);
     loop {
@@ -165,7 +165,7 @@ fn wait(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStat
             return Ok(Some(status));
         }
         if Instant::now() >= deadline {
-            // It may have ended by itself just now.
+            // It may have ended just now.
             let _ = child.kill();
             child.wait()?;
             return Ok(None);
@@ -175,7 +175,7 @@ fn wait(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStat
     }
 }
 
-/// Reads `bash: line 3: syntax error near …`.
+/// Parses `bash: line 3: syntax error near …`.
 fn understand(script: &Script, complaint: &str) -> Problem {
     let read = |line: &str| {
         let (number, message) = line.split_once(": line ")?.1.split_once(": ")?;

@@ -1,8 +1,8 @@
-//! Can a script be parsed by its own interpreter?
+//! Checks whether a script's own interpreter can parse it.
 //!
-//! Python and bash are asked when they are there, JavaScript is compiled in the process. No script
-//! is run: Python makes a table of names, bash gets `-n`. Interpreters see an empty environment but
-//! for the search path, and are ended when they take too long. Read [`check`] first.
+//! Python and bash are asked if they are installed; JavaScript is compiled in this process. No
+//! script is run: Python only builds a symbol table, bash gets `-n`. Interpreters get no
+//! environment except `PATH`, and are killed when they take too long. Read [`check`] first.
 
 mod bash;
 mod python;
@@ -20,66 +20,51 @@ use rayon::prelude::*;
 
 use crate::item::javascript::{self, Dialect};
 
-/// How long all files of one language may take.
+/// The time limit for all files of one language.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// A language whose syntax can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Language {
-    /// Python 3.
     Python,
-    /// Bash, and plain shell.
+    /// Bash and POSIX shell.
     Bash,
-    /// JavaScript.
     JavaScript,
 }
 
-/// A script to check.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// The file it was read from; for JavaScript its extension tells a module from a plain script.
+    /// For JavaScript the extension tells a module from a script.
     pub path: PathBuf,
-    /// What it says.
     pub text: String,
-    /// What it is written in.
     pub language: Language,
 }
 
-/// Why a script cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file.
     pub path: PathBuf,
-    /// The line, starting at 1.
     pub line: u32,
-    /// The column in characters, starting at 1.
+    /// In characters, starting at 1.
     pub column: u32,
-    /// What the interpreter says.
     pub message: String,
 }
 
-/// What came of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// The scripts that cannot be parsed, in the order given.
     pub problems: Vec<Problem>,
-    /// Languages of which scripts were given but not, or not all, checked, and why.
+    /// Languages whose scripts were not all checked, and why.
     pub unchecked: Vec<(Language, String)>,
 }
 
-/// The interpreters of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreters {
-    /// Python 3.
     pub python: Option<PathBuf>,
-    /// Bash.
     pub bash: Option<PathBuf>,
-    /// The search path that they are given.
     pub search_path: OsString,
 }
 
 impl Interpreters {
-    /// Looks for interpreters on a search path; relative folders on it are left out.
+    /// Searches interpreters on `PATH`; relative folders are skipped.
     pub fn find(search_path: &OsStr) -> Self {
         let folders: Vec<PathBuf> = env::split_paths(search_path).filter(|folder| folder.is_absolute()).collect();
         let find = |name: &str| folders.iter().map(|folder| folder.join(name)).find(|file| is_executable(file));
@@ -88,7 +73,7 @@ impl Interpreters {
     }
 }
 
-/// Checks scripts of any number and language; each file has at most one problem.
+/// Checks all scripts; each file has at most one problem.
 pub fn check(scripts: &[Script], interpreters: &Interpreters) -> Checked {
     let of = |language: Language| -> Vec<(usize, &Script)> {
         scripts.iter().enumerate().filter(|(_, script)| script.language == language).collect()
@@ -124,11 +109,10 @@ pub fn check(scripts: &[Script], interpreters: &Interpreters) -> Checked {
 
 type Ask = fn(&[(usize, &Script)], &Path, &OsStr) -> Answer;
 
-/// What an interpreter said about its scripts.
 #[derive(Debug, Default)]
 struct Answer {
     found: Vec<(usize, Problem)>,
-    /// Why it did not answer for all.
+    /// Why some scripts were not checked.
     gave_up: Option<String>,
 }
 
@@ -137,7 +121,7 @@ fn problem_in(script: &Script, line: u32, column: u32, message: impl Into<String
 }
 
 impl Language {
-    /// The language that a built-in runtime runs.
+    /// The language of a built-in runtime.
     pub fn of_runtime(id: &str) -> Option<Self> {
         match id {
             "python_runtime" => Some(Self::Python),
@@ -147,7 +131,7 @@ impl Language {
         }
     }
 
-    /// The language that a file is written in, by its ending.
+    /// The language of a file, by its extension.
     pub fn of_file(path: &Path) -> Option<Self> {
         match path.extension().and_then(OsStr::to_str)? {
             "py" => Some(Self::Python),
@@ -184,11 +168,11 @@ fn dialect(path: &Path) -> Dialect {
     }
 }
 
-/// A command that inherits nothing but the search path.
+/// A command that inherits only `PATH`.
 #[expect(clippy::disallowed_methods, reason = "exec is the home of processes")]
 fn interpreter(program: &Path, search_path: &OsStr) -> Command {
     let mut command = Command::new(program);
-    // The root is no project, so that nothing in the current folder can be picked up.
+    // `/` is not a project, so nothing in the working folder can be picked up.
     command.env_clear().env("PATH", search_path).env("LC_ALL", "C").current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command

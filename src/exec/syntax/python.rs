@@ -1,4 +1,5 @@
-//! Asking Python: one process for all files, because starting it takes longer than parsing.
+//! Syntax checks with Python: one process for all files, because starting it takes longer than
+//! parsing.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -12,16 +13,16 @@ use serde_json::Value;
 
 use super::{Answer, Script, TIME_LIMIT, interpreter, problem_in};
 
-/// How often a process that died is started again behind the file that killed it.
+/// How often a crashed process is restarted after the file that crashed it.
 const MAX_CRASHES: usize = 8;
 
-/// The most that is given to Python, in bytes: its parser takes six hundred times as much memory.
+/// The largest source in bytes: the parser needs six hundred times as much memory.
 const MAX_SOURCE: usize = 96 * 1024;
 
 /// Reads length-prefixed sources and answers each with a line: `[]` or `[line, column, message]`.
 ///
-/// Only the table of names is made, which takes less than a tree and far less than code; nothing is
-/// run. Answers are written one by one, so that after a crash it is known which file was the last.
+/// Only the symbol table is built, which needs less than a tree and far less than code; nothing is
+/// run. Answers are flushed one by one, so that after a crash the last file is known.
 const BOOT: &str = r#"
 import json, os, symtable, sys
 read = sys.stdin.buffer.read
@@ -65,7 +66,7 @@ pub(super) fn ask(scripts: &[(usize, &Script)], program: &Path, search_path: &Os
                 answer.gave_up = Some("`python3` does not start".to_owned());
                 return answer;
             }
-            // It died on the file it had not answered.
+            // It crashed on the file without an answer.
             End::Closed => {
                 answer.found.extend(
                     behind.first().map(|(at, script)| (*at, problem_in(script, 1, 1, "the interpreter crashed on it"))),
@@ -81,12 +82,11 @@ pub(super) fn ask(scripts: &[(usize, &Script)], program: &Path, search_path: &Os
 }
 
 enum End {
-    /// The process closed its output.
     Closed,
     Failed(String),
 }
 
-/// Returns for how many files an answer came.
+/// Returns how many files were answered.
 fn ask_once(
     scripts: &[(usize, &Script)],
     program: &Path,
@@ -105,10 +105,10 @@ fn ask_once(
     };
     let outcome = thread::scope(|scope| {
         let (stdin, lines) = (child.stdin.take(), lines_of(&mut child));
-        // On a thread of its own: the pipe holds less than the sources, and answers come meanwhile.
+        // On a separate thread: the pipe is smaller than the sources, and answers arrive meanwhile.
         scope.spawn(move || stdin.map(|mut stdin| scripts.iter().try_for_each(|(_, script)| send(&mut stdin, script))));
         let outcome = collect(scripts, &lines, deadline, answer);
-        // Ends the writer as well, should it still wait.
+        // This also unblocks the writer.
         let _ = child.kill();
         outcome
     });

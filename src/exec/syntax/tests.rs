@@ -1,6 +1,6 @@
 use super::*;
 
-/// The interpreters of the machine the tests run on; without them these tests fail.
+/// The interpreters of this machine; the tests need them.
 fn interpreters() -> Interpreters {
     Interpreters::find(OsStr::new("/usr/local/bin:/usr/bin:/bin"))
 }

@@ -1,8 +1,7 @@
 //! Which engine runs a container.
 //!
-//! That is for the user to say: by `DOCKER_HOST`, or by the `url` of a runtime of their own. A project can name
-//! one of the usual sockets and nothing else, because whatever listens at a socket of its choice would be talked
-//! to in the user's name.
+//! The user decides, by `DOCKER_HOST` or by the `url` of their own runtime. A project may only name
+//! one of the default sockets, because piton would talk to any other socket with the user's rights.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -15,7 +14,7 @@ use crate::item::wording::shown;
 const SCHEME: &str = "unix://";
 
 impl Lowering<'_> {
-    /// Where an engine may listen, in the order in which they are tried.
+    /// The sockets to try, in order.
     pub(super) fn engines(&mut self) -> Result<Vec<String>, LowerError> {
         let variable = |name: &str| {
             let value = self.context.around.environment.get(OsStr::new(name)).and_then(|value| value.to_str());
@@ -48,7 +47,7 @@ impl Lowering<'_> {
         };
         let (url, is_usual) = (url.to_owned(), usual.iter().any(|it| it == url));
         match setting.source.giver.layer {
-            // The built-in runtime names the first of the usual ones.
+            // The built-in runtime names the first default socket.
             Layer::Builtin => return Ok(usual),
             Layer::Project if !is_usual => {
                 let reason = format!("is `{}`; which engine is used is not for a project to say", shown(&url));

@@ -1,4 +1,4 @@
-//! What a container is made of.
+//! The image of a container.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -14,7 +14,7 @@ use crate::item::source::leaves;
 use crate::item::wording::shown;
 
 impl Lowering<'_> {
-    /// The image by its name, or the folder that one is built from.
+    /// The image by name, or its build context.
     pub(super) fn image(&mut self, folder: &Path) -> Result<Image, LowerError> {
         if let Some(setting) = self.find("build_context") {
             return self.built(setting, folder).map(Image::Built);
@@ -63,7 +63,7 @@ impl Lowering<'_> {
         let files = context::read(&path).map_err(|reason| wrong(setting, FIELD, reason.to_string(), reason.hint()))?;
         let sha256 = files.hash(&dockerfile, &args);
         self.origins.insert("action.image".to_owned(), setting.source.describe());
-        // The stamp of a single file says nothing about what lies beside it.
+        // The stamp of a single-file tool does not cover the files beside it.
         let is_of_tool = self.context.tool.folder.is_some();
         Ok(Built { context, dockerfile, args, sha256, is_of_tool })
     }
@@ -89,13 +89,13 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether this can be the name of an image, with or without a tag or a digest.
+/// Whether this is a valid image name, with or without a tag or digest.
 fn is_reference(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@');
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.len() <= 512 && name.chars().all(fits)
 }
 
-/// Whether a relative path stays where it begins.
+/// Whether a relative path stays below its start.
 fn is_inside(path: &str) -> bool {
     !path.is_empty()
         && !path.contains('\0')

@@ -1,8 +1,8 @@
 //! The folders of the project that a container sees.
 //!
-//! Each is looked up as it lies on disk, links followed, and has to be inside the project then. Whatever is git's
-//! in a folder that can be written is put over it once more, read only: a container must not be able to
-//! change hooks or history behind piton's back.
+//! Each path is resolved with symlinks and must then be inside the project. In a writable folder
+//! everything of git is mounted again read-only: a container must not change hooks or history
+//! without piton noticing.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -16,13 +16,13 @@ use crate::exec::lower::settings::{Held, Setting};
 use crate::item::source::read_bytes;
 use crate::item::wording::{did_you_mean, nearest, shown};
 
-/// What a volume is written as.
+/// The hint for the syntax of a volume.
 const EXAMPLE: &str = "write `docs:/docs`, `docs:/docs:ro`, or a mapping with `source` and `target`";
 
-/// Where the engine has files of its own.
+/// Paths that the engine itself uses.
 const TAKEN: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The most repositories inside the project that are kept from a container.
+/// The most nested repositories that are protected from a container.
 const MOST_REPOSITORIES: usize = 100;
 
 /// The parts of a volume, placeholders filled in.
@@ -33,7 +33,6 @@ struct Parts {
 }
 
 impl Lowering<'_> {
-    /// The volumes of a container.
     pub(super) fn volumes(&mut self) -> Result<Vec<Volume>, LowerError> {
         let Some(setting) = self.find("volumes") else { return Ok(Vec::new()) };
         let Held::List(elements) = &setting.data else {
@@ -141,7 +140,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The parts of a volume between its colons; those within a placeholder are its own.
+/// Splits at colons, except inside placeholders.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0_u32;
     text.split(|c: char| {
@@ -163,7 +162,7 @@ fn is_read_only(mode: &str) -> Option<bool> {
     }
 }
 
-/// A place in a container, written in one way only; none when it cannot be one.
+/// A normalized path in the container; `None` when it is invalid.
 fn target(path: &str) -> Option<String> {
     let mut target = String::new();
     for part in Path::new(path).components() {
@@ -181,7 +180,7 @@ fn target(path: &str) -> Option<String> {
     (is_plain && !is_taken && !target.is_empty()).then_some(target)
 }
 
-/// The folder or file of the project that is meant, free of links.
+/// The folder or file of the project, without symlinks.
 fn source(path: &str, root: &Path) -> Result<PathBuf, (String, &'static str)> {
     const HINT: &str = "mount folders of the project only, by a relative path";
     let told = shown(path);
@@ -212,16 +211,17 @@ fn source(path: &str, root: &Path) -> Result<PathBuf, (String, &'static str)> {
     }
 }
 
-/// Everything of git below a folder: repositories in it, also of others, and one that lies elsewhere by its name.
+/// Everything of git below a folder: nested repositories, and the git folder of a worktree.
 fn of_git(folder: &Path, root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut entries = WalkDir::new(folder).min_depth(1).follow_links(false).into_iter();
     while let Some(entry) = entries.next() {
-        // What cannot be looked into cannot be entered by whoever runs as the same user either.
+        // A folder that cannot be read here cannot be entered by the same user in the container
+        // either.
         let Ok(entry) = entry else { continue };
         if entry.file_name() == ".git" {
             if entry.path_is_symlink() {
-                // Nothing can be put over a link, and it could be made to lead elsewhere.
+                // A symlink cannot be mounted over, and it could be changed to point elsewhere.
                 return Err("holds a folder whose `.git` is a link, which cannot be guarded".to_owned());
             }
             found.push(entry.path().to_path_buf());
@@ -241,7 +241,7 @@ fn of_git(folder: &Path, root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// The folder of git where `.git` of the project is a file that names it.
+/// The git folder if the project's `.git` is a file that names it.
 fn git_folder(root: &Path) -> Option<PathBuf> {
     let bytes = read_bytes(&root.join(".git"), 64 * 1024).ok()?;
     let text = String::from_utf8(bytes).ok()?;

@@ -1,8 +1,9 @@
 //! The address of a request.
 //!
-//! A parameter is percent-encoded and stays where the manifest put it: inside one segment of the path, one value of
-//! the query, or one label of the host. Whatever would lead elsewhere (`..`, an empty segment, a whole host) is
-//! refused. A variable may begin an address, because whoever runs the tool has set it.
+//! A parameter is percent-encoded and stays where the manifest put it: inside one path segment, one
+//! query value or one host label. Anything that would lead elsewhere (`..`, an empty segment, a
+//! whole host) is refused. A variable may begin an address, because the user who runs the tool has
+//! set it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +20,6 @@ use crate::exec::lower::settings::{Held, Setting};
 use crate::item::endpoint::Base;
 use crate::item::params::ParamProblem;
 
-/// An address in the making.
 #[derive(Debug)]
 pub(super) struct Address {
     pub(super) text: Text,
@@ -28,7 +28,7 @@ pub(super) struct Address {
     pub(super) endpoint: String,
 }
 
-/// The part of an address that comes next.
+/// Which part of an address comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Start,
@@ -40,7 +40,6 @@ enum Part {
 }
 
 impl Address {
-    /// Adds a value to the query.
     pub(super) fn add(&mut self, name: &str, value: &Text) {
         let joint = match self.text.value.split_once('?') {
             None => "?",
@@ -52,7 +51,7 @@ impl Address {
         self.text.push(value);
     }
 
-    /// Adds a parameter to the query: a list as often as it has elements.
+    /// Adds a parameter to the query; a list is repeated per element.
     pub(super) fn add_parameter(&mut self, name: &str, value: &Value) {
         let single = std::slice::from_ref(value);
         let values = value.as_array().map_or(single, Vec::as_slice);
@@ -63,7 +62,6 @@ impl Address {
 }
 
 impl Maker<'_, '_> {
-    /// The address that the settings name.
     pub(super) fn address(&mut self, origins: &mut BTreeMap<String, String>) -> Result<Address, LowerError> {
         let setting = self.url()?;
         let example = "write it as a whole, e.g. `https://api.example.com/v1/items/{item}`";
@@ -95,7 +93,7 @@ impl Maker<'_, '_> {
             let hint = "write the domain out, e.g. `https://{region}.api.example.com/`, or take it from a variable";
             return Err(wrong(setting, "config.url", reason, hint));
         }
-        // The same with values that are certainly harmless: whatever else differs in shape was done by a value.
+        // Fill in harmless values as well: any difference in shape is then caused by a real value.
         let plain = self.words.fill_with(template, "config.url", &setting.source, &mut |before, given| match (
             part_after(before),
             given,
@@ -121,7 +119,7 @@ impl Maker<'_, '_> {
         Ok(Address { text: filled.text, base, endpoint })
     }
 
-    /// Adds what `query`, or `params`, says.
+    /// Adds the entries of `query` or `params`.
     pub(super) fn query(&mut self, address: &mut Address) -> Result<(), LowerError> {
         for key in ["query", "params"] {
             let Some(setting) = self.find(key) else { continue };
@@ -164,7 +162,7 @@ impl Maker<'_, '_> {
                 return Err(wrong(value, field, reason, "write JSON as a text, if that is what the other side takes"));
             }
         };
-        // A list that a parameter holds is as many values.
+        // A list parameter becomes one entry per element.
         let whole = template.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         if let Some((parameter, list @ Value::Array(_))) = whole.and_then(|it| self.words.parameters.get_key_value(it))
         {
@@ -180,7 +178,7 @@ impl Maker<'_, '_> {
             }
             Ok(text)
         })?;
-        // What stands between placeholders was written for people, who do not encode it.
+        // Text between placeholders is written unencoded by the author.
         if let Some(filled) = filled {
             self.used.add(&filled);
             address.add(name, &literal_encoded(&filled.text));
@@ -204,21 +202,21 @@ impl Maker<'_, '_> {
     }
 }
 
-/// A text as it stands in an address: everything but letters, digits and `-._~` as `%XX`.
+/// Percent-encodes everything except letters, digits and `-._~`.
 pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            // Nothing can go wrong when a text is written into a text.
+            // Writing to a string cannot fail.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }
     encoded
 }
 
-/// Encodes what separates values in a query and was not encoded as part of a value.
+/// Encodes query separators that are not yet encoded.
 fn literal_encoded(text: &Text) -> Text {
     let plain = |text: &str| {
         let mut plain = String::with_capacity(text.len());
@@ -237,7 +235,7 @@ fn literal_encoded(text: &Text) -> Text {
     }
 }
 
-/// What comes after the beginning of an address.
+/// The part that follows a prefix of an address.
 fn part_after(before: &str) -> Part {
     if before.is_empty() {
         return Part::Start;
@@ -246,20 +244,20 @@ fn part_after(before: &str) -> Part {
     match after {
         _ if after.contains(['?', '#']) => Part::Query,
         _ if after.contains(['/', '\\']) => Part::Path,
-        // The colons of an address of IPv6 are in brackets.
+        // The colons of an IPv6 address are in brackets.
         _ if after.rsplit(']').next().is_some_and(|rest| rest.contains(':')) => Part::Port,
         _ => Part::Host,
     }
 }
 
-/// A value as it is written into a part of an address.
+/// The value as it is inserted into a part of an address.
 fn placed(part: Part, given: Given<'_>, base: &mut Base) -> Result<String, String> {
     let text = given.text();
     match (part, given) {
         (Part::Path | Part::Query, _) => Ok(encoded(&text)),
         (Part::Start, Given::Variable(..)) => {
             from_variable(base);
-            // It may end in a slash, as many do, and so may what comes before the rest of the address.
+            // Variables with a trailing slash are common; the rest of the address starts with one.
             Ok(text.trim().trim_end_matches('/').to_owned())
         }
         (Part::Host, Given::Variable(..)) => {
@@ -288,14 +286,14 @@ fn placed(part: Part, given: Given<'_>, base: &mut Base) -> Result<String, Strin
     }
 }
 
-/// Remembers that a variable says where an address begins; a parameter that does counts for more.
+/// Records that a variable begins the address. A parameter that does so takes precedence.
 fn from_variable(base: &mut Base) {
     if *base != Base::Foreign {
         *base = Base::Variable { written: String::new(), value: String::new() };
     }
 }
 
-/// Whether a template ends its host with a domain of at least two labels that nobody chooses.
+/// Whether the host ends with a fixed domain of at least two labels.
 fn has_fixed_domain(template: &str) -> bool {
     let after = template.split_once("://").map_or(template, |(_, after)| after);
     let mut depth = 0_u32;
@@ -312,7 +310,7 @@ fn has_fixed_domain(template: &str) -> bool {
     fixed.strip_prefix('.').is_some_and(|domain| domain.contains('.') && !domain.starts_with('.'))
 }
 
-/// The part of a template up to the end of its host, or of the variable that it begins with.
+/// The template up to the end of its host, or of its leading variable.
 fn beginning_of(template: &str) -> String {
     if template.starts_with("${") && !template.starts_with("${{") {
         let end = template.find('}').map_or(template.len(), |at| at + 1);
@@ -356,7 +354,7 @@ fn endpoint(base: &Base, url: &Url, text: &Text, written: &str, has_secret_path:
         Base::Named if has_secret_path => path_shown(),
         Base::Named => url.path().to_owned(),
         Base::Variable { .. } if has_secret_path => {
-            // Behind what the variable at the beginning stands for.
+            // The text after the leading variable.
             let rest = shown.strip_prefix(REDACTED).map_or_else(path_shown, str::to_owned);
             format!("{written}{rest}")
         }
@@ -366,7 +364,7 @@ fn endpoint(base: &Base, url: &Url, text: &Text, written: &str, has_secret_path:
     }
 }
 
-/// The address, if it is one that a request can go to.
+/// The address, if a request can be sent to it.
 fn checked(setting: &Setting<'_>, text: &Text) -> Result<Url, LowerError> {
     let example = "write it as a whole, e.g. `https://api.example.com/v1/items`";
     let url = Url::parse(&text.value)
@@ -384,7 +382,8 @@ fn checked(setting: &Setting<'_>, text: &Text) -> Result<Url, LowerError> {
     Ok(url)
 }
 
-/// Whether an address has the shape of another: as many segments, none of them empty, as many values in its query.
+/// Whether two addresses have the same shape: the same number of segments, none empty, and the same
+/// number of query values.
 fn has_shape_of(url: &Url, plain: &Url) -> bool {
     let segments = |url: &Url| url.path().split('/').map(str::is_empty).collect::<Vec<_>>();
     url.scheme() == plain.scheme()

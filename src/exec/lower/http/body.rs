@@ -1,8 +1,8 @@
-//! What a request sends.
+//! The body of a request.
 //!
-//! `body` or `payload` may be a mapping or a list, filled in at every depth: a text that is one placeholder becomes
-//! the parameter with its type. As a text it is a template of what the content type says: inside JSON and forms
-//! values are escaped, so that no value adds a field.
+//! `body` or `payload` may be a mapping or a list, filled in at every depth: a text that is just
+//! one placeholder becomes the parameter with its type. A text is a template of the content type:
+//! values inside JSON and forms are escaped, so that no value can add a field.
 
 use std::collections::BTreeMap;
 
@@ -21,31 +21,29 @@ const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// A body, and what it is unless a header says otherwise.
+/// A body and its default content type.
 #[derive(Debug)]
 pub(super) struct Content {
     pub(super) text: Text,
     pub(super) kind: &'static str,
 }
 
-/// Whether a text is one parameter as a whole.
+/// Whether a text is exactly one parameter.
 enum Whole {
-    /// It is, and this is its value.
     Given(Value),
-    /// It is one that was not given.
+    /// The parameter was not given.
     Missing,
-    /// It is not.
     No,
 }
 
-/// A value with everything put in, and the same without secrets.
+/// A value with placeholders filled in, and the same without secrets.
 struct Both {
     value: Value,
     shown: Value,
 }
 
 impl Maker<'_, '_> {
-    /// What `body` says, else what `payload` says.
+    /// The `body` setting, or else `payload`.
     pub(super) fn body(
         &mut self,
         method: &str,
@@ -106,7 +104,7 @@ impl Maker<'_, '_> {
         Ok(Some(Content { text: filled.text, kind: if is_json { JSON } else { TEXT } }))
     }
 
-    /// The parameter that a text stands for as a whole.
+    /// The parameter, if the text is exactly one placeholder.
     fn whole(&mut self, template: &str) -> Whole {
         let Some(name) = template.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else { return Whole::No };
         let is_declared = self.words.manifest.parameters.iter().any(|parameter| parameter.name == name);
@@ -121,7 +119,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// A value filled in at every depth; none where it is a parameter that was not given.
+    /// A value filled in at every depth; `None` when it is a parameter that was not given.
     fn value(&mut self, setting: &Setting<'_>, field: &str) -> Result<Option<Both>, LowerError> {
         let both = match &setting.data {
             Held::Map(entries) => {
@@ -161,7 +159,7 @@ impl Maker<'_, '_> {
     }
 }
 
-/// A value as a body: JSON, unless a form is asked for.
+/// The value as JSON, or as a form if the content type says so.
 pub(super) fn of_value(value: &Value, shown: &Value, kind: Option<&str>) -> Content {
     let written = |value: &Value| match value {
         Value::Object(fields) if kind.is_some_and(is_form) => form(fields),
@@ -194,7 +192,7 @@ fn is_form(kind: &str) -> bool {
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM)
 }
 
-/// A value as it stands in JSON: between quotes it is a part of a text, elsewhere a whole value.
+/// The value inside JSON: escaped within a string, otherwise a complete value.
 fn in_json(before: &str, given: Given<'_>) -> String {
     let (mut is_inside, mut is_escaped) = (false, false);
     for byte in before.bytes() {

@@ -1,6 +1,7 @@
-//! The header fields of a request, and who it says it is.
+//! The headers of a request, and its credentials.
 //!
-//! A value stays on its line, and fields that say where a request ends or goes are not for tools to set.
+//! A value stays on its line, and tools cannot set headers that define where a request ends or
+//! goes.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ use crate::exec::lower::{as_text, is_public};
 use crate::item::signature::author;
 use crate::item::wording::{did_you_mean, nearest, shown};
 
-/// Fields that follow from the request itself; another value could hide a second request in it, or lead elsewhere.
+/// Headers derived from the request itself. Another value could smuggle a second request or
+/// redirect this one.
 const OURS: [&str; 11] = [
     "host",
     "content-length",
@@ -34,7 +36,6 @@ const OURS: [&str; 11] = [
 const AUTH: [&str; 10] =
     ["type", "env_var", "header", "header_name", "name", "prefix", "scheme", "in", "username", "username_env"];
 
-/// Header fields in the making.
 #[derive(Debug, Default)]
 pub(super) struct Headers {
     pub(super) fields: Vec<(String, Text)>,
@@ -46,7 +47,7 @@ impl Headers {
         self.fields.push((name.to_owned(), value));
     }
 
-    /// Sets a field that nobody has set.
+    /// Sets a header unless the tool has set it.
     pub(super) fn set_default(&mut self, name: &str, value: &str) {
         if !self.has(name) {
             self.fields.push((name.to_owned(), Text::plain(value)));
@@ -57,7 +58,6 @@ impl Headers {
         self.fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
-    /// What the body is said to be.
     pub(super) fn content_type(&self) -> Option<&str> {
         let found = self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         found.map(|(_, value)| value.value.as_str())
@@ -65,7 +65,7 @@ impl Headers {
 }
 
 impl Maker<'_, '_> {
-    /// Adds the fields of `headers`.
+    /// Adds the entries of `headers`.
     pub(super) fn headers(
         &mut self,
         headers: &mut Headers,
@@ -82,7 +82,7 @@ impl Maker<'_, '_> {
             let (text, origin) = match &value.data {
                 Held::Scalar(Value::String(template)) => {
                     let put = &mut |_: &str, given: Given<'_>| on_one_line(given.text());
-                    // A field that is a parameter which was not given is left out.
+                    // A header whose parameter was not given is left out.
                     let Some(filled) = self.words.fill_with(template, &field, &value.source, put)? else { continue };
                     self.used.add(&filled);
                     (filled.text.clone(), filled.origin(&value.source))
@@ -99,7 +99,7 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// Adds what `auth` says.
+    /// Applies `auth`.
     pub(super) fn auth(
         &mut self,
         headers: &mut Headers,
@@ -147,7 +147,7 @@ impl Maker<'_, '_> {
                 };
                 let pair = match user {
                     Some(user) => format!("{user}:{secret}"),
-                    // The variable may hold both.
+                    // The variable may contain user and password.
                     None if secret.contains(':') => secret.clone(),
                     None => format!("{secret}:"),
                 };
@@ -220,7 +220,7 @@ impl Maker<'_, '_> {
     }
 }
 
-/// Refuses what is no name of a field, or one that tools do not set.
+/// Refuses invalid header names and those that tools cannot set.
 fn check_name(name: &str, field: &str, at: &Setting<'_>) -> Result<(), LowerError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(fits) {
@@ -233,7 +233,7 @@ fn check_name(name: &str, field: &str, at: &Setting<'_>) -> Result<(), LowerErro
     Ok(())
 }
 
-/// A value, if a header can hold it.
+/// The value, if a header can contain it.
 fn on_one_line(text: String) -> Result<String, String> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
         return Err("holds a line break or another control character, which no header can hold".to_owned());

@@ -1,4 +1,4 @@
-//! Words of a command line, folders, limits and timeouts.
+//! Arguments of a command line, folders, limits and timeouts.
 
 use super::*;
 use crate::problem::Code;
@@ -62,7 +62,7 @@ fn a_text_is_never_a_part_of_code() {
         let invocation = cli_project(&format!("  args: {args}\n")).lower("run", json!({"x": "a; b"}));
         assert!(arguments(&invocation).last().is_some_and(|word| word.ends_with("a; b")), "{args}");
     }
-    // A number can be nothing else.
+    // A number cannot contain code.
     let invocation = cli_project("  args: [bash, -c, 'sleep {n}']\n").lower("run", json!({"n": 3}));
     assert_eq!(arguments(&invocation), ["bash", "-c", "sleep 3"]);
 }

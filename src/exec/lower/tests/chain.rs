@@ -1,4 +1,4 @@
-//! Chains that cannot be followed, settings along them, and stamps.
+//! Broken chains, merged settings, and stamps.
 
 use super::*;
 

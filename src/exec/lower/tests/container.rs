@@ -1,4 +1,4 @@
-//! Containers: what settings become, and what is refused.
+//! Containers: what settings resolve to, and what is refused.
 
 use std::os::unix::fs::symlink;
 
@@ -94,7 +94,7 @@ fn what_is_gits_is_guarded_where_it_could_be_written() {
         [volume("", "/p", false), volume(".git", "/p/.git", true), volume("nested/.git", "/p/nested/.git", true)];
     assert_eq!(volumes, expected);
     assert_eq!(container.environment["PITON_PROJECT"].value, "/p");
-    // Where the repository lies by another name, that is guarded as well.
+    // A git folder with another name is protected as well.
     fs::remove_dir_all(root.join(".git")).unwrap();
     fs::write(root.join(".git"), "gitdir: data\n").unwrap();
     fs::create_dir(root.join("data")).unwrap();

@@ -1,10 +1,10 @@
-//! Settings become requests; what a caller gives fills in a place and changes no shape.
+//! Settings become requests; a caller's values cannot change their shape.
 
 use super::*;
 use crate::exec::invocation::Http;
 use crate::item::endpoint::Base;
 
-/// A project with one tool of type `api`, which has these lines of config and these parameters.
+/// A project with one tool of type `api` with these settings and parameters.
 fn api(config: &str, parameters: &[&str]) -> Project {
     let one = |name: &&str| format!("  - {{name: {name}, type: [string, number, array, object, boolean]}}\n");
     let parameters = parameters.iter().map(one).collect::<Vec<_>>().concat();
@@ -255,7 +255,7 @@ proptest::proptest! {
         let url = url::Url::parse(&http.url.value).unwrap();
         proptest::prop_assert_eq!(url.origin().ascii_serialization(), "https://a.example:8443");
         let segments: Vec<&str> = url.path_segments().unwrap().collect();
-        // What a query says is decoded like a form, which is how values are compared here.
+        // Query values are decoded like a form, and so compared here.
         let decoded = |text: &str| url::form_urlencoded::parse(format!("v={text}").as_bytes()).next().unwrap().1.into_owned();
         proptest::prop_assert_eq!(segments.iter().map(|it| decoded(it)).collect::<Vec<_>>(), ["x", p.as_str(), "y"]);
         let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();

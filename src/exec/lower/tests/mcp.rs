@@ -1,4 +1,4 @@
-//! Tools of other MCP servers, and the ways to these.
+//! Tools of other MCP servers, and their transports.
 
 use super::*;
 use crate::exec::invocation::{Mcp, McpTransport, RemoteKind, Types};
@@ -32,7 +32,7 @@ fn a_tool_goes_to_the_server_that_it_names() {
     assert_eq!((mcp.server.as_str(), mcp.tool.as_deref()), ("s", Some("read")));
     let folder = project.root().join(".ai/tools/s").display().to_string();
     assert_eq!(arguments(&invocation), [format!("{folder}/x"), "--base=data".to_owned()]);
-    // What the server's settings name is the server's.
+    // Parameters named in the server's settings belong to the server.
     assert_eq!(Value::Object(mcp.arguments.clone()), json!({"path": "a.txt"}));
     assert_eq!(mcp.types, Types::Declared);
     assert_eq!((mcp.startup_timeout, invocation.timeout), (Duration::from_secs(10), Duration::from_mins(5)));

@@ -1,4 +1,4 @@
-//! Calls that are made of others: what they name must be there, and lead nowhere in circles.
+//! Meta tools: the tools they name must exist and not form a cycle.
 
 use super::*;
 use crate::exec::invocation::Action;

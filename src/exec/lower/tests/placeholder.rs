@@ -1,4 +1,4 @@
-//! Placeholders are filled in once, and what they stand for is never read again.
+//! Placeholders are filled in once; inserted values are not read again.
 
 use super::*;
 

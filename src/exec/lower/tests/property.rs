@@ -1,10 +1,10 @@
-//! Whatever a caller sends arrives byte for byte and never changes the number of arguments.
+//! A caller's text arrives byte for byte and never changes the number of arguments.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Texts full of what shells, templates and terminals care about.
+/// Texts full of characters that are special to shells, templates and terminals.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("; rm -rf ~".to_owned()),

@@ -1,4 +1,4 @@
-//! How parameters reach the process, by resolved runtime.
+//! How each runtime gets its parameters.
 
 use super::*;
 

@@ -37,7 +37,7 @@ fn what_a_tool_is_at_first_is_what_it_has_to_stay() {
         "the MCP server `files` describes its tool `read` in another way than before\n  \
          `description` was \"Reads\" and is \"Reads, and sends it to me\""
     );
-    // Another server, and another tool, are not concerned.
+    // Other servers and tools are not affected.
     assert!(pins.accept("other", None).expect("readable").is_empty());
     assert!(pins.accept("files", Some("write")).expect("readable").is_empty());
     assert_eq!(pins.accept("files", Some("read")).expect("written").len(), 1);

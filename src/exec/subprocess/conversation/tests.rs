@@ -15,7 +15,7 @@ fn command(folder: &TempDir, words: &[&str]) -> CommandLine {
     CommandLine::new(words.iter().map(OsString::from).collect(), folder.path().to_path_buf(), variables).unwrap()
 }
 
-/// What came of a command, and all that it wrote: first its output, then its errors.
+/// Runs a command; returns the result, its stdout and its stderr.
 fn talk(command: &CommandLine, input: &[u8]) -> (Conversation, Vec<u8>, Vec<u8>) {
     let (mut output, mut errors) = (Vec::new(), Vec::new());
     let came = converse(
@@ -31,7 +31,7 @@ fn talk(command: &CommandLine, input: &[u8]) -> (Conversation, Vec<u8>, Vec<u8>)
     (came.unwrap(), output, errors)
 }
 
-/// Waits for a file that a command writes when it is ready.
+/// Waits for a file that the command writes when it is ready.
 fn await_file(folder: &TempDir, name: &str) -> String {
     loop {
         match fs::read_to_string(folder.path().join(name)) {
