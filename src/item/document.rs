@@ -1,7 +1,7 @@
-//! What the readers of YAML and JSON share.
+//! Shared by the YAML and JSON readers.
 //!
-//! [`Report`] words the findings that both make, moves places to where the text stands in its file,
-//! and bounds how much a single hostile document can say. Every text it shows is shortened.
+//! [`Report`] formats the findings of both, maps positions to the file, and limits how much one
+//! hostile document can report. Every quoted text is shortened.
 
 use super::finding::Findings;
 use super::place::Place;
@@ -9,13 +9,12 @@ use super::source::MAX_DOCUMENT;
 use super::wording::shown;
 use crate::problem::Code;
 
-/// The deepest that lists and maps may be nested.
+/// The maximum nesting of lists and maps.
 pub const MAX_DEPTH: usize = 64;
 
-/// More complaints about one document help nobody, and a hostile one could ask for millions.
+/// More findings would not help the user, and a hostile document could cause millions.
 const MAX_FINDINGS: usize = 100;
 
-/// The findings of one document.
 pub(super) struct Report<'f> {
     findings: &'f mut Findings,
     origin: Place,
@@ -27,13 +26,13 @@ impl<'f> Report<'f> {
         Self { findings, origin, left: MAX_FINDINGS }
     }
 
-    /// Moves a line and column of the text to their place in the file.
+    /// Maps a line and column of the text to the file.
     pub(super) fn locate(&self, line: usize, column: usize) -> Place {
         let number = |value: usize| u32::try_from(value.max(1)).unwrap_or(u32::MAX);
         self.moved(Place { line: number(line), column: number(column) })
     }
 
-    /// Moves a place of the text to its place in the file.
+    /// Maps a position of the text to the file.
     pub(super) fn moved(&self, place: Place) -> Place {
         place.within(self.origin)
     }
@@ -45,7 +44,6 @@ impl<'f> Report<'f> {
         }
     }
 
-    /// Whether the text is larger than any document may be.
     pub(super) fn is_too_large(&mut self, text: &str) -> bool {
         let too_large = text.len() as u64 > MAX_DOCUMENT;
         if too_large {
@@ -78,7 +76,6 @@ impl<'f> Report<'f> {
     }
 }
 
-/// Adds a key to the path of a field.
 pub(super) fn push_key(path: &mut String, key: &str) {
     if !path.is_empty() && !key.is_empty() {
         path.push('.');
@@ -86,7 +83,6 @@ pub(super) fn push_key(path: &mut String, key: &str) {
     path.push_str(&shown(key));
 }
 
-/// Adds the index of a list element to the path of a field.
 pub(super) fn push_index(path: &mut String, index: usize) {
     path.push('[');
     path.push_str(&index.to_string());

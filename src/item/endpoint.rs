@@ -1,8 +1,9 @@
-//! Endpoints: the addresses that permissions name, and whether a request goes to one.
+//! Endpoints: the addresses in permissions, and whether a request matches one.
 //!
-//! `[METHOD] /path`, `[METHOD] https://host/path`, `[METHOD] ${VARIABLE}/path`, or `*`. In a path `*` stays inside
-//! one segment, `**` crosses them, `{name}` is any one segment; a host is matched label by label. A
-//! query is looked at only where the endpoint has one. Grants are read narrowly, denials widely: [`fit`].
+//! `[METHOD] /path`, `[METHOD] https://host/path`, `[METHOD] ${VARIABLE}/path`, or `*`. In a path
+//! `*` stays inside one segment, `**` crosses segments, `{name}` is any one segment; a host is
+//! matched label by label. A query is compared only if the endpoint has one. Grants are read
+//! narrowly, denials widely: [`fit`].
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,58 +11,52 @@ use std::fmt::Write as _;
 use globset::GlobBuilder;
 use url::Url;
 
-/// A request that is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'r> {
-    /// The method, in capitals.
+    /// In capitals.
     pub method: &'r str,
-    /// The whole address.
     pub url: &'r Url,
-    /// How much of the address the tool itself says.
+    /// How much of the address the tool itself defines.
     pub base: &'r Base,
 }
 
-/// Who says where an address begins.
+/// Who defines where an address begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Base {
-    /// The tool: scheme, host and port stand in its manifest.
+    /// The tool: scheme, host and port are in its manifest.
     Named,
-    /// A variable of the environment.
+    /// An environment variable.
     Variable {
-        /// The beginning as the manifest writes it, e.g. `${API}` or `https://${HOST}`.
+        /// As the manifest writes it, e.g. `${API}` or `https://${HOST}`.
         written: String,
-        /// What that stands for.
         value: String,
     },
-    /// Somebody else: a parameter, or another server.
+    /// A parameter or another server.
     #[default]
     Foreign,
 }
 
-/// How well an endpoint fits a request.
+/// How well an endpoint matches a request; later is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fit {
-    /// It does not.
     No,
-    /// It does, as one of many hosts.
+    /// It matches, as one of many hosts.
     AnyHost,
-    /// It does, and the host is named.
+    /// It matches, and the host is named.
     ThisHost,
 }
 
-/// In whose favour doubts are.
+/// How doubtful cases are decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// What is doubtful does not fit.
+    /// They do not match.
     Narrow,
-    /// What is doubtful fits.
+    /// They match.
     Wide,
 }
 
-/// An endpoint, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'e> {
-    /// The method, if one is named.
     pub method: Option<&'e str>,
     target: Target<'e>,
     query: Option<&'e str>,
@@ -75,13 +70,12 @@ enum Target<'e> {
     Variable(&'e str),
 }
 
-/// Whether a method only reads.
 pub fn is_safe(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS")
 }
 
 impl<'e> Endpoint<'e> {
-    /// Takes an endpoint apart; otherwise says what is wrong with it.
+    /// Parses an endpoint, or returns what is wrong with it.
     pub fn parse(text: &'e str) -> Result<Self, &'static str> {
         let text = text.trim();
         if text.chars().any(char::is_control) {
@@ -129,7 +123,7 @@ impl<'e> Endpoint<'e> {
         Ok(Self { method, target, query })
     }
 
-    /// How well it fits a request, whose method is judged apart.
+    /// How well it matches a request; the method is checked separately.
     fn fit(&self, request: &Request<'_>, reading: Reading) -> Fit {
         if let Some(query) = self.query {
             let asked = request.url.query().unwrap_or_default();
@@ -142,7 +136,7 @@ impl<'e> Endpoint<'e> {
         match self.target {
             Target::Everything => Fit::AnyHost,
             Target::Path(pattern) if !is_path(pattern, path, reading) => Fit::No,
-            // Whose host it is does not matter to a denial.
+            // A denial applies to every host.
             Target::Path(_) if reading == Reading::Wide => Fit::ThisHost,
             Target::Path(_) if *request.base == Base::Named => Fit::ThisHost,
             Target::Path(_) => Fit::No,
@@ -171,7 +165,7 @@ impl<'e> Endpoint<'e> {
 }
 
 impl Base {
-    /// What comes after the part that a variable stands for.
+    /// The part of the address after the variable.
     pub fn rest(&self, url: &Url) -> Option<String> {
         let Self::Variable { value, .. } = self else { return None };
         let base = Url::parse(value).ok().filter(|base| base.origin() == url.origin())?;
@@ -180,13 +174,13 @@ impl Base {
     }
 }
 
-/// How well an endpoint, as it is written, fits a request. `writes` says which kind of permission it stands in.
+/// How well a written endpoint matches a request. `writes` is the kind of permission it belongs to.
 pub fn fit(text: &str, writes: bool, request: &Request<'_>, reading: Reading) -> Fit {
     let Ok(endpoint) = Endpoint::parse(text) else {
         return if reading == Reading::Wide { Fit::ThisHost } else { Fit::No };
     };
     let fits = match endpoint.method {
-        // Leave to read is no leave to write, whatever method it names.
+        // A read permission never allows writing, whichever method it names.
         Some(method) => {
             method.eq_ignore_ascii_case(request.method)
                 && (reading == Reading::Wide || writes || is_safe(request.method))
@@ -221,7 +215,7 @@ fn host_fit(scheme: &str, authority: &str, url: &Url, reading: Reading) -> Fit {
     if bare.is_some() || !pattern.contains(['*', '{', '[']) {
         return Fit::No;
     }
-    // Labels are to a host what segments are to a path.
+    // Match host labels like path segments.
     let labels = pattern.to_ascii_lowercase().replace('.', "/");
     let is_met = GlobBuilder::new(&labels).literal_separator(reading == Reading::Narrow).build();
     let is_met = is_met.map(|glob| glob.compile_matcher().is_match(host.replace('.', "/")));
@@ -237,7 +231,7 @@ fn is_path(pattern: &str, path: &str, reading: Reading) -> bool {
     if reading == Reading::Narrow {
         return false;
     }
-    // Servers differ in what they take for the same path; what is denied is denied in all of these spellings.
+    // Servers normalize paths differently, so a denial covers all of these spellings.
     let mut plain = decoded(&path, |_| true).into_owned();
     while plain.contains("//") {
         plain = plain.replace("//", "/");
@@ -246,7 +240,7 @@ fn is_path(pattern: &str, path: &str, reading: Reading) -> bool {
     [plain.as_str(), trimmed, &format!("{trimmed}/")].iter().any(|path| matcher.is_match(path))
 }
 
-/// The matcher of a path; none when it is no pattern.
+/// The matcher of a path; `None` when the pattern is invalid.
 fn glob(pattern: &str, reading: Reading) -> Option<globset::GlobMatcher> {
     let mut text = String::with_capacity(pattern.len());
     let mut rest = pattern;
@@ -265,13 +259,13 @@ fn glob(pattern: &str, reading: Reading) -> Option<globset::GlobMatcher> {
     }
     text.push_str(rest);
     let is_wide = reading == Reading::Wide;
-    // A request has its spaces and everything beyond ASCII as `%XX`.
+    // Requests percent-encode spaces and non-ASCII characters.
     let mut written = String::with_capacity(text.len());
     for byte in decoded(&text, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)).bytes() {
         if byte.is_ascii() && byte != b' ' {
             written.push(char::from(byte));
         } else {
-            // Nothing can go wrong when a text is written into a text.
+            // Writing to a string cannot fail.
             let _ = write!(written, "%{byte:02X}");
         }
     }
@@ -287,7 +281,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-/// A text in which `%XX` stands for itself where `is_plain` says so, and has capital digits elsewhere.
+/// Decodes `%XX` where `is_plain` allows it, and uppercases the digits elsewhere.
 fn decoded(text: &str, is_plain: impl Fn(u8) -> bool) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);

@@ -1,88 +1,63 @@
 //! The expressions of `when`: a small boolean language over placeholders.
 //!
-//! `==` `!=` `<` `>` `<=` `>=` `in` `not in` compare; `and`, `or`, `not` and parentheses combine;
-//! values are placeholders, quoted strings (which may hold placeholders), numbers, `true`, `false`,
-//! `null` and lists. [`parse`] gives the tree of a step's expression; [`parse_hook`] that of a hook, which
-//! speaks of the run by bare names as well. Neither evaluates anything.
+//! `==` `!=` `<` `>` `<=` `>=` `in` `not in` compare; `and`, `or`, `not` and parentheses combine.
+//! Values are placeholders, quoted strings (which may contain placeholders), numbers, `true`,
+//! `false`, `null` and lists. [`parse`] parses a step's expression; [`parse_hook`] that of a hook,
+//! which may also use bare names for the run. Neither evaluates anything.
 
 use super::template::{Placeholder, Template, placeholder_at};
 
-/// How deep parentheses, lists and `not` may nest.
 const MAX_DEPTH: usize = 64;
-/// How many values an expression may hold; a tree takes far more memory than its text.
+/// A tree needs far more memory than its text.
 const MAX_VALUES: usize = 1000;
 
-/// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
-    /// Nothing.
     Null,
-    /// True or false.
     Bool(bool),
-    /// A number.
     Number(f64),
-    /// A quoted string; may hold placeholders.
+    /// May contain placeholders.
     Text(Template),
     /// A placeholder on its own: keeps its JSON type.
     Placeholder(Placeholder),
     /// A bare name, e.g. `error.code`: only in the `when` of hooks.
     Name(Name),
-    /// A list.
     List(Vec<Expr>),
-    /// The opposite.
     Not(Box<Expr>),
-    /// All hold.
     And(Vec<Expr>),
-    /// At least one holds.
     Or(Vec<Expr>),
-    /// A comparison.
     Compare {
-        /// The left side.
         left: Box<Expr>,
-        /// How it is compared.
         operator: Operator,
-        /// The right side.
         right: Box<Expr>,
     },
 }
 
-/// A bare name and where it stands in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// The byte at which it begins.
+    /// In bytes.
     pub offset: usize,
-    /// Its words: `error.code` has two.
+    /// Its parts: `error.code` has two.
     pub path: Vec<String>,
 }
 
-/// How two values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// `==`
     Equal,
-    /// `!=`
     Unequal,
-    /// `<`
     Less,
-    /// `<=`
     LessOrEqual,
-    /// `>`
     Greater,
-    /// `>=`
     GreaterOrEqual,
-    /// `in`: an element of a list, a key of an object or a part of a text.
+    /// An element of a list, a key of an object or a part of a text.
     In,
 }
 
-/// Why a text is not an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidExpression {
-    /// The byte at which it goes wrong.
     pub offset: usize,
-    /// What is wrong.
     pub message: String,
-    /// What to write instead.
     pub suggestion: Option<String>,
 }
 
@@ -91,7 +66,7 @@ pub fn parse(text: &str) -> Result<Expr, InvalidExpression> {
     parse_with(text, Names::Refused)
 }
 
-/// Parses the expression of a hook, which speaks of the run by bare names: `error.code == 'X'`.
+/// Parses the expression of a hook, which may use bare names for the run: `error.code == 'X'`.
 pub fn parse_hook(text: &str) -> Result<Expr, InvalidExpression> {
     parse_with(text, Names::Read)
 }
@@ -105,7 +80,8 @@ fn parse_with(text: &str, names: Names) -> Result<Expr, InvalidExpression> {
     }
 }
 
-/// The placeholders of an expression; those in quoted strings are offset by where the string begins.
+/// The placeholders of an expression; those in quoted strings are offset by the start of the
+/// string.
 pub fn placeholders(expression: &Expr) -> Vec<&Placeholder> {
     let mut found = Vec::new();
     for value in values(expression) {
@@ -129,7 +105,7 @@ pub fn names(expression: &Expr) -> Vec<&Name> {
     found
 }
 
-/// The values that an expression combines, in no order.
+/// The values in an expression, in no particular order.
 fn values(expression: &Expr) -> Vec<&Expr> {
     let mut found = Vec::new();
     let mut open = vec![expression];
@@ -144,7 +120,6 @@ fn values(expression: &Expr) -> Vec<&Expr> {
     found
 }
 
-/// What a parser does with bare names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     Refused,

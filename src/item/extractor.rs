@@ -1,8 +1,8 @@
-//! A project's rules for reading metadata out of scripts.
+//! A project's rules for extracting metadata from scripts.
 //!
-//! Rules are data: a YAML file below `.ai/extractors/` says which pattern finds which field. Two
-//! forms are read: `field: {pattern, source: filename|content|config, default}` and the
-//! `extraction_rules` with a `type` per field. An extractor written in code is never executed.
+//! Rules are data: a YAML file in `.ai/extractors/` says which pattern finds which field. Two forms
+//! are read: `field: {pattern, source: filename|content|config, default}` and `extraction_rules`
+//! with a `type` per field. An extractor written in code is never executed.
 
 mod values;
 
@@ -20,10 +20,10 @@ use super::wording::{did_you_mean, nearest};
 use super::yaml;
 use crate::problem::Code;
 
-/// The most that one compiled pattern may take.
+/// In bytes of a compiled pattern.
 const PATTERN_LIMIT: usize = 1 << 20;
 
-/// What a structured extractor may say besides its rules.
+/// Known keys of a structured extractor besides its rules.
 const SETTINGS: [&str; 15] = [
     "extensions",
     "parser",
@@ -42,17 +42,15 @@ const SETTINGS: [&str; 15] = [
     "category",
 ];
 
-/// The rules for scripts with certain endings.
+/// The rules for scripts with certain extensions.
 #[derive(Clone, Debug)]
 pub struct Extractor {
-    /// The file that holds the rules.
     file: PathBuf,
-    /// Endings without dot, in lower case; empty means every script.
+    /// Extensions without dot, in lower case; empty means every script.
     extensions: Vec<String>,
     rules: Vec<Rule>,
 }
 
-/// How one field is found.
 #[derive(Clone, Debug)]
 struct Rule {
     field: String,
@@ -60,7 +58,6 @@ struct Rule {
     default: Option<Node>,
 }
 
-/// Where a value comes from.
 #[derive(Clone, Debug)]
 enum Method {
     /// The first match of a pattern.
@@ -69,13 +66,11 @@ enum Method {
     All(Search),
     /// The folders between a base folder and the file.
     Folders(String),
-    /// A literal that a Python module assigns.
+    /// A literal assigned in a Python module.
     Variable(String),
-    /// The docstring of a Python module.
     Docstring,
 }
 
-/// A pattern and what it is applied to.
 #[derive(Clone, Debug)]
 struct Search {
     subject: Subject,
@@ -83,18 +78,16 @@ struct Search {
     group: usize,
 }
 
-/// What a pattern is applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
-    /// The name of the file without its ending.
+    /// The file name without its extension.
     Stem,
-    /// The text of the file.
     Content,
-    /// The settings beside the file, or its comment header.
+    /// The settings file beside the script, or its comment header.
     Config,
 }
 
-/// Loads a file below `.ai/extractors/`; what is wrong with it goes to `findings`.
+/// Loads a file of `.ai/extractors/`; problems go to `findings`.
 pub fn load(file: &Path, findings: &mut Findings) -> Option<Extractor> {
     match file.extension().and_then(OsStr::to_str) {
         Some("yaml" | "yml") => parse(&SourceFile::load(file, MAX_DOCUMENT, findings)?, findings),
@@ -108,7 +101,6 @@ pub fn load(file: &Path, findings: &mut Findings) -> Option<Extractor> {
     }
 }
 
-/// Reads the rules of an extractor; what is wrong with them goes to `findings`.
 pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Extractor> {
     let node = yaml::parse(&source.text, Place::START, findings)?;
     let Some(entries) = node.entries() else {
@@ -206,7 +198,7 @@ fn rule(entry: &Entry, parser: Option<&str>, path: &str, findings: &mut Findings
     let default = spec.find("default").cloned();
     let method = method(spec, parser, path, findings);
     if method.is_none() && default.is_none() {
-        // Whatever was wrong with the rule has been reported, unless it says nothing at all.
+        // Other problems of the rule have been reported; an empty rule has not.
         if spec.find("pattern").is_none() && spec.find("type").is_none() {
             findings
                 .add(Code::MissingRequiredField, entry.place, path, format!("{path} has neither pattern nor default"))
@@ -260,7 +252,7 @@ fn method(spec: &Node, parser: Option<&str>, path: &str, findings: &mut Findings
             name.map(Method::Variable)
         }
         Some("ast_docstring") => Some(Method::Docstring),
-        // The one parser of the `path` form that needs no code of the project.
+        // The only parser of the `path` form that needs no project code.
         Some("path") if parser == Some("python_ast") && spec.find("key").is_some() => match text("key") {
             Some(key) if key == "__docstring__" => Some(Method::Docstring),
             key => key.map(Method::Variable),
@@ -342,17 +334,16 @@ fn search(spec: &Node, subject: Subject, path: &str, findings: &mut Findings) ->
 }
 
 impl Extractor {
-    /// The file that holds the rules.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Whether the rules apply to scripts with an ending.
+    /// Whether the rules apply to scripts with this extension.
     pub fn claims(&self, ending: &str) -> bool {
         self.extensions.is_empty() || self.names(ending)
     }
 
-    /// Whether the ending is named, which makes a file with it a script.
+    /// Whether the extension is listed, which makes such a file a script.
     pub fn names(&self, ending: &str) -> bool {
         self.extensions.iter().any(|known| known == ending)
     }

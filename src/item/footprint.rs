@@ -1,8 +1,8 @@
-//! What the system says about a file without opening it.
+//! File metadata for change detection, without opening the file.
 //!
-//! A [`Footprint`] tells whether a file can have changed since it was read. It is only as good as the
-//! clock of its file system: one that is about as old as the reading itself proves nothing, see
-//! [`Footprint::is_older_than`]. Whatever cannot be looked at is [`Sight::Unknown`], which equals
+//! A [`Footprint`] tells whether a file can have changed since it was read. It is limited by the
+//! clock of the file system: one about as old as the read itself proves nothing, see
+//! [`Footprint::is_older_than`]. A file that cannot be examined is [`Sight::Unknown`], which equals
 //! nothing, not even itself.
 
 use std::os::fd::AsFd;
@@ -11,53 +11,46 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FileType, RawMode, Stat, fstat, statat};
 use rustix::io::Errno;
 
-/// Some file systems count time in steps of two seconds.
+/// Some file systems have a time resolution of two seconds.
 const SLACK: i64 = 2_000_000_000;
 
-/// The marks that every change of a file leaves.
+/// The metadata that every change of a file affects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Footprint {
-    /// Its length in bytes.
     pub(crate) size: u64,
-    /// When its content was changed, in nanoseconds.
+    /// In nanoseconds.
     pub(crate) modified: i64,
-    /// When anything about it was changed, in nanoseconds; nobody can set this.
+    /// The ctime in nanoseconds; programs cannot set it.
     pub(crate) changed: i64,
-    /// Which file it is.
     pub(crate) inode: u64,
-    /// On which device.
     pub(crate) device: u64,
-    /// What kind of file it is, and its permissions.
+    /// File type and permissions.
     pub(crate) mode: u32,
 }
 
-/// What is seen at a path.
+/// The result of examining a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sight {
-    /// There is nothing.
     Absent,
-    /// There is something.
     Present(Footprint),
-    /// It cannot be looked at.
+    /// It cannot be examined.
     Unknown,
 }
 
-/// Whether a link at the end of a path is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Links {
-    /// What it leads to is looked at.
+    /// Examine the target.
     Followed,
-    /// The link itself is looked at.
+    /// Examine the link itself.
     Seen,
 }
 
 impl Sight {
-    /// Looks at a path.
     pub(crate) fn of(path: &Path, links: Links) -> Self {
         Self::below(CWD, path, links)
     }
 
-    /// Looks at a path below an open folder.
+    /// Examines a path below an open folder.
     pub(crate) fn below(folder: impl AsFd, path: &Path, links: Links) -> Self {
         let flags = match links {
             Links::Followed => AtFlags::empty(),
@@ -70,12 +63,11 @@ impl Sight {
         }
     }
 
-    /// Looks at an open file.
     pub(crate) fn of_open(file: impl AsFd) -> Self {
         fstat(file).map_or(Self::Unknown, |stat| Self::Present(Footprint::from_stat(&stat)))
     }
 
-    /// Whether two looks prove that nothing changed between them, the first of which was taken when `moment` was over.
+    /// Whether the file is unchanged since `since`, which was taken after `moment`.
     pub(crate) fn proves_unchanged(&self, since: &Self, moment: i64) -> bool {
         match (self, since) {
             (Self::Absent, Self::Absent) => true,
@@ -84,7 +76,6 @@ impl Sight {
         }
     }
 
-    /// The marks, if something is there.
     pub(crate) fn footprint(&self) -> Option<&Footprint> {
         match self {
             Self::Present(footprint) => Some(footprint),
@@ -112,13 +103,12 @@ impl Footprint {
         }
     }
 
-    /// Whether it is a plain file.
     pub(crate) fn is_regular(&self) -> bool {
         FileType::from_raw_mode(self.mode as RawMode).is_file()
     }
 
-    /// Whether a change after `moment` would have left other marks: a clock does not tell two changes
-    /// within one of its steps apart.
+    /// Whether a change after `moment` would be visible: two changes within the clock resolution
+    /// look the same.
     pub(crate) fn is_older_than(&self, moment: i64) -> bool {
         self.modified.max(self.changed) < moment.saturating_sub(SLACK)
     }

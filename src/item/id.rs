@@ -9,30 +9,25 @@ const MAX_LENGTH: usize = 128;
 
 /// The id of an item: `name` or `category/name`.
 ///
-/// Letters, digits, `_`, `-` and `.` in parts separated by `/`; never a path that could leave a
-/// folder, never a character that is invisible or means something to a shell.
+/// Letters, digits, `_`, `-` and `.` in parts separated by `/`. It is never a path that leaves a
+/// folder and contains no invisible or shell characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemId(String);
 
-/// Why a text is not an [`ItemId`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidItemId {
-    /// Nothing was given.
     #[error("an id must not be empty")]
     Empty,
-    /// It is longer than any id.
     #[error("an id has at most {MAX_LENGTH} characters, this one has {0}")]
     TooLong(usize),
-    /// A part between slashes is empty, begins with a dot or a dash, or the like.
+    /// A part between slashes is empty or does not begin with a letter or digit.
     #[error("`{0}` is not an id: each part must begin with a letter or digit")]
     Part(String),
-    /// A character that may not occur.
     #[error("an id may hold letters, digits, `_`, `-`, `.` and `/`, not {0}")]
     Character(String),
 }
 
 impl ItemId {
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -81,7 +76,7 @@ impl Serialize for ItemId {
     }
 }
 
-/// Names a character so that an invisible one can be seen.
+/// Describes a character, so that an invisible one can be recognized.
 fn describe(character: char) -> String {
     match character {
         ' ' => "a space".to_owned(),

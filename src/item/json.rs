@@ -1,8 +1,8 @@
-//! Reading JSON into [`Node`]s.
+//! Parses JSON into [`Node`]s.
 //!
 //! Strict JSON: no comments, no trailing commas. The parser recurses, so brackets are counted
-//! before it starts; it is also more generous than the standard about white space and control
-//! characters, so `serde_json` has the last word about what is JSON.
+//! first. It accepts more white space and control characters than the standard, so `serde_json`
+//! decides what is valid.
 
 pub mod member;
 #[cfg(test)]
@@ -35,9 +35,9 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Reads a document; `origin` is the place of the text's first character in its file.
+/// Reads a document; `origin` is the position of the text in its file.
 ///
-/// Returns nothing when there is no root that further rules could look at.
+/// Returns `None` when there is no root to check further.
 pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node> {
     let mut report = Report::new(origin, findings);
     if report.is_too_large(text) {
@@ -74,7 +74,7 @@ pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node>
     Some(reader.node(&root))
 }
 
-/// Finds the bracket that opens one level too many; brackets in strings do not count.
+/// Finds the bracket that exceeds the depth; brackets in strings do not count.
 fn find_too_deep(text: &str) -> Option<usize> {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (offset, byte) in text.bytes().enumerate() {
@@ -108,10 +108,10 @@ fn advice(kind: &ParseErrorKind) -> &'static str {
     }
 }
 
-/// The offset of the character that `serde_json` complains about.
+/// The offset of a `serde_json` error.
 fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
-    // Its column counts bytes: those before a character inside a string, else up to the character.
+    // Its column counts bytes: before the character inside a string, otherwise including it.
     let in_string = error.to_string().starts_with("control character");
     before + if in_string { error.column() } else { error.column().saturating_sub(1) }
 }
@@ -128,7 +128,7 @@ enum Segment {
 }
 
 impl Reader<'_, '_> {
-    /// Turns a value into a node; [`find_too_deep`] bounds the recursion.
+    /// Converts a value to a node; [`find_too_deep`] bounds the recursion.
     fn node(&mut self, value: &Value<'_>) -> Node {
         let place = self.place(value.range().start);
         let data = match value {
@@ -158,7 +158,7 @@ impl Reader<'_, '_> {
                     if let Some(first) = seen.get(key) {
                         let path = self.path();
                         self.report.duplicate_key(key, *first, place, path);
-                        // Read for its findings and dropped.
+                        // Converted only for its findings.
                         self.node(&property.value);
                     } else {
                         seen.insert(key, place);
@@ -184,7 +184,7 @@ impl Reader<'_, '_> {
         data.unwrap_or_else(|| {
             let path = self.path();
             self.report.invalid_number(written, place, path);
-            // Still a number, so that no other rule complains about the type as well.
+            // Still a number, so that no other rule also reports the type.
             Data::Float(0.0, written.to_owned())
         })
     }

@@ -1,17 +1,14 @@
-//! `JSONPath` (RFC 9535): the only home of the crate that knows it.
-//!
-//! A path is read once, where its text is known, and asks nothing but the value that it is given.
+//! `JSONPath` (RFC 9535): the only module that uses its crate.
 
 use serde_json::Value;
 
-/// A path that picks values out of a JSON value.
 #[derive(Clone, Debug)]
 pub struct JsonPath {
     path: serde_json_path::JsonPath,
 }
 
 impl JsonPath {
-    /// Reads a path; otherwise says what is wrong with it.
+    /// Parses a path, or returns what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         match serde_json_path::JsonPath::parse(text.trim()) {
             Ok(path) => Ok(Self { path }),
@@ -19,7 +16,7 @@ impl JsonPath {
         }
     }
 
-    /// Everything that it leads to, in the order of the value.
+    /// All matches, in the order of the value.
     pub fn find<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
         self.path.query(value).all()
     }

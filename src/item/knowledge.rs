@@ -1,8 +1,9 @@
 //! Knowledge: Markdown with YAML front matter.
 //!
-//! The front matter stands between two `---` lines (or in a ```` ```yaml ```` block, as RYE has it) at
-//! the top of the file, after an optional stamp and comments, and is real YAML: lists, nested maps and multi-line texts all work. [`parse`] reads the fields
-//! every entry has; any other key is the author's own and kept in [`Knowledge::front_matter`].
+//! The front matter is between two `---` lines (or in a ```` ```yaml ```` block, as in RYE) at the
+//! top of the file, after an optional stamp and comments. It is real YAML: lists, nested maps and
+//! multi-line texts work. [`parse`] reads the fields that every entry has; all other keys are kept
+//! in [`Knowledge::front_matter`].
 
 #[cfg(test)]
 mod tests;
@@ -21,29 +22,26 @@ use super::wording::shown;
 use super::yaml;
 use crate::problem::Code;
 
-/// A long list of anything else is one mistake, not thousands.
+/// A long list of wrong values is one mistake, not thousands.
 const MAX_WRONG_TAGS: usize = 20;
 
-/// One entry of knowledge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Knowledge {
-    /// How items name it.
     pub id: ItemId,
-    /// What it is about; empty only beside an error.
+    /// Empty only if an error was reported.
     pub title: String,
-    /// Its version; empty only beside an error.
+    /// Empty only if an error was reported.
     pub version: String,
-    /// What kind of entry it is, e.g. `pattern` or `decision`; empty only beside an error.
+    /// For example `pattern` or `decision`; empty only if an error was reported.
     pub entry_type: String,
-    /// Its category; may be empty.
+    /// May be empty.
     pub category: String,
-    /// Words to find it by.
     pub tags: Vec<String>,
-    /// Every field, also those that are not known.
+    /// Every field, including unknown ones.
     pub front_matter: Value,
-    /// The text behind the front matter.
+    /// The text after the front matter.
     pub body: String,
-    /// The fields with their places.
+    /// The fields with their positions.
     #[serde(skip)]
     pub fields: Node,
 }
@@ -55,7 +53,7 @@ impl Knowledge {
     }
 }
 
-/// Reads an entry; returns nothing when it cannot be named.
+/// Reads an entry; `None` when it has no usable id.
 pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Knowledge> {
     let Sections { place, yaml, body } = split(&source.text, findings)?;
     let fields = yaml::parse(yaml, Place { line: place.line + 1, column: 1 }, findings)?;
@@ -85,18 +83,17 @@ pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Knowledge> 
     })
 }
 
-/// The parts of a file.
 struct Sections<'t> {
-    /// Where the front matter opens.
+    /// Where the front matter begins.
     place: Place,
     yaml: &'t str,
     body: &'t str,
 }
 
-/// Takes a file apart, line by line.
+/// Splits a file by lines.
 ///
-/// A `---` inside a value never ends the front matter: YAML itself does not allow one that begins a
-/// line there, and any other does not stand alone at the beginning of its line.
+/// A `---` inside a value never ends the front matter: YAML does not allow it at the start of a
+/// line, and elsewhere it is not alone on its line.
 fn split<'t>(text: &'t str, findings: &mut Findings) -> Option<Sections<'t>> {
     let index = LineIndex::new(text);
     let mut lines = lines_from(text, signature::after_stamp(text)).skip_while(|(_, line)| is_skipped(line));
@@ -107,7 +104,7 @@ fn split<'t>(text: &'t str, findings: &mut Findings) -> Option<Sections<'t>> {
         return None;
     };
     let place = index.place(opening);
-    // Newer RYE files have the fields in a block of YAML.
+    // Newer RYE files have the fields in a YAML block.
     let fenced = matches!(first.trim_end(), "```yaml" | "```yml");
     if first.trim_end() != "---" && !fenced {
         findings
@@ -135,13 +132,13 @@ fn split<'t>(text: &'t str, findings: &mut Findings) -> Option<Sections<'t>> {
     Some(Sections { place, yaml, body: text.get(end + closing.len()..).unwrap_or("") })
 }
 
-/// Whether a line before the front matter says nothing: blank, or a comment as tools leave them.
+/// Whether a line before the front matter is blank or a comment.
 fn is_skipped(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || (line.starts_with("<!--") && line.ends_with("-->"))
 }
 
-/// The lines of a text with their offsets, each with its line ending.
+/// The lines with their offsets and line endings.
 fn lines_from(text: &str, start: usize) -> impl Iterator<Item = (usize, &str)> {
     let mut offset = start;
     text.get(start..).unwrap_or("").split_inclusive('\n').map(move |line| {
@@ -153,7 +150,7 @@ fn lines_from(text: &str, start: usize) -> impl Iterator<Item = (usize, &str)> {
 
 struct Reader<'n, 'f> {
     fields: &'n Node,
-    /// Where to report what is missing.
+    /// Where missing fields are reported.
     place: Place,
     findings: &'f mut Findings,
 }
@@ -272,7 +269,6 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Whether a value says nothing.
 fn is_blank(value: &Node) -> bool {
     value.is_null() || value.as_text().is_some_and(|text| text.trim().is_empty())
 }

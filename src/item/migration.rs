@@ -1,10 +1,10 @@
-//! From legacy scripts to tools.
+//! Migrates legacy scripts to tools.
 //!
-//! [`plan`] says what has to be written, moved and removed so that a script of `.ai/scripts/` becomes
-//! `.ai/tools/<category>/<id>/` with a `tool.yaml`; [`survey`] does so for many at once. The tool is the
-//! same one: what was planned is read back and compared before it is offered. The script keeps its
-//! bytes but for an old stamp, which would not hold any more. What cannot be done exactly is not done, and
-//! named. Nothing is written here.
+//! [`plan`] lists the files to write, move and remove so that a script of `.ai/scripts/` becomes
+//! `.ai/tools/<category>/<id>/` with a `tool.yaml`; [`survey`] does so for many at once. The tool
+//! must stay the same: the plan is read back and compared. The script keeps its bytes except for an
+//! old stamp, which would no longer be valid. A migration that would not be exact is refused with a
+//! reason. Nothing is written here.
 
 mod choice;
 mod document;
@@ -32,68 +32,55 @@ pub use error::MigrationError;
 use modules::{Modules, Needs};
 use names::Namers;
 
-/// Where legacy scripts lie.
 const SCRIPTS: &str = ".ai/scripts";
-/// Where tools lie.
 const TOOLS: &str = ".ai/tools";
 
-/// What makes something of `.ai/scripts/` a tool; every path is relative to the project.
+/// The migration of one legacy item; every path is relative to the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// The id, which stays.
+    /// The id does not change.
     pub tool_id: ItemId,
     /// The script, or the folder or document that describes it.
     pub from: PathBuf,
-    /// The folder or file that it becomes, which does not exist yet.
+    /// The new folder or file, which does not exist yet.
     pub to: PathBuf,
-    /// What has to be done, in this order: the file that makes it a tool comes last.
+    /// In this order: the file that makes it a tool comes last.
     pub changes: Vec<Change>,
-    /// What to look at, in words.
+    /// What the user should check.
     pub notes: Vec<String>,
 }
 
-/// A file to be written, and what to remove in its stead.
+/// A file to write, and the one it replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// How it comes to be.
     pub action: Action,
-    /// Where it will be.
     pub path: PathBuf,
-    /// Where it comes from.
     pub from: Option<PathBuf>,
-    /// Its whole content.
     pub content: Vec<u8>,
 }
 
-/// How a file comes to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// It is new.
     Create,
-    /// It was elsewhere, and is not there any more.
+    /// From another path, where it is removed.
     Move,
-    /// It was elsewhere, and is needed there as well.
+    /// From another path, where it is still needed.
     Copy,
 }
 
-/// Many migrations at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// What becomes a tool.
     pub migrations: Vec<Migration>,
     /// Modules that several of them share.
     pub library: Vec<Change>,
-    /// Modules that are where they belong already.
+    /// Modules that are already in place.
     pub unchanged: Vec<PathBuf>,
-    /// What is left alone.
     pub skipped: Vec<Skipped>,
 }
 
-/// Something that is left alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Where it lies.
     pub path: PathBuf,
     /// The code of the error, for a script that cannot become a tool.
     pub code: Option<Code>,
@@ -103,25 +90,23 @@ pub struct Skipped {
     pub suggestion: Option<Hint>,
 }
 
-/// What is to be migrated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Everything below `.ai/scripts/`.
     All,
     /// Ids, `category/id`, files, folders and patterns.
     These(Vec<String>),
 }
 
-/// How closely somebody looks at a script that is migrated.
+/// How the user selected a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Caution {
-    /// It was asked for by its name.
+    /// By its name.
     Named,
-    /// It is one of many.
+    /// As one of many.
     Swept,
 }
 
-/// Why nothing would bring a file of the project back, as it is or with this many bytes; none if something would.
+/// Returns why a file could not be restored, as it is or with this many bytes; `None` if it could.
 pub type Outside<'o> = dyn Fn(&Path, usize) -> Option<MigrationError> + 'o;
 
 /// Plans how the legacy script `wanted` (its id, `category/id` or file) becomes a tool folder.
@@ -136,13 +121,14 @@ pub fn plan(store: &ItemStore, wanted: &str) -> Result<Migration, MigrationError
     Ok(migration)
 }
 
-/// Plans how many become tools. What was asked for by its name and cannot become one is an error, anything else is
+/// Plans many migrations. An item requested by name that cannot be migrated is an error; others are
 /// skipped.
 pub fn survey(store: &ItemStore, wanted: &Wanted, outside: &Outside<'_>) -> Result<Survey, MigrationError> {
     let (modules, namers) = (Modules::read(store), Namers::read(store));
     let (chosen, folders) = choose(store, wanted)?;
     let mut barred = BTreeMap::new();
-    // What is named stays, and may find others from where it lies, which stay as well then.
+    // A named item stays, and others that it refers to by position have to stay as well: repeat
+    // until stable.
     let mut attempt = loop {
         let attempt = attempt(store, &modules, &chosen, &barred, outside)?;
         let named = attempt.named(&namers);
@@ -156,7 +142,7 @@ pub fn survey(store: &ItemStore, wanted: &Wanted, outside: &Outside<'_>) -> Resu
     let migrations: Vec<Migration> = attempt.planned.into_iter().map(|planned| planned.migration).collect();
     let gone = gone(&migrations);
     let (library, unchanged) = library(store, &modules, &namers, &attempt.shared, &gone)?;
-    // What another one starts with went along with it.
+    // A file that another item starts with was migrated together with it.
     attempt.refused.retain(|path, _| !gone.contains(path));
     let skipped = attempt
         .refused
@@ -170,25 +156,26 @@ pub fn survey(store: &ItemStore, wanted: &Wanted, outside: &Outside<'_>) -> Resu
     Ok(survey)
 }
 
-/// What would become of all that was chosen.
+/// The plan for all chosen items.
 #[derive(Default)]
 struct Attempt {
     planned: Vec<Planned>,
-    /// The modules of the library that are needed.
+    /// The library modules that are needed.
     shared: BTreeSet<String>,
-    /// What cannot become a tool, by its file.
+    /// Items that cannot be migrated, by file.
     refused: BTreeMap<PathBuf, MigrationError>,
 }
 
 struct Planned {
-    /// The file that was chosen, relative to the project.
+    /// Relative to the project.
     file: PathBuf,
     caution: Caution,
     migration: Migration,
 }
 
 impl Attempt {
-    /// What must not move because something names it; whoever asks for a script by its name is only told.
+    /// Items that must not move because others name them. For a script requested by name this is
+    /// only a note.
     fn named(&self, namers: &Namers) -> Vec<(PathBuf, MigrationError)> {
         let gone: BTreeSet<PathBuf> =
             self.planned.iter().flat_map(|planned| planned.migration.moved()).cloned().collect();
@@ -202,7 +189,7 @@ impl Attempt {
     }
 }
 
-/// Plans all that was chosen but for what is barred.
+/// Plans all chosen items except the barred ones.
 fn attempt(
     store: &ItemStore,
     modules: &Modules<'_>,
@@ -211,7 +198,7 @@ fn attempt(
     outside: &Outside<'_>,
 ) -> Result<Attempt, MigrationError> {
     let mut attempt = Attempt::default();
-    // What others import comes last: by then it may have gone along with them.
+    // Imported files come last: by then they may have been migrated with their importer.
     let (imported, first): (Vec<_>, Vec<_>) = chosen.iter().partition(|(file, _)| modules.is_imported(file));
     for (file, (item, caution)) in first.into_iter().chain(imported) {
         let file = store.roots().display(file);
@@ -238,7 +225,6 @@ fn attempt(
     Ok(attempt)
 }
 
-/// Plans one item, whatever it is written as.
 fn one(
     store: &ItemStore,
     modules: &Modules<'_>,
@@ -257,7 +243,7 @@ fn one(
     }
 }
 
-/// A tool folder must not lie in another one.
+/// Checks that no tool folder lies inside another one.
 fn apart(migration: &Migration, others: &[Planned]) -> Result<(), MigrationError> {
     let to = &migration.to;
     let touches = |other: &&Planned| to.starts_with(&other.migration.to) || other.migration.to.starts_with(to);
@@ -267,7 +253,7 @@ fn apart(migration: &Migration, others: &[Planned]) -> Result<(), MigrationError
     }
 }
 
-/// Everything that moves has to be taken back from both places.
+/// Checks that every move can be undone in both places.
 fn covered(
     store: &ItemStore,
     modules: &Modules<'_>,
@@ -285,12 +271,13 @@ fn covered(
     files.into_iter().find_map(|(path, size)| outside(&path, size)).map_or(Ok(()), Err)
 }
 
-/// The files that are elsewhere after some migrations.
+/// The files that some migrations move away.
 fn gone(migrations: &[Migration]) -> BTreeSet<PathBuf> {
     migrations.iter().flat_map(Migration::moved).cloned().collect()
 }
 
-/// The modules of the library that go along, and those that are there already; what others still need is copied.
+/// The library modules to move, and those already in place; modules that others still need are
+/// copied.
 fn library(
     store: &ItemStore,
     modules: &Modules<'_>,
@@ -320,7 +307,7 @@ fn library(
 }
 
 impl Migration {
-    /// The files that are elsewhere afterwards.
+    /// The files that are moved away.
     fn moved(&self) -> impl Iterator<Item = &PathBuf> {
         self.changes.iter().filter(|change| change.action == Action::Move).filter_map(|change| change.from.as_ref())
     }

@@ -1,8 +1,8 @@
-//! What is on disk under `.ai/`: directives, tools, knowledge.
+//! The files under `.ai/`: directives, tools, knowledge.
 //!
-//! Pure reading and validation; nothing of a project is ever executed here. Read
-//! [`finding::Finding`] and [`node::Node`] first: every parser turns a file into nodes with places
-//! and adds findings, and never stops at the first.
+//! Pure reading and validation; nothing of a project is executed here. Read [`finding::Finding`]
+//! and [`node::Node`] first: every parser turns a file into nodes with positions and adds findings,
+//! and never stops at the first.
 
 pub mod directive;
 pub mod document;

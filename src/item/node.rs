@@ -1,68 +1,51 @@
-//! A document whose every value knows its place.
+//! A document in which every value has a position.
 //!
-//! YAML, JSON, front matter and literals embedded in scripts are all read into [`Node`]s, so that
-//! each later rule can point at the line it complains about. [`Node::to_json`] drops the places.
+//! YAML, JSON, front matter and literals in scripts are all read into [`Node`]s, so that later
+//! rules can point at a line. [`Node::to_json`] drops the positions.
 
 use serde_json::{Map, Number, Value};
 
 use super::place::Place;
 
-/// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// The value.
     pub data: Data,
-    /// Where the value begins.
     pub place: Place,
 }
 
-/// The value of a [`Node`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
-    /// Nothing.
     Null,
-    /// True or false.
     Bool(bool),
-    /// A whole number.
     Int(i64),
-    /// A finite number, with the text it was written as (`1.10` is not `1.1`).
+    /// A finite number, with its original text (`1.10` is not `1.1`).
     Float(f64, String),
-    /// Text.
     Text(String),
-    /// A list.
     List(Vec<Node>),
-    /// Entries in the order in which they were written; keys are unique.
+    /// In the order of the file; keys are unique.
     Map(Vec<Entry>),
 }
 
-/// A key with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The key.
     pub key: String,
-    /// Where the key begins.
     pub place: Place,
-    /// The value.
     pub value: Node,
 }
 
 impl Node {
-    /// Makes a node.
     pub fn new(data: Data, place: Place) -> Self {
         Self { data, place }
     }
 
-    /// Makes a text node.
     pub fn text(text: impl Into<String>, place: Place) -> Self {
         Self::new(Data::Text(text.into()), place)
     }
 
-    /// Makes a map node.
     pub fn map(entries: Vec<Entry>, place: Place) -> Self {
         Self::new(Data::Map(entries), place)
     }
 
-    /// The entries, if this is a map.
     pub fn entries(&self) -> Option<&[Entry]> {
         match &self.data {
             Data::Map(entries) => Some(entries),
@@ -70,7 +53,6 @@ impl Node {
         }
     }
 
-    /// The elements, if this is a list.
     pub fn elements(&self) -> Option<&[Node]> {
         match &self.data {
             Data::List(elements) => Some(elements),
@@ -78,7 +60,6 @@ impl Node {
         }
     }
 
-    /// The text, if this is one.
     pub fn as_text(&self) -> Option<&str> {
         match &self.data {
             Data::Text(text) => Some(text),
@@ -86,7 +67,6 @@ impl Node {
         }
     }
 
-    /// The truth value, if this is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self.data {
             Data::Bool(value) => Some(value),
@@ -94,12 +74,10 @@ impl Node {
         }
     }
 
-    /// Whether this is nothing.
     pub fn is_null(&self) -> bool {
         matches!(self.data, Data::Null)
     }
 
-    /// Finds the entry of a key in a map.
     pub fn find_entry(&self, key: &str) -> Option<&Entry> {
         self.entries()?.iter().find(|entry| entry.key == key)
     }
@@ -109,14 +87,14 @@ impl Node {
         self.find_entry(key).map(|entry| &entry.value).filter(|value| !value.is_null())
     }
 
-    /// Takes an entry out of a map.
+    /// Removes an entry from a map.
     pub fn take(&mut self, key: &str) -> Option<Entry> {
         let Data::Map(entries) = &mut self.data else { return None };
         let at = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(at))
     }
 
-    /// Sets an entry of a map, replacing one of the same key.
+    /// Sets an entry of a map, replacing one with the same key.
     pub fn set(&mut self, key: &str, place: Place, value: Node) {
         let Data::Map(entries) = &mut self.data else { return };
         match entries.iter_mut().find(|entry| entry.key == key) {
@@ -125,7 +103,7 @@ impl Node {
         }
     }
 
-    /// What the value is, in the words of an error message.
+    /// The type for error messages.
     pub fn type_name(&self) -> &'static str {
         match self.data {
             Data::Null => "null",
@@ -138,7 +116,7 @@ impl Node {
         }
     }
 
-    /// The scalar as it would be written, e.g. to show it in a message.
+    /// The scalar as it would be written, for messages.
     pub fn scalar(&self) -> Option<String> {
         match &self.data {
             Data::Bool(value) => Some(value.to_string()),
@@ -149,7 +127,7 @@ impl Node {
         }
     }
 
-    /// The value without places.
+    /// The value without positions.
     pub fn to_json(&self) -> Value {
         match &self.data {
             Data::Null => Value::Null,

@@ -1,26 +1,23 @@
 //! Positions in a file.
 //!
-//! [`Place`] is what a person reads (1-based line and column); parsers work with byte offsets and
-//! turn them into places with a [`LineIndex`]. Columns count characters, not bytes.
+//! [`Place`] is a 1-based line and column, as shown to users; parsers work with byte offsets and
+//! convert them with a [`LineIndex`]. Columns count characters, not bytes.
 
 use serde::Serialize;
 
-/// A position in a file: line and column, both starting at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Place {
-    /// The line, starting at 1.
     pub line: u32,
-    /// The column in characters, starting at 1.
+    /// In characters, starting at 1.
     pub column: u32,
 }
 
 impl Place {
-    /// The beginning of a file.
     pub const START: Self = Self { line: 1, column: 1 };
 
-    /// Moves a place that was found inside a fragment to where the fragment stands in its file.
+    /// Maps a position inside a fragment to the file.
     ///
-    /// `origin` is the place of the fragment's first character.
+    /// `origin` is the position of the fragment's first character.
     #[must_use]
     pub fn within(self, origin: Self) -> Self {
         if self.line == 1 {
@@ -37,20 +34,19 @@ impl Default for Place {
     }
 }
 
-/// Finds the place of byte offsets in one text.
+/// Converts byte offsets of one text to positions.
 #[derive(Clone, Debug)]
 pub struct LineIndex<'t> {
     text: &'t str,
     starts: Vec<usize>,
-    /// How many characters begin before each multiple of [`BLOCK`] bytes. Without it every place on
-    /// a line of a megabyte would count the whole line again.
+    /// How many characters begin before each multiple of [`BLOCK`] bytes. Without it every position
+    /// on a line of a megabyte would count the whole line again.
     blocks: Vec<usize>,
 }
 
 const BLOCK: usize = 1024;
 
 impl<'t> LineIndex<'t> {
-    /// Reads where the lines of a text begin.
     pub fn new(text: &'t str) -> Self {
         let mut starts = vec![0];
         starts.extend(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1));
@@ -66,12 +62,12 @@ impl<'t> LineIndex<'t> {
         Self { text, starts, blocks }
     }
 
-    /// Returns the byte offset of a line, which is counted from 0 here.
+    /// The byte offset of a line, counted from 0.
     pub fn start(&self, line: usize) -> Option<usize> {
         self.starts.get(line).copied()
     }
 
-    /// Returns the place of a byte offset; an offset past the end is the end.
+    /// The position of a byte offset; an offset past the end means the end.
     pub fn place(&self, offset: usize) -> Place {
         let offset = offset.min(self.text.len());
         let line = self.starts.partition_point(|start| *start <= offset).max(1);

@@ -1,11 +1,11 @@
-//! Integrity stamps: recognising and checking them.
+//! Integrity stamps: recognizes and checks them.
 //!
-//! A stamp is the first line of a file (after a shebang), a comment of its language that holds
-//! `kiwi-mcp:validated:<UTC time>Z:<sha256>`; the hash covers the raw bytes without that line. For a
-//! folder tool it stands in `tool.yaml` and covers every file; where no comment can stand first, as in
-//! JSON, it stands in `<file>.sig`. A stamp proves that nothing changed since it was made, not who made
-//! it: anybody can recompute it. [`stamp`] writes them, [`seat`](seat()) knows where they stand, and
-//! [`author`] is what a person adds who puts a name to one.
+//! A stamp is the first line of a file (after a shebang), a comment of its language with
+//! `kiwi-mcp:validated:<UTC time>Z:<sha256>`; the hash covers the raw bytes without that line. For
+//! a folder tool it is in `tool.yaml` and covers every file; if no comment can come first, as in
+//! JSON, it is in `<file>.sig`. A stamp proves that nothing changed since it was made, not who made
+//! it: any user can recompute it. [`stamp`] writes stamps, [`seat`](seat()) decides where they are,
+//! and [`author`] adds the signature of a person.
 
 pub mod author;
 mod seat;
@@ -29,16 +29,17 @@ const KIWI: &str = "kiwi-mcp:validated:";
 const RYE: [&str; 3] = ["rye:signed:", "rye:validated:", "ryeos:signed:"];
 const SHA256_HEX: usize = 64;
 const SHORT_HEX: usize = 12;
-/// A longer line holds something else, e.g. a whole program.
+/// A longer line is something else, e.g. a whole program.
 const MAX_LINE: usize = 1024;
-/// The most that is read to check the stamp of a folder tool; a sparse file has no size of its own.
+/// The most bytes read for the stamp of a folder tool. Counted while reading, because a sparse
+/// file's size says nothing.
 const MAX_FOLDER: u64 = 64 * 1024 * 1024;
 
 /// Folders that a stamp never covers: caches and installed packages.
 pub const UNSTAMPED_FOLDERS: [&str; 3] = ["__pycache__", ".venv", "node_modules"];
 
-/// The folder of a tool that its stamp does not cover and that programs would run code from; bytecode of Python
-/// is not read where that matters.
+/// A folder of a tool that its stamp does not cover but that programs would run code from. Python
+/// bytecode is excluded: it is not read where that matters.
 pub fn uncovered_folder(folder: &Path) -> Option<PathBuf> {
     let is_named = |entry: &walkdir::DirEntry, names: &[&str]| names.iter().any(|name| entry.file_name() == *name);
     WalkDir::new(folder)
@@ -49,43 +50,35 @@ pub fn uncovered_folder(folder: &Path) -> Option<PathBuf> {
         .map(walkdir::DirEntry::into_path)
 }
 
-/// What the stamp of an item says about its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Integrity {
-    /// There is no stamp.
     Unsigned,
-    /// The content is what was stamped.
+    /// The content matches the stamp.
     Valid {
-        /// When it was stamped.
         time: String,
-        /// The sha256 of the content.
         hash: String,
     },
-    /// The content is not what was stamped.
+    /// The content does not match the stamp.
     Mismatch {
-        /// The hash in the stamp.
         stamped: String,
-        /// The hash of the content.
         actual: String,
     },
-    /// A stamp of another kind, which is recognised but proves less, or nothing here.
+    /// A stamp of another kind, which proves less, or nothing here.
     Foreign {
-        /// What it is, in words.
+        /// A description of it.
         kind: &'static str,
     },
-    /// Something that looks like a stamp but is none.
+    /// It looks like a stamp but is malformed.
     Invalid {
-        /// Why, in words.
         reason: &'static str,
-        /// The line it stands on.
         line: u32,
     },
 }
 
-/// Says whether a line is meant as a stamp, of any kind and in any language.
+/// Whether a line is meant as a stamp, of any kind and in any language.
 ///
-/// Such a line is never content. What it is worth, and whether it is a comment at all, says [`check`].
+/// Such a line is never content. [`check`] decides whether it is valid and a comment at all.
 pub fn is_stamp(line: &str) -> bool {
     let body = line.trim_start_matches(|c: char| !c.is_alphanumeric());
     line.len() <= MAX_LINE && (body.starts_with(KIWI) || RYE.iter().any(|prefix| body.starts_with(prefix)))
@@ -93,7 +86,7 @@ pub fn is_stamp(line: &str) -> bool {
 
 /// The byte offset where content begins: after an optional stamp on the first line.
 ///
-/// A shebang stays content, since the stamp stands after it.
+/// A shebang is content, since the stamp comes after it.
 pub fn after_stamp(text: &str) -> usize {
     match stamp_line(text) {
         Some(range) if range.start == 0 => range.end,
@@ -154,11 +147,12 @@ pub fn check_folder_detached(
     Ok(check_detached_with(stamp, || hash))
 }
 
-/// The hash a stamp of a folder tool covers: that of the lines `<sha256>  <path>`, sorted by path.
+/// The hash that the stamp of a folder tool covers: that of the lines `<sha256>  <path>`, sorted by
+/// path.
 ///
-/// This is what `sha256sum` prints, so that it can be recomputed by hand. A link counts as the file
-/// that it leads to, which must lie in the folder as well. The files beside the manifest with its
-/// detached stamp and with the signature of its author do not count.
+/// `sha256sum` prints the same, so it can be recomputed by hand. A symlink counts as its target,
+/// which must lie in the folder as well. The manifest's detached stamp and author signature do not
+/// count.
 pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str) -> io::Result<String> {
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut budget = MAX_FOLDER;
@@ -177,7 +171,7 @@ pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str)
         if companions.iter().flatten().any(|companion| companion == file) {
             continue;
         }
-        // What a link leads to could be changed without the stamp taking notice.
+        // The target could be changed without invalidating the stamp.
         if entry.path_is_symlink() && (leaves(file, folder) || file.is_dir()) {
             return Err(io::Error::other(format!(
                 "the link `{}` leads to what no stamp covers",
@@ -213,7 +207,7 @@ fn check_with(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Inte
     if rest.lines().next().is_some_and(is_stamp) {
         return Integrity::Invalid { reason: "there are two stamps", line: line_number + 1 };
     }
-    // No hash covers this line: were it anything but a comment, it would run, or hide what follows.
+    // No hash covers this line: if it were not a comment, it would run, or hide what follows.
     let Some(body) = seat.body(text.get(range.clone()).unwrap_or_default()) else {
         let reason = match seat {
             Seat::Comment(..) => "a stamp must be a comment of the file's language, with nothing else on its line",
@@ -224,7 +218,7 @@ fn check_with(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Inte
     judge(body, line_number, || hash(&without(text, &range)))
 }
 
-/// Judges a stamp without the comment around it.
+/// Checks a stamp without its comment syntax.
 fn judge(body: &str, line_number: u32, hash: impl FnOnce() -> String) -> Integrity {
     if RYE.iter().any(|prefix| body.starts_with(prefix)) {
         return Integrity::Foreign { kind: "a RYE signature, which needs RYE's keys" };
@@ -260,20 +254,20 @@ fn stamp_line(text: &str) -> Option<Range<usize>> {
     is_stamp(text.get(range.clone())?).then_some(range)
 }
 
-/// Looks for a stamp that slipped down by a line or two, which would otherwise count as content.
+/// Finds a stamp that moved down by a line or two, which would otherwise count as content.
 fn misplaced(text: &str) -> Option<u32> {
     (1u32..).zip(text.lines().take(3)).find(|(_, line)| is_stamp(line)).map(|(number, _)| number)
 }
 
-/// The line further down that holds the file's own stamp: its hash fits the rest. One that does not fit is content, e.g. a
-/// quotation.
+/// A line further down that is the file's own stamp: its hash matches the rest. Without a match it
+/// is content, e.g. a quotation.
 fn moved(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Option<Range<usize>> {
     let mut start = 0;
     let mut lines = text.split_inclusive('\n').map(|line| {
         start += line.len();
         (start - line.len()..start, line)
     });
-    // Only the first is tried: hashing the whole file for each of many would take for ever.
+    // Only the first is tried: hashing the whole file for each of many would take too long.
     let (range, stamped) = lines.find_map(|(range, line)| {
         let body = seat.body(line).filter(|_| is_stamp(line))?;
         let (_, stamped) = time_and_hash(body.strip_prefix(KIWI)?)?;
@@ -282,7 +276,6 @@ fn moved(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Option<Ra
     (hash(&without(text, &range)) == stamped).then_some(range)
 }
 
-/// A text without some of its bytes.
 fn without(text: &str, range: &Range<usize>) -> String {
     [text.get(..range.start), text.get(range.end..)].map(Option::unwrap_or_default).concat()
 }
@@ -310,7 +303,7 @@ fn is_time(text: &str) -> bool {
             .all(|(byte, want)| if want == b'0' { byte.is_ascii_digit() } else { byte == want })
 }
 
-/// Kiwi's formula for directives: a hash over name, version and the hash of the XML block.
+/// Kiwi's formula for directives: a hash of name, version and the hash of the XML block.
 fn kiwi_directive_hash(text: &str, name: &str, version: &str) -> Option<String> {
     let start = text.find("<directive")?;
     let end = text.rfind("</directive>")? + "</directive>".len();
@@ -346,7 +339,7 @@ fn file_hash(path: &Path, budget: &mut u64) -> io::Result<String> {
     }
 }
 
-/// The name of a file as it is hashed; one with a line end could pass for two files.
+/// The hashed name of a file. A name with a line end could look like two files, so it is refused.
 fn relative(folder: &Path, file: &Path) -> io::Result<String> {
     let path = file.strip_prefix(folder).unwrap_or(file);
     match path.to_str().filter(|path| !path.chars().any(char::is_control)) {
@@ -359,7 +352,6 @@ fn shown_in(folder: &Path, file: &Path) -> String {
     shown(&file.strip_prefix(folder).unwrap_or(file).to_string_lossy())
 }
 
-/// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a string cannot fail.

@@ -1,8 +1,8 @@
-//! Reading an item's file, safely.
+//! Reads item files safely.
 //!
-//! [`SourceFile::load`] is the way in: regular files only, capped, valid UTF-8, without a byte order
-//! mark. Whatever is no text goes through [`read_bytes`] or [`open_regular`]: nothing else opens a
-//! file of a project, because a pipe or device in the place of a file must never make reading hang.
+//! [`SourceFile::load`] is the entry point: regular files only, size-limited, valid UTF-8, without
+//! a byte order mark. Binary content goes through [`read_bytes`] or [`open_regular`]. No other code
+//! opens project files, because a pipe or device in place of a file must not block.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
@@ -17,33 +17,31 @@ use super::footprint::Sight;
 use super::place::{LineIndex, Place};
 use crate::problem::Code;
 
-/// The most that a manifest, front matter or settings file may hold.
+/// The limit of a manifest, front matter or settings file, in bytes.
 pub const MAX_DOCUMENT: u64 = 256 * 1024;
-/// How deep folders may be.
+/// The maximum depth of folders.
 pub const MAX_DEPTH: usize = 32;
-/// The most that a script, directive or knowledge entry may hold.
+/// The limit of a script, directive or knowledge entry, in bytes.
 pub const MAX_TEXT: u64 = 1024 * 1024;
 
 const MARK: char = '\u{feff}';
 
-/// The text of one file.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Where it was read from.
     pub path: PathBuf,
-    /// What it says, without byte order mark.
+    /// Without byte order mark.
     pub text: String,
-    /// Whether a byte order mark preceded the text.
+    /// Whether the text had a byte order mark.
     pub marked: bool,
 }
 
 impl SourceFile {
-    /// The content as it stands in the file, byte for byte, which is what stamps cover.
+    /// The content of the file byte for byte, which stamps cover.
     pub fn raw(&self) -> Cow<'_, str> {
         if self.marked { Cow::Owned(format!("{MARK}{}", self.text)) } else { Cow::Borrowed(&self.text) }
     }
 
-    /// Loads a file of at most `limit` bytes; what is wrong with it goes to `findings`.
+    /// Loads a file of at most `limit` bytes; problems go to `findings`.
     pub fn load(path: &Path, limit: u64, findings: &mut Findings) -> Option<Self> {
         let bytes = match read_bytes(path, limit) {
             Ok(bytes) => bytes,
@@ -55,7 +53,7 @@ impl SourceFile {
         Self::decode(path, bytes, findings)
     }
 
-    /// Decodes bytes that were read elsewhere, e.g. from the git index.
+    /// Decodes bytes from elsewhere, e.g. from the git index.
     pub fn decode(path: &Path, bytes: Vec<u8>, findings: &mut Findings) -> Option<Self> {
         match String::from_utf8(bytes) {
             Ok(text) => {
@@ -78,25 +76,22 @@ impl SourceFile {
     }
 }
 
-/// Why the bytes of a file were not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
-    /// It is a folder, pipe, socket or device.
+    /// A folder, pipe, socket or device.
     #[error("not a regular file")]
     NotRegular,
-    /// It holds more than may be read.
     #[error("larger than {} KiB", .limit / 1024)]
     TooLarge {
-        /// The most that may be read, in bytes.
+        /// In bytes.
         limit: u64,
     },
-    /// The system said no.
     #[error("cannot read the file: {0}")]
     Failed(#[from] io::Error),
 }
 
 impl Unread {
-    /// Says so at the beginning of the file.
+    /// Adds a finding at the beginning of the file.
     pub fn report(&self, findings: &mut Findings) {
         let (code, suggestion) = match self {
             Self::NotRegular => (Code::NotARegularFile, "replace it with a plain file"),
@@ -107,9 +102,10 @@ impl Unread {
     }
 }
 
-/// Lists what is below a folder and no folder itself, sorted; what cannot be listed is there with the reason.
+/// Lists everything below a folder except folders, sorted; an entry that cannot be listed has the
+/// reason.
 ///
-/// Links are listed, not followed. A folder that does not exist is empty.
+/// Symlinks are listed, not followed. A missing folder is empty.
 pub fn files_below(folder: &Path) -> Vec<(PathBuf, Result<(), Unread>)> {
     if folder.symlink_metadata().is_err() {
         return Vec::new();
@@ -135,8 +131,8 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
     read_open(&file, length, limit)
 }
 
-/// Reads what was just seen to be a regular file. Also gives what it looked like before its first byte was read, if it
-/// could be opened.
+/// Reads what was just listed as a regular file. Also returns its metadata from before the first
+/// read, if it could be opened.
 pub(crate) fn read_seen(path: &Path, limit: u64) -> (Sight, Result<Vec<u8>, Unread>) {
     let file = match open_without_waiting(path) {
         Ok(file) => file,
@@ -152,22 +148,22 @@ pub(crate) fn read_seen(path: &Path, limit: u64) -> (Sight, Result<Vec<u8>, Unre
 
 /// Reads an open file that was `length` bytes long a moment ago.
 fn read_open(file: &File, length: u64, limit: u64) -> Result<Vec<u8>, Unread> {
-    // One byte more than allowed: a file that grows while it is read is caught as well.
+    // One byte more than allowed, to detect a file that grows while it is read.
     let most = limit.saturating_add(1);
     let room = usize::try_from(length.saturating_add(1).min(most)).unwrap_or(0);
     let mut bytes = Vec::with_capacity(room);
     let read = retry_on_intr(|| rustix::io::read(file, spare_capacity(&mut bytes))).map_err(io::Error::from)?;
-    // All that it held, where there was room for more: nobody need ask where it ends.
+    // The file was read completely with room to spare, so no further read is needed.
     if read as u64 != length {
         file.take(most.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
     }
     if bytes.len() as u64 > limit { Err(Unread::TooLarge { limit }) } else { Ok(bytes) }
 }
 
-/// Opens a regular file for reading; also gives its length at this moment.
+/// Opens a regular file for reading; also returns its current length.
 ///
-/// The kind is looked at before opening, because opening a device can have effects, and again on
-/// what was opened, because the name may stand for something else by then.
+/// The type is checked before opening, because opening a device can have effects, and again
+/// afterwards, because the path may have changed.
 pub fn open_regular(path: &Path) -> Result<(File, u64), Unread> {
     if !fs::metadata(path)?.is_file() {
         return Err(Unread::NotRegular);
@@ -184,9 +180,9 @@ fn open_without_waiting(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether a path leads out of a folder, by links in it or by being one; nothing that does not exist does.
+/// Whether a path leads out of a folder through symlinks; false for a missing path.
 pub fn leaves(path: &Path, folder: &Path) -> bool {
-    // One look at each step below the folder; following every link from the root takes many.
+    // One check per component below the folder; resolving every link from the root takes many.
     if let Ok(inside) = path.strip_prefix(folder) {
         let mut step = folder.to_path_buf();
         let is_plain = |part: Component<'_>| {
@@ -200,22 +196,22 @@ pub fn leaves(path: &Path, folder: &Path) -> bool {
     matches!((path.canonicalize(), folder.canonicalize()), (Ok(target), Ok(folder)) if !target.starts_with(&folder))
 }
 
-/// Lets opening a pipe return at once instead of waiting for somebody who writes.
+/// Makes opening a pipe return at once instead of waiting for a writer.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn without_waiting(options: &mut OpenOptions) {
     const O_NONBLOCK: i32 = 0o4000;
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, O_NONBLOCK);
 }
 
-/// Lets opening a pipe return at once instead of waiting for somebody who writes.
+/// Makes opening a pipe return at once instead of waiting for a writer.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn without_waiting(options: &mut OpenOptions) {
-    // The same number in every BSD, macOS among them.
+    // The same value on all BSDs including macOS.
     const O_NONBLOCK: i32 = 0x4;
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, O_NONBLOCK);
 }
 
-/// Elsewhere a pipe has no name among the files.
+/// Other systems have no named pipes among files.
 #[cfg(not(unix))]
 fn without_waiting(_: &mut OpenOptions) {}
 
@@ -247,7 +243,7 @@ mod tests {
         for text in ["", "f", "four", &"long ".repeat(30_000)] {
             fs::write(&file, text).unwrap();
             let length = text.len() as u64;
-            // It may grow or shrink after it was looked at.
+            // The file may grow or shrink after it was examined.
             for said in [0, 1, length.saturating_sub(1), length, length + 1, length * 2 + 3] {
                 assert_eq!(
                     read_open(&File::open(&file).unwrap(), said, length + 9).unwrap(),
@@ -258,7 +254,7 @@ mod tests {
                 assert!(text.is_empty() || matches!(read, Err(Unread::TooLarge { .. })), "{said}");
             }
         }
-        // What the system makes up has no length.
+        // Files of `/proc` have no length.
         assert!(read_bytes(Path::new("/proc/self/status"), 99_999).is_ok_and(|bytes| bytes.len() > 99));
     }
 
@@ -282,7 +278,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "only a program can make a pipe with a name")]
     #[test]
     fn a_pipe_in_the_place_of_a_file_is_opened_without_waiting() {
-        // What `open_regular` does when the file became a pipe after it was looked at.
+        // What `open_regular` does if the file became a pipe after the check.
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());

@@ -1,65 +1,52 @@
 //! Placeholders in text: `{input:name}`, `{step:name.path}`, `{run:id}`, `{env:VAR}`.
 //!
-//! [`Template::parse`] splits a text into literal parts and placeholders with their byte offsets;
-//! a run fills them in once and never scans the result again. Braces without one of the four
-//! prefixes are literal text. Inside a step with `foreach … as x`, `{input:x}` is the element.
+//! [`Template::parse`] splits a text into literal parts and placeholders with their byte offsets; a
+//! run fills them in once and never scans the result again. Braces without one of the four prefixes
+//! are literal. Inside a step with `foreach … as x`, `{input:x}` is the element.
 
 use std::ops::Range;
 
-/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// Its parts, in order; no two texts in a row.
+    /// In order; no two texts in a row.
     pub parts: Vec<Part>,
 }
 
-/// A part of a [`Template`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Text that stays as it is.
     Text(String),
-    /// Something to fill in.
     Placeholder(Placeholder),
 }
 
-/// Something to fill in, and where it stands in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placeholder {
-    /// Its bytes in the text, braces included.
+    /// In bytes, braces included.
     pub range: Range<usize>,
-    /// What it stands for.
     pub reference: Reference,
 }
 
-/// What a placeholder stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// `{input:name}`, or the element of the `foreach` around it.
     Input {
-        /// The input.
         name: String,
-        /// The way into its value; usually empty.
+        /// The path into its value; usually empty.
         path: Vec<String>,
-        /// What is used when it was not given.
         missing: Missing,
     },
     /// `{step:name.path}`: the result of an earlier step.
     Step {
-        /// The step.
         name: String,
-        /// The way into its result; empty means all of it.
+        /// The path into its result; empty means all of it.
         path: Vec<String>,
     },
     /// `{run:id}`.
     RunId,
     /// `{env:VAR}`.
-    Env {
-        /// The variable.
-        name: String,
-    },
+    Env { name: String },
 }
 
-/// What becomes of an input that was not given.
+/// What happens if an input was not given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// `{input:name}`: it is an error.
@@ -70,17 +57,14 @@ pub enum Missing {
     Default(String),
 }
 
-/// A placeholder that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidPlaceholder {
-    /// Where it begins in the text.
     pub offset: usize,
-    /// What is wrong with it.
     pub message: String,
 }
 
-/// No placeholder is longer, in bytes.
+/// In bytes.
 const MAX_LENGTH: usize = 512;
 const PREFIXES: [&str; 4] = ["{input:", "{step:", "{run:", "{env:"];
 
@@ -111,7 +95,6 @@ impl Template {
         if errors.is_empty() { Ok(Self { parts }) } else { Err(errors) }
     }
 
-    /// The placeholders, in order.
     pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.parts.iter().filter_map(|part| match part {
             Part::Placeholder(placeholder) => Some(placeholder),
@@ -132,7 +115,7 @@ impl Template {
 pub(super) fn placeholder_at(text: &str, start: usize) -> Option<Result<Placeholder, String>> {
     let rest = text.get(start..)?;
     let prefix = PREFIXES.iter().find(|prefix| rest.starts_with(**prefix))?;
-    // Bounded, so that many beginnings without an end stay cheap.
+    // Bounded, so that many starts without an end stay cheap.
     let stop = rest.bytes().take(MAX_LENGTH).position(|byte| matches!(byte, b'}' | b'\n'));
     let Some(end) = stop.filter(|end| rest.as_bytes().get(*end) == Some(&b'}')) else {
         return Some(Err(format!("the placeholder `{prefix}…` is never closed")));

@@ -1,7 +1,7 @@
-//! One member of a TOML file that people write by hand, looked at and set.
+//! Reads and sets one member of a hand-written TOML file.
 //!
-//! The counterpart of [`super::json::member`] for settings that are written as TOML: comments, order and
-//! everything but the member stay as they are written.
+//! The counterpart of [`super::json::member`]: comments, order and everything except the member
+//! stay as they are written.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 
 use super::json::member::{MemberError, Replacement};
 
-/// Finds a member of a section; a file without text has none.
+/// Finds a member of a section; `None` in an empty file.
 pub fn find(text: &str, section: &str, name: &str) -> Result<Option<Value>, MemberError> {
     let document = parse(text)?;
     let Some(found) = document.get(section) else { return Ok(None) };
@@ -19,7 +19,7 @@ pub fn find(text: &str, section: &str, name: &str) -> Result<Option<Value>, Memb
     Ok(members.get(name).map(value_of))
 }
 
-/// Sets keys of a member and keeps its others; a member that is no table, and `Whole` ones, are replaced.
+/// Sets keys of a member and keeps its others. A member that is not a table is replaced.
 pub fn set(
     text: &str,
     section: &str,
@@ -30,7 +30,7 @@ pub fn set(
     let mut document = parse(text)?;
     if document.get(section).is_none() {
         let mut members = Table::new();
-        // Without a header of its own, as people write it.
+        // Without its own header, as people write it.
         members.set_implicit(true);
         document.insert(section, Item::Table(members));
     }
@@ -52,7 +52,7 @@ pub fn set(
     Ok(document.to_string())
 }
 
-/// A member as it is written in a file of its own.
+/// The member as a separate file.
 pub fn snippet(section: &str, name: &str, fields: &Map<String, Value>) -> String {
     set("", section, name, fields, Replacement::Whole).unwrap_or_default()
 }
@@ -72,7 +72,7 @@ fn table<'t>(item: &'t Item, name: &str) -> Result<&'t dyn TableLike, MemberErro
 fn put(table: &mut dyn TableLike, fields: &Map<String, Value>) {
     for (key, value) in fields {
         match table.get_mut(key) {
-            // The key keeps its place and its comments.
+            // The key keeps its position and its comments.
             Some(old) => *old = Item::Value(written(value)),
             None => {
                 table.insert(key, Item::Value(written(value)));
@@ -90,7 +90,7 @@ fn written(value: &Value) -> toml_edit::Value {
         Value::Object(it) => {
             it.iter().map(|(key, value)| (key.as_str(), written(value))).collect::<InlineTable>().into()
         }
-        // TOML has no null; nothing that piton writes has one.
+        // TOML has no null; piton never writes one.
         Value::Null => "".into(),
     }
 }

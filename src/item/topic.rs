@@ -1,28 +1,24 @@
-//! What piton says about itself, topic by topic.
+//! Help topics.
 //!
-//! The pages are Markdown in `topic/`. Every front door shows the same ones: the terminal renders them, others
-//! hand out a [`Page`]. A topic enters as one row of [`TOPICS`]; the tests of `cli/help` parse each command line of
-//! a page with the real parser.
+//! The pages are Markdown in `topic/`. The CLI renders them; the MCP server returns a [`Page`]. A
+//! topic is one row of [`TOPICS`]; the tests of `cli/help` parse each command line of a page with
+//! the real parser.
 
 use serde::Serialize;
 
-/// A page about one subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// The word that it is asked for by.
     pub name: &'static str,
-    /// What it is about, in one line.
+    /// One line.
     pub summary: &'static str,
-    /// The page, as Markdown.
+    /// Markdown.
     pub text: &'static str,
 }
 
-/// A page as it is handed out.
+/// A page for the MCP server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Page {
-    /// The text.
     pub help: String,
-    /// What it is about.
     pub topic: String,
     /// Its command lines.
     pub examples: Vec<String>,
@@ -34,7 +30,7 @@ macro_rules! topic {
     };
 }
 
-/// Every topic, in the order in which one would read them.
+/// In reading order.
 pub const TOPICS: [Topic; 14] = [
     topic!("overview", "what piton is for, and where to begin"),
     topic!("directive", "workflows: what is to be done, step by step"),
@@ -53,23 +49,21 @@ pub const TOPICS: [Topic; 14] = [
 ];
 
 impl Topic {
-    /// Finds the topic of a name.
     pub fn find(name: &str) -> Option<&'static Self> {
         TOPICS.iter().find(|topic| topic.name == name)
     }
 
-    /// The command lines that it shows, without their prompt.
+    /// Its command lines without their prompt.
     pub fn examples(&self) -> Vec<String> {
         self.text.lines().filter_map(|line| line.strip_prefix("$ ")).map(command_line).collect()
     }
 
-    /// The page as it is handed out.
     pub fn page(&self) -> Page {
         Page { help: self.text.to_owned(), topic: self.name.to_owned(), examples: self.examples() }
     }
 }
 
-/// A command line without the remark behind it.
+/// A command line without its trailing comment.
 fn command_line(line: &str) -> String {
     line.split_once("  #").map_or(line, |(command, _)| command).trim_end().to_owned()
 }

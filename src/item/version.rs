@@ -1,7 +1,8 @@
 //! The versions of items: `MAJOR.MINOR.PATCH`, as text.
 //!
 //! Tools and knowledge write them in YAML, where a version without quotes may be a number: `1.10`
-//! would be `1.1`. [`check`] judges a field, [`completed`] offers the version that was probably meant.
+//! would be `1.1`. [`check`] checks a field, [`completed`] suggests the version that was probably
+//! meant.
 
 use semver::Version;
 
@@ -10,7 +11,7 @@ use super::node::{Data, Node};
 use super::wording::shown;
 use crate::problem::Code;
 
-/// Reads a version and reports what is wrong with it; gives back what is written, and the finding.
+/// Reads a version and reports problems; returns the text and the finding.
 pub fn check<'f>(value: &Node, path: &str, findings: &'f mut Findings) -> (String, Option<&'f mut Finding>) {
     let (written, message) = match &value.data {
         Data::Text(text) => match Version::parse(text) {
@@ -32,7 +33,7 @@ pub fn check<'f>(value: &Node, path: &str, findings: &'f mut Findings) -> (Strin
     (written, Some(findings.add(Code::InvalidSemver, value.place, path, message).suggest(suggestion)))
 }
 
-/// The version that an abbreviated or embellished one stands for: `v1.10` is `1.10.0`.
+/// The full form of an abbreviated or prefixed version: `v1.10` is `1.10.0`.
 pub fn completed(written: &str) -> String {
     let bare = written.trim().trim_start_matches(['v', 'V']);
     let missing = 2_usize.saturating_sub(bare.matches('.').count());

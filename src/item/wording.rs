@@ -1,11 +1,11 @@
-//! Words in messages: what was probably meant, and text from files made safe to show.
+//! Text in messages: suggestions, and text from files made safe to show.
 
-/// Longer words are no misspelling of anything known, and comparing them would only cost time.
+/// Longer words are not typos, and comparing them costs time.
 const MAX_WORD: usize = 64;
-/// How much of a text a message holds.
+/// The most characters of a quoted text.
 const MAX_SHOWN: usize = 60;
 
-/// Finds the known word nearest to `word`, if one is near enough to be meant.
+/// The known word nearest to `word`, if it is near enough.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     if word.len() > MAX_WORD {
         return None;
@@ -16,18 +16,17 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .filter(|candidate| candidate.len() <= MAX_WORD)
         .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
         .filter(|(distance, candidate)| *distance <= tolerance(&word).min(tolerance(candidate)))
-        // Words without a letter in common are not alike, however short.
+        // Words without a common letter are not similar, however short.
         .filter(|(distance, candidate)| *distance < word.chars().count().max(candidate.chars().count()))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// Asks whether the nearest word was meant, or says what else to do.
 pub fn did_you_mean(meant: Option<&str>, otherwise: &str) -> String {
     meant.map_or_else(|| otherwise.to_owned(), |meant| format!("did you mean `{meant}`?"))
 }
 
-/// Writes a name in lower case with its words separated: `GitLog` and `git.log` are `git_log`.
+/// The name in lower case with its words separated: `GitLog` and `git.log` become `git_log`.
 pub fn separated(name: &str, separator: char) -> String {
     let mut written = String::with_capacity(name.len());
     let mut before = '/';
@@ -44,12 +43,12 @@ pub fn separated(name: &str, separator: char) -> String {
     written
 }
 
-/// How many slips a word of this length may hold.
+/// How many typos a word of this length may have.
 fn tolerance(word: &str) -> usize {
     (word.chars().count() / 3).clamp(1, 4)
 }
 
-/// Shows text from a file in a message: short, and with invisible characters visible.
+/// Text from a file for a message: shortened, with invisible characters escaped.
 pub fn shown(text: &str) -> String {
     let mut shown = String::new();
     for character in text.chars().take(MAX_SHOWN) {

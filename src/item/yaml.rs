@@ -1,6 +1,6 @@
-//! Reading YAML into [`Node`]s, and writing values as YAML.
+//! Reads YAML into [`Node`]s, and writes values as YAML.
 //!
-//! The only module that knows the YAML crates. [`parse`] takes the events of a pull parser one by
+//! The only module that uses the YAML crates. [`parse`] takes the events of a pull parser one by
 //! one, so that nesting and repetition are bounded before anything is built: tags, merge keys and
 //! second documents are refused, duplicate keys reported, numbers never rounded (see [`scalar`]).
 
@@ -23,18 +23,18 @@ use super::wording::shown;
 use crate::problem::Code;
 use scalar::Plain;
 
-/// What aliases may copy, in nodes; long texts count for several.
+/// How much aliases may copy, in nodes; long texts count for several.
 const MAX_COPIED: usize = 20_000;
 
-/// How much structure a document may have.
+/// The limit of commas and colons in a document.
 const MAX_INDICATORS: usize = 100_000;
-/// How many keys of a map are looked through one by one.
+/// Up to this many keys a map is searched linearly.
 const FEW_KEYS: usize = 32;
 const UNTAGGED: &str = "remove the tag; put quotes around a value to make it text";
 
-/// Reads a document; `origin` is the place of the text's first character in its file.
+/// Reads a document; `origin` is the position of the text in its file.
 ///
-/// Returns nothing when there is no root that further rules could look at.
+/// Returns `None` when there is no root to check further.
 pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node> {
     let mut report = Report::new(origin, findings);
     if report.is_too_large(text) || is_too_dense(text, &mut report) || has_unprintable(text, &mut report) {
@@ -53,11 +53,10 @@ pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node>
     builder.finish()
 }
 
-/// Writes a value as YAML.
 pub fn to_yaml(value: &serde_json::Value) -> String {
     const BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
-    // The writer follows YAML 1.1, to which these characters are line breaks that it folds. JSON is
-    // YAML too, and there they stand only inside quotes.
+    // The writer follows YAML 1.1, where these characters are line breaks that it folds. JSON is
+    // YAML too, and has them only inside quotes.
     match serde_yaml::to_string(value) {
         Ok(text) if !text.contains(BREAKS) => text,
         _ => {
@@ -73,7 +72,7 @@ pub fn to_yaml(value: &serde_json::Value) -> String {
 /// Whether there is more structure than any item needs.
 ///
 /// Inside brackets the scanner reads ahead to the last one and keeps several tokens for each comma
-/// and colon, a hundred times what was written.
+/// and colon, a hundred times the size of the text.
 fn is_too_dense(text: &str, report: &mut Report<'_>) -> bool {
     let indicators = text.bytes().filter(|byte| matches!(byte, b',' | b':')).count();
     let too_dense = indicators > MAX_INDICATORS;
@@ -97,13 +96,13 @@ fn has_unprintable(text: &str, report: &mut Report<'_>) -> bool {
 
 struct Builder<'f> {
     report: Report<'f>,
-    /// The lists and maps that are open, outermost first.
+    /// The open lists and maps, outermost first.
     frames: Vec<Frame>,
     anchors: HashMap<usize, Anchor>,
     kept: usize,
     copied: usize,
     root: Option<Node>,
-    /// Whether a second document has begun; it may only be empty.
+    /// Whether a second document has begun; it must be empty.
     second: bool,
 }
 
@@ -118,17 +117,17 @@ enum Content {
     Map { entries: Vec<Entry>, many: HashMap<String, Place>, key: Key },
 }
 
-/// Where a map stands between a key and its value.
+/// The state of a map between a key and its value.
 enum Key {
     Awaited,
     Given(String, Place),
-    /// The value that follows is read for its findings and dropped.
+    /// The next value is read for its findings and dropped.
     Refused,
 }
 
 /// Content that aliases may repeat.
 struct Anchor {
-    /// Nothing when it is too large to be repeated.
+    /// `None` when it is too large to be repeated.
     node: Option<Node>,
     size: usize,
     height: usize,
@@ -186,7 +185,7 @@ impl<'f> Builder<'f> {
         self.root
     }
 
-    /// Reports what the parser stumbled over; it cannot go on behind it.
+    /// Reports a syntax error; the parser cannot continue after it.
     fn give_up(&mut self, text: &str, error: &ScanError) -> ControlFlow<Option<Node>> {
         let (line, column) = advice::find_cause(text, error);
         let place = self.report.locate(line, column);
@@ -194,7 +193,7 @@ impl<'f> Builder<'f> {
             return self.refuse_second(place);
         }
         let path = self.path();
-        // The scanner reads ahead inside brackets and may reach its own limit before ours is seen.
+        // The scanner reads ahead inside brackets and may reach its own limit before ours.
         if error.info() == "recursion limit exceeded" {
             self.report.too_deep(place, path);
         } else if error.info() == "the handle wasn't declared" {
@@ -235,7 +234,7 @@ impl<'f> Builder<'f> {
                 Plain::Unusable => {
                     let path = self.path();
                     self.report.invalid_number(text, place, path);
-                    // Still a number, so that no other rule complains about the type as well.
+                    // Still a number, so that no other rule also reports the type.
                     Data::Float(0.0, text.to_owned())
                 }
             },
@@ -248,7 +247,7 @@ impl<'f> Builder<'f> {
         self.attach(node);
     }
 
-    /// Takes a key as the text it is written as.
+    /// Takes a key as its written text.
     fn key(&mut self, text: &str, style: ScalarStyle, place: Place) {
         let Some(Frame { content: Content::Map { entries, many, key }, .. }) = self.frames.last_mut() else { return };
         let is_plain = style == ScalarStyle::Plain;
@@ -295,7 +294,7 @@ impl<'f> Builder<'f> {
         self.attach(node);
     }
 
-    /// Puts a finished node where it belongs.
+    /// Adds a finished node to its parent.
     fn attach(&mut self, node: Node) {
         match self.frames.last_mut().map(|frame| &mut frame.content) {
             None => self.root = Some(node),
@@ -303,7 +302,7 @@ impl<'f> Builder<'f> {
             Some(Content::Map { entries, key, .. }) => match mem::replace(key, Key::Awaited) {
                 Key::Given(key, place) => entries.push(Entry { key, place, value: node }),
                 Key::Refused => {}
-                // Scalars never get here: a list, a map or an alias stands where a key must be.
+                // Scalars never get here: the key is a list, a map or an alias.
                 Key::Awaited => {
                     *key = Key::Refused;
                     let path = self.path();
@@ -317,13 +316,13 @@ impl<'f> Builder<'f> {
 
     fn remember(&mut self, id: usize, node: &Node) {
         let Measure { size, height } = measure(node);
-        // Anchors inside anchors would each keep a copy of the same content.
+        // Nested anchors would each keep a copy of the same content.
         self.kept = self.kept.saturating_add(size);
         let node = (self.kept <= MAX_COPIED).then(|| node.clone());
         self.anchors.insert(id, Anchor { node, size, height });
     }
 
-    /// Copies the content of an anchor; nothing stands in for what may not be copied.
+    /// Copies the content of an anchor; null replaces what may not be copied.
     fn repeat(&mut self, id: usize, place: Place) -> Node {
         let spent = self.copied;
         let (message, suggestion) = match self.anchors.get(&id) {
@@ -336,7 +335,7 @@ impl<'f> Builder<'f> {
                 self.copied += size;
                 return Node::new(node.data.clone(), place);
             }
-            // Said once, where the limit is passed; nothing is copied from then on.
+            // Reported once, when the limit is exceeded; nothing is copied after that.
             Some(_) if spent > MAX_COPIED => return Node::new(Data::Null, place),
             Some(_) => {
                 self.copied = MAX_COPIED + 1;
@@ -349,7 +348,7 @@ impl<'f> Builder<'f> {
         Node::new(Data::Null, place)
     }
 
-    /// The field that is being read.
+    /// The path of the current field.
     fn path(&self) -> String {
         let mut path = String::new();
         for frame in &self.frames {
@@ -363,13 +362,13 @@ impl<'f> Builder<'f> {
     }
 }
 
-/// Where a key stands among earlier ones. A few are looked through faster than they are hashed; of many, `many` knows
-/// those that are there.
+/// The position of an earlier key. A few entries are searched faster than hashed; `many` indexes
+/// the entries of larger maps.
 fn find_key(entries: &[Entry], many: &mut HashMap<String, Place>, key: &str) -> Option<Place> {
     if entries.len() <= FEW_KEYS {
         return entries.iter().find(|entry| entry.key == key).map(|entry| entry.place);
     }
-    // Every entry has a key of its own, so that those that are not there yet are the last ones.
+    // Keys are unique, so the entries not indexed yet are the last ones.
     let new = entries.get(many.len()..).unwrap_or_default();
     many.extend(new.iter().map(|entry| (entry.key.clone(), entry.place)));
     many.get(key).copied()
@@ -391,7 +390,7 @@ struct Measure {
     height: usize,
 }
 
-/// Weighs a node; the depth of what was built bounds the recursion.
+/// Weighs a node; the depth of the tree bounds the recursion.
 fn measure(node: &Node) -> Measure {
     let weight = |text: &str| 1 + text.len() / 64;
     let children: Vec<Measure> = match &node.data {

@@ -1,4 +1,4 @@
-//! What a directive allows: the types of permissions, and permissions in words.
+//! Permissions of a directive: their types and their text form.
 
 use std::fmt;
 
@@ -6,67 +6,50 @@ use serde::Serialize;
 
 use crate::item::place::Place;
 
-/// One permission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Grant {
-    /// What it allows.
     #[serde(flatten)]
     pub access: Access,
-    /// Whether it takes away instead of giving.
+    /// Whether it denies instead of grants.
     pub deny: bool,
-    /// Where it stands.
     pub place: Place,
 }
 
-/// What a permission is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "access", rename_all = "snake_case")]
 pub enum Access {
     /// Running tools, by id glob or by type glob.
     Tool {
-        /// The id glob.
         id: Option<String>,
-        /// The type glob.
         tool_type: Option<String>,
     },
-    /// Running commands in a shell.
     Shell {
-        /// The names of the commands.
         commands: Vec<String>,
     },
-    /// Reading environment variables.
     Env {
-        /// Their names.
         vars: Vec<String>,
     },
-    /// Reading files.
     Read {
         /// The path glob, relative to the project.
         path: String,
     },
-    /// Writing files.
     Write {
         /// The path glob, relative to the project.
         path: String,
     },
-    /// Calling an HTTP endpoint to read.
     ReadApi {
         /// `METHOD path-or-url`, as written.
         endpoint: String,
     },
-    /// Calling an HTTP endpoint to write.
     WriteApi {
         /// `METHOD path-or-url`, as written.
         endpoint: String,
     },
-    /// Using another MCP server.
     Mcp {
-        /// The server's name or glob.
         server: String,
         /// Its tools; empty means all.
         tools: Vec<String>,
     },
-    /// Containers.
     Docker {
         /// The network, e.g. `host`.
         network: Option<String>,
@@ -82,7 +65,6 @@ pub enum Access {
     },
     /// Another capability by its name, e.g. `<execute resource="spawn" action="thread"/>`.
     Capability {
-        /// The name.
         name: String,
     },
 }

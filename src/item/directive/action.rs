@@ -1,4 +1,4 @@
-//! What a step does when it is more than prose: tools, directives, items, checkpoints, gates.
+//! Actions of a step other than manual work: tools, directives, items, checkpoints, gates.
 
 use super::params::{add_param, read_params};
 use super::quantity::choice;
@@ -14,7 +14,6 @@ const ITEM_TYPES: [&str; 4] = ["tool", "script", "directive", "knowledge"];
 const GATES: [(&str, &str); 3] =
     [("human-verify", "human-verify"), ("decision", "decision"), ("human-action", "human-action")];
 
-/// Whether an element is something that can be executed.
 pub(super) fn is_executable(element: &Element) -> bool {
     EXECUTABLE.contains(&&*element.name) && !is_shown_call(element)
 }
@@ -27,8 +26,8 @@ fn is_shown_call(element: &Element) -> bool {
         && !element.own_text().is_blank()
 }
 
-/// What a step tells its reader outside of `<action>`: bare text, `<instruction>`, and as they are
-/// written, because instructions speak of them, `<render>` and calls that are only shown.
+/// The instructions of a step outside of `<action>`: bare text, `<instruction>`, and verbatim
+/// `<render>` and shown calls, because instructions refer to them.
 pub(super) fn told(step: &Element, path: &str, reading: &mut Reading<'_>) -> Text {
     for shown in step.children().filter(|child| is_shown_call(child)) {
         reading
@@ -49,7 +48,7 @@ pub(super) fn told(step: &Element, path: &str, reading: &mut Reading<'_>) -> Tex
     text.unframed()
 }
 
-/// Returns the executable element in an `<action>` that holds nothing else.
+/// The executable element, if the `<action>` contains nothing else.
 pub(super) fn only_executable(action: &Element) -> Option<&Element> {
     let mut found = None;
     for content in &action.content {
@@ -62,7 +61,6 @@ pub(super) fn only_executable(action: &Element) -> Option<&Element> {
     found
 }
 
-/// Reads an executable element of a step.
 pub(super) fn read(element: &Element, step: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
     let path = join(path, &element.name);
     match &*element.name {
@@ -78,7 +76,7 @@ pub(super) fn read(element: &Element, step: &Element, path: &str, reading: &mut 
     }
 }
 
-/// Reads `<checkpoint>`: a gate for a person where it has a type, a commit otherwise.
+/// Reads `<checkpoint>`: a human gate if it has a type, otherwise a commit.
 pub(super) fn checkpoint(element: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
     reading.check_attributes(element, path, &["operation", "message", "type", "gate", "name"]);
     if element.attribute("type").is_some() || element.attribute("gate").is_some() {
@@ -110,14 +108,14 @@ fn gate(element: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction 
     }
     let attribute = element.attribute("message").or(element.attribute("operation"));
     let own = attribute.map_or_else(|| element.own_text(), |it| it.value.clone());
-    // The parts of a gate (<what_built>, <how_to_verify>, …) are all for the person.
+    // All parts of a gate (<what_built>, <how_to_verify>, …) are shown to the person.
     let parts = element.children().map(|child| child.flat_text(reading.text));
     let parts: Vec<Text> = std::iter::once(own).chain(parts).filter(|it| !it.is_blank()).collect();
     for part in &parts {
         reading.uses(part, UseKind::Template, path);
     }
     let question = parts.iter().map(|part| part.unframed().value).collect::<Vec<_>>().join("\n\n");
-    // Without a usable type the most careful one: a person looks at it.
+    // Without a valid type, use the most careful one: a person verifies.
     StepAction::Human { gate: gate.unwrap_or("human-verify").to_owned(), question }
 }
 
@@ -153,7 +151,7 @@ fn item_type(element: &Element, path: &str, reading: &mut Reading<'_>) -> &'stat
     choice(reading, &attribute.value, &join(path, "item_type"), &choices).unwrap_or("tool")
 }
 
-/// `git_checkpoint` runs natively, however it is called.
+/// `git_checkpoint` is built in, however it is called.
 fn native_checkpoint(element: &Element, params: Vec<Param>, path: &str, reading: &mut Reading<'_>) -> StepAction {
     const PARAMS: [&str; 3] = ["operation", "message", "caller_directive"];
     let mut operation = None;
@@ -226,7 +224,7 @@ fn required(element: &Element, name: &str, path: &str, reading: &mut Reading<'_>
     text.value
 }
 
-/// Checks an id; one with placeholders can be checked only when it is run.
+/// Checks an id. One with placeholders can only be checked at run time.
 fn check_id(text: &Text, path: &str, reading: &mut Reading<'_>) {
     if text.value.contains('{') {
         reading.uses(text, UseKind::Template, path);

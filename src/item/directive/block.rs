@@ -1,8 +1,8 @@
-//! Finding the directive in its Markdown.
+//! Finds the directive in its Markdown.
 //!
-//! Fences are read as `CommonMark` does, except that a fence whose content begins with `<directive`
-//! ends after the *balanced* `</directive>`: CDATA inside may hold fences of its own. What is quoted
-//! in HTML comments or in fences of another language is never taken. [`find`] is the entrance.
+//! Fences are read as in `CommonMark`, except that a fence whose content begins with `<directive`
+//! ends after the *balanced* `</directive>`: CDATA inside may contain fences. Text quoted in HTML
+//! comments or in fences of another language is ignored. [`find`] is the entry point.
 
 use std::ops::Range;
 
@@ -14,18 +14,15 @@ use crate::item::place::LineIndex;
 use crate::item::signature::after_stamp;
 use crate::problem::Code;
 
-/// Where the directive stands, and what the scan of it found.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The offset of `<directive`.
     pub(super) start: usize,
-    /// What the scan found.
     pub(super) scan: Scan,
-    /// What stands between the directive and the end of its fence.
+    /// The text between the directive and the end of its fence.
     rest: Range<usize>,
 }
 
-/// How trustworthy a place for a directive is; better ones come first.
+/// How likely a location is for a directive; better ones come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     /// In a fence marked `xml`.
@@ -41,9 +38,9 @@ struct Candidate {
     block: Block,
 }
 
-/// How many directives are worth complaining about.
+/// How many directives are reported.
 const MAX_CANDIDATES: usize = 16;
-/// How many fences are looked into: each may cost a look at the rest of the file.
+/// How many fences are searched: each may require reading the rest of the file.
 const MAX_FENCES: usize = 128;
 
 struct Search<'t> {
@@ -52,14 +49,12 @@ struct Search<'t> {
     fences: usize,
 }
 
-/// The opening line of a fence.
 pub(super) struct Fence<'t> {
     marker: char,
     length: usize,
     info: &'t str,
 }
 
-/// Finds the one directive of a file.
 pub(super) fn find(text: &str, lines: &LineIndex<'_>, findings: &mut Findings) -> Option<Block> {
     let mut search = Search { text, candidates: Vec::new(), fences: 0 };
     search.collect(0..text.len(), Rank::Fenced);
@@ -109,7 +104,7 @@ pub(super) fn find(text: &str, lines: &LineIndex<'_>, findings: &mut Findings) -
     Some(block)
 }
 
-/// Finds an element that stands in the prose below the directive, as newer RYE files have them.
+/// Finds an element in the prose below the directive, where newer RYE files put them.
 pub(super) fn find_below(text: &str, block: &Block, name: &str) -> Option<(usize, Scan)> {
     let tag = format!("<{name}");
     let mut at = next_line(text, block.rest.end, text.len());
@@ -129,7 +124,7 @@ pub(super) fn find_below(text: &str, block: &Block, name: &str) -> Option<(usize
     None
 }
 
-/// Complains about what follows the directive in its fence.
+/// Reports text after the directive in its fence.
 fn check_rest(text: &str, block: &Block, lines: &LineIndex<'_>, findings: &mut Findings) {
     let end = block.rest.end;
     let mut at = block.rest.start;
@@ -191,7 +186,7 @@ impl Search<'_> {
         }
     }
 
-    /// Reads what a fence holds and returns the offset behind its closing line.
+    /// Reads the content of a fence and returns the offset after its closing line.
     fn collect_fence(&mut self, range: Range<usize>, fence: &Fence<'_>, rank: Rank) -> usize {
         let text = self.text;
         self.fences += 1;
@@ -232,14 +227,13 @@ fn find_root(text: &str, range: Range<usize>) -> Option<usize> {
     }
 }
 
-/// Scans a directive and finds the end of its fence.
 fn measure(text: &str, start: usize, limit: usize, fence: Option<&Fence<'_>>) -> Block {
     let found = scan(text, start, limit);
     let closing = |from: usize| fence.and_then(|fence| closing_line(text, from..limit, fence)).unwrap_or(limit);
     if let Some(end) = found.end {
         return Block { start, scan: found, rest: end..closing(end) };
     }
-    // Without a balanced end the scan ran on into the prose: limit it to the likeliest fence.
+    // Without a balanced end the scan continued into the prose: limit it to the likeliest fence.
     let end = likely_end(text, start, limit);
     let close = closing(end);
     Block { start, scan: scan(text, start, close), rest: close..close }
@@ -261,7 +255,6 @@ fn likely_end(text: &str, start: usize, limit: usize) -> usize {
     last
 }
 
-/// Returns the offset of the line that closes a fence.
 pub(super) fn closing_line(text: &str, range: Range<usize>, fence: &Fence<'_>) -> Option<usize> {
     let mut at = range.start;
     while at < range.end {
@@ -275,7 +268,6 @@ pub(super) fn closing_line(text: &str, range: Range<usize>, fence: &Fence<'_>) -
     None
 }
 
-/// Reads a line as the opening of a fence.
 pub(super) fn read_fence(line: &str) -> Option<Fence<'_>> {
     let trimmed = line.trim_start();
     let marker = trimmed.chars().next().filter(|c| matches!(c, '`' | '~'))?;

@@ -1,7 +1,7 @@
 //! Permission elements.
 //!
-//! What is not understood is an error, never ignored: a misread permission would grant too much or
-//! too little. A grant with an error is reported and left out.
+//! An element that is not understood is an error, never ignored: a misread permission would grant
+//! too much or too little. A grant with an error is reported and left out.
 
 use super::reading::{Reading, join, words};
 use super::xml::{Attribute, Element, Text};
@@ -30,10 +30,9 @@ const RESOURCES: [&str; 11] =
     ["tool", "shell", "mcp", "kiwi-mcp", "spawn", "registry", "docker", "network", "directive", "knowledge", "env"];
 const FILES: [&str; 2] = ["filesystem", "files"];
 const ITEM_TYPES: [&str; 3] = ["tool", "directive", "knowledge"];
-/// Attributes that narrow nothing.
+/// Attributes that do not narrow a grant.
 const REMARKS: [&str; 4] = ["resource", "description", "reason", "required"];
 
-/// Reads `<permissions>`.
 pub(super) fn read(element: &Element, path: &str, reading: &mut Reading<'_>, grants: &mut Vec<Grant>) {
     let mut reader = Reader { reading, grants, deny: false };
     reader.capability_text(element, path);
@@ -84,8 +83,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Whether a permission has no attributes but those it looks at: one that is ignored may have been
-    /// meant to narrow the grant, which makes it an error.
+    /// Whether a permission has only attributes that are evaluated. An ignored one may have been
+    /// meant to narrow the grant, so it is an error.
     fn takes(&mut self, element: &Element, path: &str, used: &[&str]) -> bool {
         let known: Vec<&str> = used.iter().copied().chain(REMARKS).collect();
         let ignored: Vec<&Attribute> = element.attributes.iter().filter(|it| !known.contains(&&*it.name)).collect();
@@ -121,7 +120,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The directions that an element, or the action of `<allow>` and `<deny>`, means.
+    /// The directions of an element, or of the action of `<allow>` and `<deny>`.
     fn directions(&mut self, element: &Element, path: &str, used: &[&str]) -> Option<&'static [Direction]> {
         match &*element.name {
             "read" => return self.takes(element, path, used).then_some(&[Direction::Read]),
@@ -365,7 +364,7 @@ impl Reader<'_, '_> {
         self.deny = outer;
     }
 
-    /// Each line of text is the name of a capability; `*` is everything.
+    /// Each line of text is the name of a capability; `*` means all.
     fn capability_text(&mut self, element: &Element, path: &str) {
         let lines = element.own_text().lines();
         if lines.is_empty() && element.name == "cap" {

@@ -1,4 +1,4 @@
-//! The `<inputs>` of a directive and the JSON Schema they make.
+//! The `<inputs>` of a directive, and the JSON Schema made from them.
 
 use regex::RegexBuilder;
 use serde_json::{Map, Value, json};
@@ -11,12 +11,11 @@ use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::Code;
 
 const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "array", "object"];
-/// More inputs are a mistake, and each pattern costs time to compile.
+/// A larger number is a mistake, and each pattern takes time to compile.
 const MAX_INPUTS: usize = 256;
-/// How much memory a compiled pattern may take, in bytes.
+/// In bytes of a compiled pattern.
 const MAX_PATTERN: usize = 256 * 1024;
 
-/// The inputs that were read, and the schema where one is given.
 #[derive(Default)]
 pub(super) struct Declared {
     pub(super) inputs: Vec<Input>,
@@ -24,14 +23,13 @@ pub(super) struct Declared {
 }
 
 impl Declared {
-    /// The names that placeholders may use.
     pub(super) fn names(&self) -> Vec<String> {
         let explicit = self.explicit.as_ref().and_then(|schema| schema.get("properties")).and_then(Value::as_object);
         let explicit = explicit.into_iter().flat_map(Map::keys).cloned();
         self.inputs.iter().map(|input| input.name.clone()).chain(explicit).collect()
     }
 
-    /// The schema that is given, or one made from the inputs.
+    /// The given schema, or one made from the inputs.
     pub(super) fn schema(&self) -> Value {
         if let Some(schema) = &self.explicit {
             return schema.clone();
@@ -43,7 +41,6 @@ impl Declared {
     }
 }
 
-/// Reads `<inputs>`.
 pub(super) fn read(element: &Element, reading: &mut Reading<'_>, declared: &mut Declared) {
     reading.check_attributes(element, "inputs", &["schema"]);
     if let Some(attribute) = element.attribute("schema") {
@@ -129,7 +126,7 @@ fn read_input(element: &Element, path: &str, reading: &mut Reading<'_>) -> Optio
     })
 }
 
-/// An attribute, or the element some files write instead.
+/// An attribute, or the element that some files use instead.
 fn part(element: &Element, name: &str) -> Option<Text> {
     let attribute = element.attribute(name).map(|attribute| attribute.value.clone());
     attribute.or_else(|| element.child(name).map(|child| child.own_text().trimmed()))
@@ -239,7 +236,6 @@ fn check_default(
     true
 }
 
-/// Converts the text of an attribute to a JSON value of a type.
 fn convert(text: &str, kind: &str) -> Option<Value> {
     let trimmed = text.trim();
     match kind {

@@ -1,28 +1,24 @@
 //! The small pieces of XML: names, start tags, references, processing instructions.
 //!
-//! Everything here looks at one place of a text and goes no further than it must: each function is
-//! called many times on hostile input.
+//! Each function looks at one position and no further than needed, because it is called many times
+//! on hostile input.
 
 use std::ops::Range;
 
-/// How many attributes an element may have.
 pub(super) const MAX_ATTRIBUTES: usize = 256;
-/// How long a processing instruction may be, in bytes.
+/// In bytes.
 const MAX_INSTRUCTION: usize = 256;
 
-/// A start tag.
 pub(super) struct Tag<'t> {
-    /// The name of the element.
     pub(super) name: &'t str,
-    /// The offset behind it.
+    /// The offset after it.
     pub(super) end: usize,
-    /// Whether it is an end tag as well.
+    /// Whether it is self-closing.
     pub(super) empty: bool,
-    /// The names of the attributes.
     pub(super) attributes: Vec<&'t str>,
-    /// Where attributes are given again.
+    /// Positions of repeated attributes.
     pub(super) repeated: Vec<Range<usize>>,
-    /// Where a `<` or `&` in a value is not escaped.
+    /// Offsets of unescaped `<` or `&` in values.
     pub(super) unescaped: Vec<usize>,
 }
 
@@ -88,13 +84,13 @@ pub(super) fn name_at(text: &str, offset: usize) -> &str {
     rest.get(..end).unwrap_or_default()
 }
 
-/// Returns the length of the entity or character reference that a text begins with.
+/// The length of the entity or character reference at the start of a text.
 pub(super) fn reference_length(text: &str) -> Option<usize> {
     let end = text.bytes().take(12).position(|byte| byte == b';')?;
     decode_reference(text.get(1..end)?).map(|_| end + 1)
 }
 
-/// Returns the character that the inside of `&…;` stands for.
+/// The character for the inside of `&…;`.
 pub(super) fn decode_reference(name: &str) -> Option<char> {
     match name {
         "amp" => Some('&'),
@@ -115,11 +111,11 @@ pub(super) fn decode_reference(name: &str) -> Option<char> {
     }
 }
 
-/// Returns the offset behind the processing instruction that begins at `at`.
+/// The offset after the processing instruction that begins at `at`.
 pub(super) fn instruction_end(text: &str, at: usize) -> Option<usize> {
     let rest = text.get(at..)?;
     rest.strip_prefix("<?")?.starts_with(is_name_start).then_some(())?;
-    // Bounded, so that many beginnings without an end stay cheap.
+    // Bounded, so that many starts without an end stay cheap.
     let end = rest.get(..rest.floor_char_boundary(MAX_INSTRUCTION))?.find("?>")?;
     Some(at + end + 2)
 }

@@ -1,4 +1,4 @@
-//! The `<metadata>` of a directive, and the same elements where files have them at the root.
+//! The `<metadata>` of a directive, and the same elements at the root, where some files have them.
 
 use super::params::read_params;
 use super::quantity::{CHECKPOINT_MODE, ON_FAILURE_OF_ANY, amount, boolean, choice, parse_seconds};
@@ -9,7 +9,6 @@ use crate::item::place::Place;
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::Code;
 
-/// Every element that may stand in `<metadata>`.
 pub(super) const ELEMENTS: [&str; 23] = [
     "name",
     "version",
@@ -40,7 +39,6 @@ const TIERS: [&str; 6] = ["fast", "balanced", "general", "reasoning", "expert", 
 
 const LIMITS: [&str; 8] = ["steps", "tool_calls", "duration_seconds", "spend", "turns", "tokens", "spawns", "depth"];
 
-/// What `<metadata>` says.
 #[derive(Default)]
 pub(super) struct Metadata {
     pub(super) name: Option<Text>,
@@ -57,12 +55,10 @@ pub(super) struct Metadata {
     pub(super) tags: Vec<String>,
 }
 
-/// Whether an element belongs to the metadata, wherever it stands.
 pub(super) fn is_known(name: &str) -> bool {
     ELEMENTS.contains(&name)
 }
 
-/// Reads `<metadata>`.
 pub(super) fn read(element: &Element, reading: &mut Reading<'_>, metadata: &mut Metadata) {
     reading.check_attributes(element, "metadata", &[]);
     for single in ["name", "version", "description", "category", "author", "limits", "git_checkpoint"] {
@@ -80,7 +76,6 @@ pub(super) fn read(element: &Element, reading: &mut Reading<'_>, metadata: &mut 
     }
 }
 
-/// Reads one element of the metadata.
 pub(super) fn read_element(element: &Element, parent: &str, reading: &mut Reading<'_>, metadata: &mut Metadata) {
     let path = join(parent, &element.name);
     match &*element.name {
@@ -103,7 +98,7 @@ pub(super) fn read_element(element: &Element, parent: &str, reading: &mut Readin
     }
 }
 
-/// Warns about what readers and search would miss.
+/// Warns about missing fields that readers and search need.
 pub(super) fn check_recommended(root: &Element, metadata: &Metadata, reading: &mut Reading<'_>) {
     let offset = root.child("metadata").unwrap_or(root).span.start;
     for (field, missing) in [
@@ -232,7 +227,7 @@ fn read_limit(
     Some(Limit { name: name.to_owned(), value, unit, place })
 }
 
-/// Reads `<hooks>`. The `when` of a hook may also speak of the run (`cost.steps > 10`).
+/// Reads `<hooks>`. The `when` of a hook may also refer to the run (`cost.steps > 10`).
 fn read_hooks(element: &Element, path: &str, reading: &mut Reading<'_>, hooks: &mut Vec<Hook>) {
     // A hook may run after any step.
     reading.scope = Scope { earlier: usize::MAX, element: None };

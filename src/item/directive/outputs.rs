@@ -1,16 +1,15 @@
-//! What a directive returns, and when it has succeeded.
+//! The outputs and success criteria of a directive.
 //!
-//! In `<success>` and `<failure>` each line `name: type` declares and `name: {template}` assigns;
-//! anything else is prose and kept as such.
+//! In `<success>` and `<failure>` a line `name: type` declares and `name: {template}` assigns;
+//! other lines are kept as prose.
 
 use super::reading::{Reading, Scope, UseKind, join};
 use super::xml::{Element, Text};
 use super::{OutputField, Outputs};
 
-/// Reads `<outputs>`.
 pub(super) fn read(element: &Element, reading: &mut Reading<'_>, outputs: &mut Outputs) {
     reading.check_attributes(element, "outputs", &[]);
-    // Outputs are made at the end: every step comes before them.
+    // Outputs are evaluated at the end, after every step.
     reading.scope = Scope { earlier: usize::MAX, element: None };
     outputs.prose.extend(element.own_text().lines().into_iter().map(|line| line.value));
     for child in element.children() {
@@ -24,7 +23,6 @@ pub(super) fn read(element: &Element, reading: &mut Reading<'_>, outputs: &mut O
     }
 }
 
-/// Reads `<success_criteria>`.
 pub(super) fn criteria(element: &Element, reading: &mut Reading<'_>) -> Vec<String> {
     let mut criteria: Vec<String> = element.own_text().lines().into_iter().map(|line| line.value).collect();
     for child in element.children() {

@@ -6,7 +6,7 @@ use super::xml::{Element, Text};
 use crate::item::wording::shown;
 use crate::problem::Code;
 
-/// Reads the parameters in an element, also those in a `<parameters>` in it.
+/// Reads the parameters of an element, including those in a nested `<parameters>`.
 pub(super) fn read_params(element: &Element, path: &str, reading: &mut Reading<'_>) -> Vec<Param> {
     let mut params = Vec::new();
     collect(element, path, reading, &mut params);

@@ -1,7 +1,7 @@
-//! From the text of a file to a [`Directive`].
+//! Parses the text of a file into a [`Directive`].
 //!
-//! [`parse`] finds the block, has it parsed as XML and hands each part to its reader. It reports
-//! everything it finds; a directive with errors is still returned where its parts can be named.
+//! [`parse`] finds the block, parses it as XML and passes each part to its reader. It reports
+//! everything it finds. A directive with errors is still returned if it has a usable name.
 
 use std::mem;
 
@@ -21,10 +21,10 @@ use crate::problem::Code;
 const ROOT_ELEMENTS: [&str; 8] =
     ["metadata", "context", "inputs", "process", "steps", "outputs", "success_criteria", "permissions"];
 
-/// Reads the directive of a file; what is wrong with it goes to `findings`.
+/// Reads the directive of a file; problems go to `findings`.
 ///
 /// Returns `None` when there is no directive, when its XML cannot be parsed, or when it has no
-/// usable name. Otherwise the result is complete as far as it could be read, also if there are errors.
+/// usable name. Otherwise the result is as complete as possible, even with errors.
 pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Directive> {
     let text = &*source.text;
     let lines = LineIndex::new(text);
@@ -48,7 +48,7 @@ pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Directive> 
     read_root(&root, &below, source, &mut reading)
 }
 
-/// Reports what a scan found and parses what it scanned.
+/// Reports the problems of a scan and parses the scanned text.
 fn read_tree(text: &str, start: usize, scan: &Scan, lines: &LineIndex<'_>, findings: &mut Findings) -> Option<Element> {
     for problem in &scan.problems {
         findings.add(problem.code, lines.place(problem.offset), "", &*problem.message).suggest(&*problem.suggestion);
@@ -97,7 +97,7 @@ fn read_root(
             "outputs" => outputs::read(child, reading, &mut results),
             "success_criteria" => success_criteria.extend(outputs::criteria(child, reading)),
             _ if child.is_opaque() => reading.keep_note(child, ""),
-            // Directives in the wild put permissions, descriptions and the like beside <metadata>.
+            // Existing directives put permissions, descriptions and the like beside <metadata>.
             name if metadata::is_known(name) => metadata::read_element(child, "", reading, &mut metadata),
             _ => {
                 let known: Vec<&str> = ROOT_ELEMENTS.into_iter().chain(metadata::ELEMENTS).collect();
@@ -148,7 +148,7 @@ fn read_root(
     })
 }
 
-/// Reads the name; the file's own name stands in for one that cannot be used.
+/// Reads the name; the file name replaces an unusable one.
 fn read_name(root: &Element, metadata: &Metadata, source: &SourceFile, reading: &mut Reading<'_>) -> Option<ItemId> {
     let stem = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let Some(written) = pick(root, "name", metadata.name.as_ref(), reading) else {
@@ -198,7 +198,7 @@ fn read_version(root: &Element, metadata: &Metadata, reading: &mut Reading<'_>) 
     written.value
 }
 
-/// Chooses between an attribute of the root and the element that some files repeat it in.
+/// Chooses between an attribute of the root and an element that repeats it.
 fn pick(root: &Element, name: &str, repeated: Option<&Text>, reading: &mut Reading<'_>) -> Option<Text> {
     let attribute = root.attribute(name).map(|attribute| attribute.value.trimmed()).filter(|text| !text.is_blank());
     if let (Some(attribute), Some(repeated)) = (&attribute, repeated)

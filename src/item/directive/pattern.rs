@@ -28,7 +28,7 @@ pub(super) fn check_path(text: &Text, path: &str, reading: &mut Reading<'_>) -> 
     check_glob(text, path, reading)
 }
 
-/// Warns about a grant for git's own folder, which is never grantable.
+/// Warns about a grant for git's own folder, which can never be granted.
 pub(super) fn check_effect(text: &Text, path: &str, reading: &mut Reading<'_>) {
     let first = text.value.trim_start_matches("./").split('/').next().unwrap_or_default();
     if first.eq_ignore_ascii_case(".git") {
@@ -39,7 +39,7 @@ pub(super) fn check_effect(text: &Text, path: &str, reading: &mut Reading<'_>) {
     }
 }
 
-/// Checks an endpoint: a method, if one is named, and a path or an address.
+/// Checks an endpoint: an optional method, and a path or address.
 pub(super) fn check_endpoint(text: &Text, path: &str, reading: &mut Reading<'_>) -> bool {
     let parsed = Endpoint::parse(&text.value);
     if let Err(reason) = &parsed {
@@ -51,7 +51,6 @@ pub(super) fn check_endpoint(text: &Text, path: &str, reading: &mut Reading<'_>)
     parsed.is_ok()
 }
 
-/// Checks a glob.
 pub(super) fn check_glob(text: &Text, path: &str, reading: &mut Reading<'_>) -> bool {
     let built = GlobBuilder::new(&text.value).literal_separator(true).build();
     if let Err(err) = &built {

@@ -1,4 +1,4 @@
-//! Values written in attributes: truth values, numbers, durations, choices.
+//! Values in attributes: booleans, numbers, durations, choices.
 
 use super::reading::Reading;
 use super::xml::Text;
@@ -6,10 +6,9 @@ use super::{CheckpointMode, OnFailure};
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::Code;
 
-/// A year: longer times are mistakes.
+/// A year; longer times are mistakes.
 const MAX_SECONDS: f64 = 31_536_000.0;
 
-/// Reads `true` or `false`.
 pub(super) fn boolean(reading: &mut Reading<'_>, text: &Text, path: &str) -> Option<bool> {
     match text.value.trim() {
         "true" => Some(true),
@@ -22,7 +21,7 @@ pub(super) fn boolean(reading: &mut Reading<'_>, text: &Text, path: &str) -> Opt
     }
 }
 
-/// Reads a number that is finite and not negative.
+/// A finite, non-negative number.
 pub(super) fn amount(reading: &mut Reading<'_>, text: &Text, path: &str) -> Option<f64> {
     let written = text.value.trim();
     match written.parse::<f64>() {
@@ -37,7 +36,7 @@ pub(super) fn amount(reading: &mut Reading<'_>, text: &Text, path: &str) -> Opti
     }
 }
 
-/// Reads a time: seconds, or a number with `ms`, `s`, `m` or `h`.
+/// Seconds, or a number with `ms`, `s`, `m` or `h`.
 pub(super) fn seconds(reading: &mut Reading<'_>, text: &Text, path: &str) -> Option<f64> {
     let written = text.value.trim();
     let value = parse_seconds(written);
@@ -50,7 +49,6 @@ pub(super) fn seconds(reading: &mut Reading<'_>, text: &Text, path: &str) -> Opt
     value
 }
 
-/// Parses a time in seconds.
 pub(super) fn parse_seconds(written: &str) -> Option<f64> {
     let split = written.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(written.len());
     let number: f64 = written.get(..split)?.parse().ok()?;
@@ -64,7 +62,6 @@ pub(super) fn parse_seconds(written: &str) -> Option<f64> {
     Some(number * unit).filter(|seconds| seconds.is_finite() && *seconds > 0.0 && *seconds <= MAX_SECONDS)
 }
 
-/// Reads one of several words.
 pub(super) fn choice<T: Copy>(
     reading: &mut Reading<'_>,
     text: &Text,
@@ -83,7 +80,6 @@ pub(super) fn choice<T: Copy>(
     None
 }
 
-/// The words for what the failure of a step leads to.
 pub(super) const ON_FAILURE: [(&str, OnFailure); 4] = [
     ("rollback", OnFailure::Rollback),
     ("keep", OnFailure::Keep),
@@ -91,7 +87,7 @@ pub(super) const ON_FAILURE: [(&str, OnFailure); 4] = [
     ("abort", OnFailure::Abort),
 ];
 
-/// The words for what the failure of a step leads to, where a directive says it for all of its steps.
+/// The values that a directive may set for all of its steps.
 pub(super) const ON_FAILURE_OF_ANY: [(&str, OnFailure); 5] = [
     ("rollback", OnFailure::Rollback),
     ("keep", OnFailure::Keep),
@@ -100,7 +96,6 @@ pub(super) const ON_FAILURE_OF_ANY: [(&str, OnFailure); 5] = [
     ("rollback_run", OnFailure::RollbackRun),
 ];
 
-/// The words for when changes are checkpointed.
 pub(super) const CHECKPOINT_MODE: [(&str, CheckpointMode); 3] = [
     (CheckpointMode::Auto.as_str(), CheckpointMode::Auto),
     (CheckpointMode::Explicit.as_str(), CheckpointMode::Explicit),

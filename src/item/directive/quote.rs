@@ -1,18 +1,18 @@
-//! What Markdown quotes: fenced blocks and code spans.
+//! Text quoted by Markdown: fenced blocks and code spans.
 //!
-//! The steps that newer RYE directives have below their fence stand in Markdown. What is quoted there
-//! (`` `<branch>` ``, a block of YAML) is text for the reader, whatever it looks like as XML.
+//! Newer RYE directives have their steps in Markdown below their fence. Quoted text there (``
+//! `<branch>` ``, a block of YAML) is for the reader, even if it looks like XML.
 
 use std::ops::Range;
 
 use super::block::{closing_line, line_at, next_line, read_fence};
 
-/// How many fences may turn out to quote nothing: each costs a look at the rest of the file.
+/// How many fences may turn out not to quote: each requires reading the rest of the file.
 const MAX_REFUSED: usize = 64;
-/// How many runs of backticks are looked at in a line.
+/// How many runs of backticks per line are examined.
 const MAX_RUNS: usize = 128;
 
-/// Finds what is quoted in a part of a text, in order.
+/// The quoted ranges of a text, in order.
 pub(super) fn find(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     let mut quoted = Vec::new();
     let mut refused = 0;
@@ -37,14 +37,14 @@ pub(super) fn find(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     quoted
 }
 
-/// Whether the step that a fence stands in ends inside of it: then the fence was never closed, and
-/// the line taken for its end opens the fence of a later step.
+/// Whether the step around a fence ends inside it: then the fence was never closed, and its
+/// supposed end opens the fence of a later step.
 fn leaves_step(content: &str) -> bool {
     let end = content.find("</step>").or_else(|| content.find("</process>"));
     end.is_some_and(|end| content.find("<step").is_none_or(|start| end < start))
 }
 
-/// Finds the code spans of a line: text between two runs of as many backticks.
+/// Finds the code spans of a line: text between two equally long runs of backticks.
 fn spans(line: &str, offset: usize, quoted: &mut Vec<Range<usize>>) {
     let runs = runs(line);
     let mut index = 0;
@@ -60,7 +60,6 @@ fn spans(line: &str, offset: usize, quoted: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The first runs of backticks in a line.
 fn runs(line: &str) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (at, _) in line.match_indices('`') {

@@ -1,4 +1,4 @@
-//! Checking what placeholders refer to, once all inputs and steps are known.
+//! Checks the references of placeholders, once all inputs and steps are known.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,24 +10,22 @@ use crate::item::template::{Placeholder, Reference, Template};
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::Code;
 
-/// More complaints of this kind help nobody.
+/// More findings of this kind would not help the user.
 const MAX_COMPLAINTS: usize = 100;
-/// What the expression of a hook may speak of.
+/// The names that a hook's expression may use.
 const HOOK_NAMES: [&str; 7] = ["step", "phase", "error", "error.code", "error.message", "cost.steps", "cost.seconds"];
-/// How many names are compared to find the one that was meant.
+/// How many names are compared for a suggestion.
 const MAX_CANDIDATES: usize = 1000;
 
-/// What a directive declares.
 struct Known<'k> {
     inputs: HashSet<&'k str>,
-    /// The names of the inputs in order, so that suggestions are always the same.
+    /// In order, so that suggestions are deterministic.
     input_names: &'k [String],
-    /// The names of the steps in order, and where each name comes first.
+    /// In order, with the first position of each name.
     steps: Vec<&'k str>,
     positions: HashMap<&'k str, usize>,
 }
 
-/// Checks every text that was noted as one with placeholders.
 pub(super) fn check(steps: &[Step], inputs: &[String], reading: &mut Reading<'_>) {
     let steps: Vec<&str> = steps.iter().map(|step| &*step.name).collect();
     let positions = steps.iter().enumerate().rev().map(|(index, name)| (*name, index)).collect();
@@ -81,7 +79,8 @@ fn check_expression(used: &Use, known: &Known<'_>, left: usize, reading: &mut Re
     }
 }
 
-/// Hooks of other programs speak of what piton does not know: they are warned about and have no effect.
+/// Hooks written for other programs may use names that piton does not know: they get a warning and
+/// have no effect.
 fn check_hook(used: &Use, known: &Known<'_>, left: usize, reading: &mut Reading<'_>) {
     let expression = match expr::parse_hook(&used.text.value) {
         Ok(expression) => expression,
@@ -124,7 +123,7 @@ fn report<'p>(
     }
 }
 
-/// Says what is wrong with a reference, and what to do about it.
+/// Returns what is wrong with a reference, and a suggestion.
 fn complaint(reference: &Reference, used: &Use, known: &Known<'_>) -> Option<(String, String)> {
     match reference {
         Reference::RunId | Reference::Env { .. } => None,

@@ -1,9 +1,9 @@
-//! Looking over the XML of a directive before it is parsed.
+//! Scans the XML of a directive before it is parsed.
 //!
-//! [`scan`] walks tags, comments, CDATA and attributes once, without recursion. It finds where the
-//! root ends, refuses what must not reach the XML parser (DTDs, deep nesting, sheer number), and
-//! lists [`Mask`]s: bytes to blank out so that text which real directives forget to escape still
-//! parses, with every offset unchanged. It never builds a tree; `xml` does.
+//! [`scan`] walks tags, comments, CDATA and attributes once, without recursion. It finds the end of
+//! the root, refuses input that must not reach the XML parser (DTDs, deep nesting, too many nodes),
+//! and lists [`Mask`]s: bytes to blank out so that text with forgotten escapes still parses, with
+//! all offsets unchanged. The tree is built in `xml`.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,20 +12,18 @@ use super::lexeme::{MAX_ATTRIBUTES, instruction_end, name_at, read_tag, referenc
 use crate::item::wording::nearest;
 use crate::problem::Code;
 
-/// How deep elements may nest.
 pub(super) const MAX_DEPTH: usize = 64;
-/// How many elements and attributes a directive may hold.
 const MAX_NODES: usize = 20_000;
 /// How many errors, and how many warnings, one scan reports.
 const MAX_PROBLEMS: usize = 50;
-/// Stands in for an unescaped `<` or `&`: one byte, allowed in XML, never in a directive.
+/// Replaces an unescaped `<` or `&`: one byte, allowed in XML, never used in a directive.
 const STAND_IN: u8 = 0x7F;
 
-/// Elements whose content is text, whatever it looks like.
+/// Elements whose content is always text.
 pub(super) const OPAQUE: [&str; 3] = ["template", "example", "raw"];
 
-/// Elements that give a directive its shape: text hardly ever means them, so that a fault in one is
-/// not mended by taking it for text.
+/// Structural elements. Text hardly ever means these, so a fault in one is not repaired by treating
+/// it as text.
 const STRUCTURE: [&str; 24] = [
     "directive",
     "metadata",
@@ -55,20 +53,18 @@ const STRUCTURE: [&str; 24] = [
 
 const CDATA_HINT: &str = "wrap it in CDATA: <![CDATA[ … ]]>";
 
-/// What a scan found.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// The offset behind the end of the root, if it was reached.
+    /// The offset after the root, if its end was found.
     pub(super) end: Option<usize>,
-    /// What the XML parser must not see.
+    /// Bytes that are hidden from the XML parser.
     pub(super) masks: Vec<Mask>,
-    /// What is wrong.
     pub(super) problems: Vec<Problem>,
     /// Whether no tree can be built.
     pub(super) broken: bool,
     /// The content of each element, by the offset of its start tag.
     pub(super) inner: HashMap<usize, Range<usize>>,
-    /// What Markdown quotes, in order: text, whatever it looks like.
+    /// Ranges quoted by Markdown, in order; always text.
     pub(super) quoted: Vec<Range<usize>>,
 }
 
@@ -79,7 +75,6 @@ pub(super) struct Mask {
     fill: u8,
 }
 
-/// A complaint about one offset.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) code: Code,
@@ -89,13 +84,13 @@ pub(super) struct Problem {
 }
 
 impl Scan {
-    /// The end of the quotation that an offset stands in.
+    /// The end of the quoted range that contains an offset.
     pub(super) fn quote_at(&self, offset: usize) -> Option<usize> {
         let index = self.quoted.partition_point(|quote| quote.end <= offset);
         self.quoted.get(index).filter(|quote| quote.start <= offset).map(|quote| quote.end)
     }
 
-    /// The text of the root with everything masked, byte for byte as long as the original.
+    /// The masked text of the root, with the same length as the original.
     pub(super) fn prepare(&self, text: &str, start: usize, end: usize) -> String {
         let mut bytes = text.as_bytes().get(start..end).unwrap_or_default().to_vec();
         for mask in &self.masks {
@@ -106,17 +101,17 @@ impl Scan {
                 }
             }
         }
-        // Masks cover whole characters, so this is always UTF-8.
+        // Masks cover whole characters, so this is valid UTF-8.
         String::from_utf8(bytes).unwrap_or_default()
     }
 }
 
-/// Scans from the `<` of the root at `start`, never past `limit`.
+/// Scans from the `<` of the root at `start` up to `limit`.
 pub(super) fn scan(text: &str, start: usize, limit: usize) -> Scan {
     scan_markdown(text, start, limit, Vec::new())
 }
 
-/// The same for a root that stands in Markdown, which quotes parts of it.
+/// The same for a root in Markdown, which quotes parts of it.
 pub(super) fn scan_markdown(text: &str, start: usize, limit: usize, quoted: Vec<Range<usize>>) -> Scan {
     let text = text.get(..limit).unwrap_or(text);
     let mut scanner = Scanner {
@@ -142,11 +137,10 @@ struct Scanner<'t> {
     at: usize,
     stack: Vec<Open<'t>>,
     nodes: usize,
-    /// One warning per line is enough.
+    /// Suppresses further warnings on the same line.
     quiet_until: usize,
     warnings: usize,
-    /// Names of opaque elements that have no end in the rest of the text, so that looking
-    /// for it again and again costs nothing.
+    /// Opaque elements without an end in the rest of the text, so that it is not searched again.
     never_closed: Vec<&'t str>,
     /// Where CDATA first begins inside CDATA.
     nested: Option<usize>,
@@ -207,7 +201,7 @@ impl<'t> Scanner<'t> {
         if rest.starts_with("<!--") {
             match self.text.get(self.at + 4..).and_then(|inside| inside.find("-->")) {
                 Some(length) => {
-                    // Comments may not hold `--` in XML; directives do not care.
+                    // XML comments must not contain `--`; directives may.
                     self.mask(self.at + 4..self.at + 4 + length);
                     self.at += length + 7;
                 }
@@ -242,7 +236,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Takes what Markdown quotes as text.
+    /// Treats a quoted range as text.
     fn quote(&mut self, end: usize) {
         let quoted = self.text.get(self.at..end).unwrap_or_default();
         for (position, _) in quoted.match_indices(['<', '&', ']']) {
@@ -251,7 +245,7 @@ impl<'t> Scanner<'t> {
         self.at = end;
     }
 
-    /// Takes a `<` that cannot begin a tag as text.
+    /// Treats a `<` that cannot begin a tag as text.
     fn literal(&mut self) {
         self.unescaped(self.at, '<', "write `&lt;`, or");
         self.at += 1;
@@ -408,8 +402,8 @@ impl<'t> Scanner<'t> {
                 }
             }
         }
-        // A `]]>` behind the end: the end was taken from inside a section that had ended too early,
-        // and the steps behind it would be lost without a word.
+        // A `]]>` after the end: the end was inside a CDATA section that ended too early, and later
+        // steps would be lost silently.
         let behind = self.found.end.and_then(|end| self.text.get(end..));
         if let (Some(nested), Some(true)) = (self.nested, behind.map(|behind| behind.contains("]]>"))) {
             self.problem(
@@ -461,7 +455,7 @@ impl<'t> Scanner<'t> {
     }
 
     fn mask_byte(&mut self, offset: usize) {
-        // A run is one mask: a megabyte of `&` would otherwise take many times its own size.
+        // Merge runs into one mask: a megabyte of `&` would otherwise need many times its size.
         match self.found.masks.last_mut() {
             Some(last) if last.fill == STAND_IN && last.range.end == offset => last.range.end += 1,
             _ => self.found.masks.push(Mask { range: offset..offset + 1, fill: STAND_IN }),

@@ -1,8 +1,9 @@
 //! The steps of a directive.
 //!
 //! A step does one thing: an executable element, or the prose of `<action>` (also bare, or in the
-//! `<render>` and `<instruction>` of RYE's guides). Prose beside an executable element describes it. Inside a step with `foreach`, `{input:NAME}` of the name given
-//! by `as` (`item` where none is given) is the element.
+//! `<render>` and `<instruction>` of RYE's guides). Prose beside an executable element is its
+//! description. Inside a step with `foreach`, `{input:NAME}` with the name from `as` (default
+//! `item`) is the element.
 
 use std::collections::HashMap;
 
@@ -35,7 +36,6 @@ const ELEMENTS: [&str; 16] = [
 ];
 const MAX_BACKOFF: f64 = 86_400.0;
 
-/// Reads `<process>` or `<steps>`.
 pub(super) fn read(element: &Element, reading: &mut Reading<'_>, steps: &mut Vec<Step>) {
     reading.check_attributes(element, "process", &[]);
     collect(element, reading, steps);
@@ -156,7 +156,6 @@ fn read_element_name(element: &Element, repeats: bool, path: &str, reading: &mut
     repeats.then(|| name.unwrap_or_else(|| "item".to_owned()))
 }
 
-/// Reads what a step does, and its description.
 fn read_action(element: &Element, path: &str, reading: &mut Reading<'_>) -> (String, StepAction) {
     let described = element.child("description").map(|it| reading.text(it, &join(path, "description")).trimmed());
     let described = described.or_else(|| element.attribute("description").map(|it| it.value.trimmed()));
@@ -197,7 +196,7 @@ fn read_action(element: &Element, path: &str, reading: &mut Reading<'_>) -> (Str
     (description, StepAction::Prose { instruction, quoted })
 }
 
-/// Joins what is not blank, as paragraphs.
+/// Joins the non-blank parts as paragraphs.
 fn joined<const N: usize>(parts: [&str; N]) -> String {
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
     parts.join("\n\n")

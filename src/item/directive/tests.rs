@@ -13,7 +13,6 @@ mod grants;
 mod hostile;
 mod markdown;
 
-/// Reads a fixture.
 fn load(name: &str) -> (Option<Directive>, Findings) {
     let path = fixtures().join(format!("{name}.md"));
     let mut findings = Findings::new(&path, Strength::Lenient);
@@ -25,7 +24,6 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/directives")
 }
 
-/// The names of the fixtures in a folder.
 fn names_in(folder: &str) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(fixtures().join(folder))
         .expect("the folder exists")
@@ -37,7 +35,7 @@ fn names_in(folder: &str) -> Vec<String> {
     names
 }
 
-/// Reads a text as if it were the file `x.md`.
+/// Parses a text as the file `x.md`.
 fn read(text: &str) -> (Option<Directive>, Findings) {
     read_with(text, Strength::Lenient)
 }
@@ -48,8 +46,8 @@ fn read_with(text: &str, strength: Strength) -> (Option<Directive>, Findings) {
     (parse(&source, &mut findings), findings)
 }
 
-/// Reads a directive `x` with the given content and one step after it, in a fence; its first line is
-/// line 2 of the file, the content begins on line 8.
+/// Parses a directive `x` with the given content followed by one step, in a fence. It begins on
+/// line 2 of the file, its content on line 8.
 fn read_content(content: &str) -> (Option<Directive>, Findings) {
     read(&format!(
         "```xml\n<directive name=\"x\" version=\"1.0.0\">\n<description>d</description>\n<category>c</category>\n\
@@ -86,7 +84,7 @@ fn codes(findings: &Findings) -> Vec<String> {
     findings.as_slice().iter().map(|it| format!("{}:{} {}", it.line, it.column, it.code)).collect()
 }
 
-/// Everything a directive says, one line per field or element of a list; empty fields are left out.
+/// Everything in a directive, one line per field or list element; empty fields are left out.
 fn summary(directive: &Directive) -> String {
     let mut text = String::new();
     let Value::Object(fields) = serde_json::to_value(directive).expect("serializable") else { return text };

@@ -1,66 +1,54 @@
-//! The XML of a directive as a tree whose every text knows its place.
+//! The XML of a directive as a tree with positions.
 //!
 //! The parser (roxmltree) decides what is well-formed and gives the structure; it sees the masked
-//! text of `scan`. Names, attribute values and texts are decoded from the original, so that what
-//! was masked is still there, and [`Text`] maps each character back to its offset in the file.
+//! text of `scan`. Names, attribute values and texts are decoded from the original, so that masked
+//! text is preserved, and [`Text`] maps each character to its offset in the file.
 
 use std::ops::Range;
 
 use super::lexeme::{decode_reference, instruction_end, reference_length};
 use super::scan::{OPAQUE, Scan};
 
-/// An element.
 #[derive(Debug)]
 pub(super) struct Element {
-    /// Its name.
     pub(super) name: String,
-    /// Its attributes, in order.
     pub(super) attributes: Vec<Attribute>,
-    /// What stands in it, in order.
     pub(super) content: Vec<Content>,
-    /// Where it stands in the file, tags included.
+    /// With its tags.
     pub(super) span: Range<usize>,
-    /// Where its content stands in the file.
     pub(super) inner: Range<usize>,
 }
 
-/// A piece of an element's content.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// Text between elements; may be blank.
+    /// May be blank.
     Text(Text),
-    /// An element.
     Element(Element),
 }
 
-/// An attribute.
 #[derive(Debug)]
 pub(super) struct Attribute {
-    /// Its name.
     pub(super) name: String,
-    /// Where its name stands in the file.
+    /// The position of its name.
     pub(super) offset: usize,
-    /// Its value.
     pub(super) value: Text,
 }
 
-/// Decoded text that knows where each part of it was written.
+/// Decoded text that knows the position of each part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text {
-    /// The text.
     pub(super) value: String,
-    /// Pairs of an offset in `value` and the offset in the file it comes from.
+    /// Pairs of an offset in `value` and its offset in the file.
     runs: Vec<(usize, usize)>,
 }
 
-/// Why the parser refused: the offset in the file and the reason.
+/// The parser's error: the offset in the file and the reason.
 #[derive(Debug)]
 pub(super) struct Malformed {
     pub(super) offset: usize,
     pub(super) reason: String,
 }
 
-/// Parses the directive between two offsets of a file.
 pub(super) fn parse(text: &str, start: usize, end: usize, scan: &Scan) -> Result<Element, Malformed> {
     let prepared = scan.prepare(text, start, end);
     let document = roxmltree::Document::parse(&prepared).map_err(|err| {
@@ -75,7 +63,6 @@ pub(super) fn parse(text: &str, start: usize, end: usize, scan: &Scan) -> Result
 }
 
 impl Element {
-    /// The elements in it.
     pub(super) fn children(&self) -> impl Iterator<Item = &Self> {
         self.content.iter().filter_map(|content| match content {
             Content::Element(element) => Some(element),
@@ -83,17 +70,15 @@ impl Element {
         })
     }
 
-    /// The first element of a name.
     pub(super) fn child(&self, name: &str) -> Option<&Self> {
         self.children().find(|child| child.name == name)
     }
 
-    /// The attribute of a name.
     pub(super) fn attribute(&self, name: &str) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// The text directly in it, without that of elements in it.
+    /// The text directly in it, without nested elements.
     pub(super) fn own_text(&self) -> Text {
         let mut text = Text::default();
         for content in &self.content {
@@ -104,7 +89,7 @@ impl Element {
         text
     }
 
-    /// Everything in it as text; elements in it stay as they are written.
+    /// All content as text; nested elements stay verbatim.
     pub(super) fn flat_text(&self, source: &str) -> Text {
         let mut text = Text::default();
         for content in &self.content {
@@ -118,7 +103,7 @@ impl Element {
         text
     }
 
-    /// The text directly in it, and that of the elements `part` gives a text for, in order.
+    /// The text directly in it, plus the texts that `part` returns for nested elements, in order.
     pub(super) fn text_with(&self, mut part: impl FnMut(&Self) -> Option<Text>) -> Text {
         let mut text = Text::default();
         for content in &self.content {
@@ -130,21 +115,20 @@ impl Element {
         text
     }
 
-    /// The element as it is written, tags included.
+    /// The element verbatim, with its tags.
     pub(super) fn written(&self, source: &str) -> Text {
         let mut text = Text::at(self.span.start);
         text.push(source.get(self.span.clone()).unwrap_or_default(), self.span.start);
         text
     }
 
-    /// Whether its content is kept as written.
     pub(super) fn is_opaque(&self) -> bool {
         OPAQUE.contains(&&*self.name)
     }
 }
 
 impl Text {
-    /// Returns the offset in the file of an offset in the text.
+    /// The offset in the file for an offset in the text.
     pub(super) fn offset_at(&self, position: usize) -> usize {
         let index = self.runs.partition_point(|(begin, _)| *begin <= position);
         match index.checked_sub(1).and_then(|index| self.runs.get(index)) {
@@ -153,7 +137,7 @@ impl Text {
         }
     }
 
-    /// Returns a part of the text, with its places.
+    /// A part of the text, with its positions.
     pub(super) fn slice(&self, range: Range<usize>) -> Self {
         let mut part = Self { value: self.value.get(range.clone()).unwrap_or_default().to_owned(), runs: Vec::new() };
         part.runs.push((0, self.offset_at(range.start)));
@@ -166,13 +150,12 @@ impl Text {
         part
     }
 
-    /// The text without blanks around it.
     pub(super) fn trimmed(&self) -> Self {
         let start = self.value.len() - self.value.trim_start().len();
         self.slice(start..start + self.value.trim().len())
     }
 
-    /// The text without blank lines before and blanks after it; the first line stays indented.
+    /// Removes leading blank lines and trailing blanks; the first line keeps its indentation.
     pub(super) fn unframed(&self) -> Self {
         let trimmed = self.trimmed();
         // A single line has no indentation worth keeping.
@@ -184,7 +167,7 @@ impl Text {
         self.slice(line..start + trimmed.value.len())
     }
 
-    /// The lines of the text that are not blank, each without blanks around it.
+    /// The non-blank lines, trimmed.
     pub(super) fn lines(&self) -> Vec<Self> {
         let mut lines = Vec::new();
         let mut at = 0;
@@ -197,7 +180,6 @@ impl Text {
         lines
     }
 
-    /// Whether there is nothing but blanks.
     pub(super) fn is_blank(&self) -> bool {
         self.value.trim().is_empty()
     }
@@ -215,7 +197,7 @@ impl Text {
     fn push(&mut self, text: &str, offset: usize) {
         if !text.is_empty() {
             let end = self.value.len();
-            // Text that follows on what is there needs no run of its own.
+            // Adjacent text needs no new run.
             let follows = self.runs.last().is_some_and(|(begin, from)| from + end - begin == offset);
             if !follows {
                 self.runs.push((end, offset));
@@ -289,7 +271,6 @@ fn decode_text(text: &str, range: Range<usize>, scanned: &Scan) -> Text {
     decoded
 }
 
-/// Decodes what stands in CDATA.
 fn decode_verbatim(text: &str, range: Range<usize>, decoded: &mut Text) {
     let mut at = range.start;
     while at < range.end {
@@ -305,7 +286,7 @@ fn decode_verbatim(text: &str, range: Range<usize>, decoded: &mut Text) {
     }
 }
 
-/// Decodes one character, or one of the placeholders for CDATA marks; returns its length.
+/// Decodes one character, or a placeholder for a CDATA mark; returns its length.
 fn decode_common(rest: &str, at: usize, decoded: &mut Text) -> usize {
     for (placeholder, mark) in [("{CDATA_OPEN}", "<![CDATA["), ("{CDATA_CLOSE}", "]]>")] {
         if rest.starts_with(placeholder) {
@@ -346,7 +327,7 @@ fn decode_attribute(text: &str, range: Range<usize>) -> Text {
     decoded
 }
 
-/// Returns the byte offset of a row and column, both starting at 1, columns in characters.
+/// The byte offset of a row and column, both starting at 1, columns in characters.
 fn offset_of(text: &str, row: u32, column: u32) -> usize {
     let row = usize::try_from(row).unwrap_or(usize::MAX).saturating_sub(1);
     let column = usize::try_from(column).unwrap_or(usize::MAX).saturating_sub(1);

@@ -5,7 +5,7 @@ fn fits(text: &str, writes: bool, method: &str, url: &str, base: &Base, reading:
     fit(text, writes, &Request { method, url: &url, base }, reading)
 }
 
-/// Whether a grant covers a request of a tool that names the host itself.
+/// Whether a grant covers a request of a tool that itself names the host.
 fn grants(text: &str, writes: bool, method: &str, url: &str) -> bool {
     fits(text, writes, method, url, &Base::Named, Reading::Narrow) != Fit::No
 }

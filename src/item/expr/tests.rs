@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// An expression as text, with the tree it stands for.
+/// An expression as text, and its tree.
 fn tree() -> impl Strategy<Value = (String, Expr)> {
     let leaf = prop_oneof![
         Just(("null".to_owned(), Expr::Null)),

@@ -1,4 +1,4 @@
-//! Rules, right and wrong, and what they find.
+//! Valid and invalid rules, and what they find.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn parse_text(name: &str, text: &str) -> (Option<Extractor>, Vec<String>) {
     (extractor, told)
 }
 
-/// Reads a script with the rules of one extractor, which must be faultless.
+/// Reads a script with the rules of one extractor, which must be valid.
 fn tool(rules: &str, path: &Path, text: &str) -> LoadedTool {
     let (extractor, told) = parse_text("rules.yaml", rules);
     assert_eq!(told, Vec::<String>::new());
@@ -193,7 +193,7 @@ fn code_is_not_executed() {
     assert_eq!(parse_text("rules.yaml", "- a\n").1, ["INVALID_TYPE 1:1 "]);
 }
 
-/// A pattern of pieces that open, close and repeat each other.
+/// Patterns of pieces that open, close and repeat each other.
 fn pattern() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "(", ")", "(?:", "(?P<a>", "[a-z]", "[^", "]", "{1,9}", "{900}", "*", "+", "|", "^", "$", "\\w", "\\p{L}", "a",

@@ -1,4 +1,4 @@
-//! Applying the rules of an extractor to a script.
+//! Applies the rules of an extractor to a script.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,12 +12,11 @@ use crate::item::tool::{Origin, comment};
 
 use super::{Extractor, Method, Rule, Search, Subject};
 
-/// The most values that one pattern may find.
 const MAX_MATCHES: usize = 1000;
 
 impl Extractor {
-    /// Adds to a canonical map what the rules find and the script itself does not say; `lenders` are the files that
-    /// had a say in it.
+    /// Adds what the rules find and the script itself does not say; `lenders` collects the files
+    /// that contributed.
     pub(in crate::item) fn fill(
         &self,
         source: &SourceFile,
@@ -61,7 +60,8 @@ impl Extractor {
                 }
             };
             let value = found.or_else(|| {
-                // A default stands in the extractor, not in the script: its place would mislead.
+                // A default is written in the extractor, so its position would be wrong in the
+                // script.
                 rule.default.as_ref().map(|default| moved(default.clone(), Place::START))
             });
             if let Some(value) = value {
@@ -71,18 +71,17 @@ impl Extractor {
         }
     }
 
-    /// Reads the assignments that the rules ask for, all at once.
+    /// Reads all assignments that the rules need.
     fn read_module(&self, source: &SourceFile) -> Module {
         let asks = |name: &str| {
             self.rules.iter().any(|rule| matches!(&rule.method, Some(Method::Variable(known)) if known == name))
         };
-        // What is wrong with the script is reported when it is read for itself.
+        // Problems of the script are reported when it is read as an item.
         python::read(&source.text, asks, &mut Findings::new(&source.path, Strength::Lenient))
     }
 }
 
 impl Rule {
-    /// Applies a pattern to a text.
     fn apply(&self, search: &Search, text: &str) -> Option<Node> {
         let index = LineIndex::new(text);
         let node = |found: regex::Match<'_>| Node::text(found.as_str(), index.place(found.start()));
@@ -100,11 +99,11 @@ impl Rule {
     }
 }
 
-/// The settings beside a script, or its comment header with everything else blanked out.
+/// The settings file beside a script, or its comment header with everything else blanked out.
 fn settings(source: &SourceFile) -> SourceFile {
     for ending in ["json", "yaml", "yml", "toml"] {
         let beside = source.path.with_extension(ending);
-        // What is wrong with that file is reported when it is read for itself.
+        // Problems of that file are reported when it is read as an item.
         let mut ignored = Findings::new(&beside, Strength::Lenient);
         if beside != source.path
             && beside.is_file()
@@ -132,7 +131,7 @@ fn folders(source: &SourceFile, base: &str) -> Option<Node> {
     (!category.is_empty()).then(|| Node::text(category, Place::START))
 }
 
-/// Gives a value from elsewhere one place in the script, as its own would mislead there.
+/// Sets the position of a value from another file.
 fn moved(node: Node, place: Place) -> Node {
     let data = match node.data {
         Data::List(elements) => Data::List(elements.into_iter().map(|element| moved(element, place)).collect()),
@@ -144,7 +143,7 @@ fn moved(node: Node, place: Place) -> Node {
     Node::new(data, place)
 }
 
-/// Patterns find text; a field that is no text gets the type it must have.
+/// Patterns find text; this converts it to the type of the field.
 fn typed(field: &str, value: Node) -> Node {
     let Data::Text(text) = &value.data else { return value };
     let data = match (field, text.as_str()) {

@@ -1,7 +1,7 @@
 //! The `QuickJS` engine, used as a compiler.
 //!
-//! One runtime per thread is kept, because making one costs more than compiling a function. It is
-//! thrown away after anything but a plain syntax error, so that no text can spoil it for the next.
+//! One runtime per thread is kept, because creating one costs more than compiling a function. It is
+//! dropped after anything but a plain syntax error, so that no text can corrupt it for the next.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,6 @@ const MEMORY_LIMIT: usize = 16 * 1024 * 1024;
 const STACK_LIMIT: usize = 512 * 1024;
 const FILE_NAME: &std::ffi::CStr = c"input";
 
-/// What the engine is told to expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
     Script,
@@ -30,7 +29,7 @@ thread_local! {
     static ENGINE: RefCell<Option<Engine>> = const { RefCell::new(None) };
 }
 
-/// Compiles a text; nothing of it is run.
+/// Compiles a text without running it.
 pub(super) fn compile(text: &str, goal: Goal) -> Result<(), Problem> {
     ENGINE.with_borrow_mut(|kept| {
         let engine = match kept.take() {
@@ -51,7 +50,7 @@ pub(super) fn compile(text: &str, goal: Goal) -> Result<(), Problem> {
 
 enum Failure {
     Syntax(Problem),
-    /// Out of memory or stack; the runtime is not used again.
+    /// Out of memory or stack; the runtime is dropped.
     Exhausted,
 }
 
@@ -90,8 +89,8 @@ fn compile_in(ctx: &Ctx<'_>, text: &str, goal: Goal) -> Result<(), Failure> {
             let place = in_characters(text, line, column);
             Err(Failure::Syntax(problem(place.line, place.column, &message)))
         }
-        // Imports are looked up after the whole text was compiled; there is no loader, so that the
-        // look-up fails, which says nothing about the syntax.
+        // Imports are resolved after the whole text was compiled. There is no loader, so this
+        // fails, which says nothing about the syntax.
         ("ReferenceError", Goal::Module) if message.starts_with("could not load module") => Ok(()),
         _ => Err(Failure::Exhausted),
     }
@@ -130,9 +129,9 @@ fn position(stack: &str) -> Option<(u32, u32)> {
     Some((line, column))
 }
 
-/// Turns the engine's place into one that counts lines by `\n` and columns by characters.
+/// Converts the engine's position to lines by `\n` and columns in characters.
 ///
-/// The engine counts bytes, and other line ends as well: a place behind the text is its end.
+/// The engine counts bytes and other line ends as well; a position after the text means its end.
 fn in_characters(text: &str, line: u32, column: u32) -> Place {
     let index = LineIndex::new(text);
     let start = usize::try_from(line.saturating_sub(1)).ok().and_then(|line| index.start(line));
@@ -148,7 +147,7 @@ fn problem(line: u32, column: u32, message: &str) -> Problem {
     Problem { line: line.max(1), column: column.max(1), message: message.to_owned() }
 }
 
-/// Whether the global object of this thread's engine has a name.
+/// Whether the global object of this thread's engine has a property.
 #[cfg(test)]
 pub(super) fn global_exists(name: &str) -> Option<bool> {
     ENGINE

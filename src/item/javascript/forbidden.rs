@@ -1,7 +1,7 @@
-//! Uses of what a sandboxed function must do without.
+//! Uses of APIs that a sandboxed function does not have.
 //!
-//! Functions are self-contained: no modules, files, network or process. The engine that runs them has
-//! none of these either; finding them here says so before the first run.
+//! Functions are self-contained: no modules, files, network or process. The engine that runs them
+//! has none of these; this check reports it before the first run.
 
 use std::collections::BTreeSet;
 
@@ -9,30 +9,27 @@ use crate::item::place::LineIndex;
 
 use super::scan::{Kind, Scanner, Token};
 
-/// Objects of which any member is out of bounds.
+/// Objects whose members are all forbidden.
 const OBJECTS: [&str; 5] = ["process", "fs", "child_process", "Deno", "Bun"];
-/// Functions that may not be called.
 const FUNCTIONS: [&str; 2] = ["require", "fetch"];
-/// The objects that hold the globals.
+/// Names of the global object.
 const GLOBALS: [&str; 4] = ["globalThis", "window", "self", "global"];
 
-/// As many as anyone reads; more would only repeat them.
+/// More would not help the user.
 const MAX_USES: usize = 64;
 
-/// One use of something outside the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// The line, starting at 1.
     pub line: u32,
-    /// The column in characters, starting at 1.
+    /// In characters, starting at 1.
     pub column: u32,
-    /// What is used, e.g. `require`.
+    /// For example `require`.
     pub name: &'static str,
 }
 
-/// Finds uses of modules, files, network and process outside strings, comments and the like.
+/// Finds uses of modules, files, network and process outside of strings and comments.
 ///
-/// A member of another object (`api.fetch()`) and a name that the text declares itself are no uses.
+/// A member of another object (`api.fetch()`) or a name declared in the text is not a use.
 pub fn forbidden(text: &str) -> Vec<Use> {
     let tokens: Vec<Token> = Scanner::new(text).collect();
     let mut uses: Vec<(usize, &'static str)> =
@@ -49,7 +46,6 @@ pub fn forbidden(text: &str) -> Vec<Use> {
     uses.into_iter().map(|(at, name)| Use { line: place(at).line, column: place(at).column, name }).collect()
 }
 
-/// The name of what the token at `at` uses.
 fn named(text: &str, tokens: &[Token], at: usize) -> Option<&'static str> {
     let token = tokens.get(at).filter(|token| token.kind == Kind::Word)?;
     let word = token.text(text);
@@ -69,7 +65,7 @@ fn named(text: &str, tokens: &[Token], at: usize) -> Option<&'static str> {
     is_global(text, tokens, at).then_some(name)
 }
 
-/// Whether a name is not a member of anything but the global object.
+/// Whether a name is global or a member of the global object.
 fn is_global(text: &str, tokens: &[Token], at: usize) -> bool {
     let before = |back: usize| at.checked_sub(back).and_then(|at| tokens.get(at));
     match before(1).map(|token| token.kind) {
@@ -81,13 +77,13 @@ fn is_global(text: &str, tokens: &[Token], at: usize) -> bool {
     }
 }
 
-/// Whether `name(…)` is followed by a body: a method of that name, not a call.
+/// Whether `name(…)` is followed by a body: a method definition, not a call.
 fn is_method(tokens: &[Token], closing: &[u32], at: usize) -> bool {
     tokens.get(at + 1).is_some_and(|token| token.kind == Kind::Mark(b'('))
         && body_follows(tokens, closing, at + 1) == Some(Kind::Mark(b'{'))
 }
 
-/// The kind of token behind the bracket that closes the one at `open`.
+/// The kind of the token after the bracket that closes the one at `open`.
 fn body_follows(tokens: &[Token], closing: &[u32], open: usize) -> Option<Kind> {
     let close = closing.get(open).copied().filter(|close| *close > 0)?;
     tokens.get(close as usize + 1).map(|token| token.kind)
@@ -142,7 +138,7 @@ fn has_parameters(text: &str, tokens: &[Token], closing: &[u32], open: usize) ->
     }
 }
 
-/// The plain names of a parameter list; brackets inside are jumped over, so that all lists together
+/// The plain names of a parameter list. Nested brackets are skipped, so that all lists together
 /// take linear time.
 fn parameters<'t>(text: &'t str, tokens: &[Token], closing: &[u32], open: usize) -> Vec<&'t str> {
     let close = closing.get(open).map_or(0, |close| *close as usize);

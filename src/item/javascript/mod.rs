@@ -1,7 +1,7 @@
-//! JavaScript: is it valid, and does it reach out of its sandbox?
+//! JavaScript: syntax checks, and uses of forbidden APIs.
 //!
-//! [`check_syntax`] compiles with `QuickJS` and never runs what it compiled; [`forbidden()`] reads tokens
-//! only. Both answer for any text: nesting, memory and size are bounded.
+//! [`check_syntax`] compiles with `QuickJS` and never runs the result; [`forbidden()`] reads tokens
+//! only. Both accept any text: nesting, memory and size are bounded.
 
 mod engine;
 mod forbidden;
@@ -14,17 +14,16 @@ use scan::{Shape, shape};
 
 use super::place::Place;
 
-/// Regular expressions are compiled together with the code, some of them slowly. A tool may have
-/// hundreds of functions, so that one gets less than a file.
+/// Regular expressions are compiled with the code, some of them slowly. A tool may have hundreds of
+/// functions, so a function gets less than a file.
 const MAX_REGEX_COST: (usize, usize) = (16 * 1024, 128 * 1024);
-/// No code that people write is nested this deeply.
+/// Code written by people is not nested this deeply.
 const MAX_DEPTH: usize = 200;
-/// The engine reads ahead from some brackets, so that its time grows with depth times length.
+/// The engine reads ahead from some brackets, so its time grows with depth times length.
 const MAX_LOOKAHEAD: usize = 8 * 1024 * 1024;
-/// What `CommonJS` loaders put around a file; on its first line, so that line numbers stay.
+/// The `CommonJS` wrapper of a file; on its first line, so that line numbers stay the same.
 const WRAPPER: (&str, &str) = ("(function (exports, require, module, __filename, __dirname) {", "\n})");
 
-/// What a text is compiled as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// A snippet of a schema 2.0 tool: a plain script.
@@ -33,22 +32,19 @@ pub enum Dialect {
     CommonJs,
     /// `.mjs`: strict, with `import` and `export`.
     Module,
-    /// `.js`: `CommonJS` or a module, whichever fits.
+    /// `.js`: `CommonJS` or a module.
     Either,
 }
 
-/// Why a text cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The line, starting at 1.
     pub line: u32,
-    /// The column in characters, starting at 1.
+    /// In characters, starting at 1.
     pub column: u32,
-    /// What is wrong.
     pub message: String,
 }
 
-/// Compiles a text without running it and returns the first mistake.
+/// Compiles a text without running it and returns the first error.
 pub fn check_syntax(text: &str, dialect: Dialect) -> Option<Problem> {
     let shape = shape(text);
     if let Some(problem) = too_large(&shape, dialect) {
@@ -82,8 +78,8 @@ fn too_large(shape: &Shape, dialect: Dialect) -> Option<Problem> {
 
 /// Compiles the body of a function.
 ///
-/// The text is tried as it is first: that gives exact places, and a body that closes the wrapper's
-/// brackets and opens its own must not pass.
+/// The text is first tried as it is: that gives exact positions, and a body that closes the
+/// wrapper's brackets and opens its own must not pass.
 fn common_js(text: &str, shape: &Shape) -> Option<Problem> {
     let plain = compile(text, Goal::Script).err()?;
     let (head, tail) = WRAPPER;

@@ -1,19 +1,17 @@
 //! A linear scanner of JavaScript tokens.
 //!
-//! It knows just enough to tell code from strings, comments, template text and regular expressions.
-//! Whether a slash divides or begins a regular expression is decided by the token before it, which is
-//! right for all but contrived code; the compiler has the last word on syntax.
+//! It only separates code from strings, comments, template text and regular expressions. The
+//! previous token decides whether a slash divides or begins a regular expression, which is right
+//! for all but contrived code; the compiler decides about syntax.
 
 use crate::item::place::{LineIndex, Place};
 
 use super::{MAX_DEPTH, MAX_LOOKAHEAD};
 
-/// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// An identifier or keyword.
     Word,
-    /// One character of punctuation; `=>` and `?.` are one token named by their first character.
+    /// One punctuation character; `=>` and `?.` are one token named by their first character.
     Mark(u8),
     Arrow,
     OptionalDot,
@@ -22,7 +20,7 @@ pub(super) enum Kind {
     Regex,
 }
 
-/// A token of at most 4 GiB of text.
+/// At most 4 GiB of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -36,27 +34,24 @@ impl Token {
     }
 }
 
-/// What can be said of a text without compiling it.
+/// What is known about a text without compiling it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Where brackets are nested too deeply.
     pub(super) too_deep: Option<Place>,
-    /// What it takes to compile the regular expressions.
+    /// The estimated cost of compiling the regular expressions.
     pub(super) regex_cost: usize,
-    /// Whether the engine would read too much of the text again and again.
+    /// Whether the engine would read too much text repeatedly.
     pub(super) too_much_lookahead: bool,
-    /// Whether every bracket is closed, and none before it is opened.
     pub(super) balanced: bool,
     /// Whether `import` or `export` begins a statement.
     pub(super) module_syntax: bool,
 }
 
-/// Looks over a text.
 pub(super) fn shape(text: &str) -> Shape {
     let mut shape =
         Shape { too_deep: None, regex_cost: 0, too_much_lookahead: false, balanced: true, module_syntax: false };
     let mut ahead = 0_usize;
-    // Where each open bracket stands, if the engine looks for its end before it goes on.
+    // The position of each open bracket, if the engine reads ahead from it.
     let mut open: Vec<Option<u32>> = Vec::new();
     let index = LineIndex::new(text);
     let mut before = None;
@@ -89,16 +84,16 @@ pub(super) fn shape(text: &str) -> Shape {
     shape
 }
 
-/// What it takes to compile a regular expression: its length, and much more for each property of
-/// characters, which stands for thousands of them, above all when case is ignored or sets are made.
+/// The cost of compiling a regular expression: its length, and much more for each character
+/// property, which stands for thousands of characters, above all with ignored case or sets.
 fn regex_cost(regex: &str) -> usize {
     let flags = regex.rsplit('/').next().unwrap_or_default();
     let properties = regex.matches("\\p").count() + regex.matches("\\P").count();
     regex.len() + properties * if flags.contains(['i', 'v']) { 4096 } else { 1024 }
 }
 
-/// Whether a bracket may turn out to be a parameter list or pattern, for which the engine reads to
-/// its end and back.
+/// Whether a bracket may be a parameter list or pattern, for which the engine reads ahead to its
+/// end.
 fn is_looked_over(bracket: Kind, before: Option<Kind>) -> bool {
     match bracket {
         Kind::Mark(b'{') => matches!(before, Some(Kind::Mark(b'=' | b'(' | b'[' | b',' | b':' | b'?'))),
@@ -106,24 +101,23 @@ fn is_looked_over(bracket: Kind, before: Option<Kind>) -> bool {
     }
 }
 
-/// Iterates over the tokens of a text.
 pub(super) struct Scanner<'t> {
     text: &'t str,
     at: usize,
-    /// The brackets that are open, and `` ` `` for a template whose `${` is open.
+    /// The open brackets, and `` ` `` for a template with an open `${`.
     open: Vec<Open>,
     before: Before,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Open {
-    /// A bracket; `head` after `if`, `while`, `for` and `with`, behind which an expression begins.
+    /// `head` is set after `if`, `while`, `for` and `with`: an expression begins after it.
     Bracket { head: bool },
     /// `${` in a template.
     Template,
 }
 
-/// What the token before says about a slash.
+/// How the previous token determines the meaning of a slash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     /// A value ended: a slash divides.
@@ -132,7 +126,7 @@ enum Before {
     Operator,
     /// As `Operator`, and a parenthesis holds the head of a statement.
     Head,
-    /// A dot: the next word is a property, whatever it says.
+    /// A dot: the next word is a property name.
     Dot,
 }
 
@@ -162,7 +156,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Reads a quoted text from its opening quote; it ends with its line at the latest.
+    /// The end of a quoted string, at most the end of its line.
     fn quoted(&self, quote: u8) -> usize {
         let mut at = self.at + 1;
         loop {
@@ -176,7 +170,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Reads template text from `at` to behind its closing quote or its next `${`.
+    /// The end of template text: after its closing quote or its next `${`.
     fn template(&mut self, mut at: usize) -> usize {
         loop {
             match self.byte(at) {
@@ -196,7 +190,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Reads a regular expression with its flags; `None` when none ends on this line.
+    /// The end of a regular expression with its flags; `None` when none ends on this line.
     fn regex(&self) -> Option<usize> {
         let (mut at, mut class) = (self.at + 1, false);
         loop {
@@ -218,7 +212,6 @@ impl<'t> Scanner<'t> {
         Some(at)
     }
 
-    /// Reads a word or number from its first character.
     fn word(&self) -> usize {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let length = rest.find(|c: char| !(c.is_alphanumeric() || "_$\\\u{200c}\u{200d}".contains(c)));
@@ -294,7 +287,7 @@ impl Iterator for Scanner<'_> {
             c if c.is_ascii() => self.mark(self.byte(start)),
             c => (Kind::Mark(b'?'), start + c.len_utf8()),
         };
-        // A backslash may have stepped over the end, or into a character.
+        // A backslash may have skipped the end, or ended inside a character.
         self.at = end.max(start + 1).min(self.text.len());
         while !self.text.is_char_boundary(self.at) {
             self.at += 1;

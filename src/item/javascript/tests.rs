@@ -174,7 +174,7 @@ fn hostile_texts_are_answered() {
     // Brackets look ahead: depth times length.
     cases.push(("lookahead".into(), format!("{}{}{}", "(a=".repeat(190), "1,".repeat(150_000), ")".repeat(190))));
     cases.push(("lookahead []".into(), format!("{}{}{}", "[a=".repeat(190), "1,".repeat(150_000), "]".repeat(190))));
-    // What is quadratic takes minutes here and is ended by the test runner.
+    // Quadratic behaviour would take minutes, and the test runner would stop it.
     for (name, text) in &cases {
         let lines = u32::try_from(text.lines().count()).unwrap() + 1;
         if let Some(problem) = check_syntax(text, Dialect::Either) {

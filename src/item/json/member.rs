@@ -1,7 +1,8 @@
-//! One member of a JSON file that people write by hand, looked at and set.
+//! Reads and sets one member of a hand-written JSON file.
 //!
-//! Comments and commas at the end are allowed here, as editors allow them in their settings, and everything but
-//! the member stays as it is written. A section is the object that holds such members, e.g. `mcpServers`.
+//! Comments and trailing commas are allowed, as in editor settings, and everything except the
+//! member stays as it is written. A section is the object that contains such members, e.g.
+//! `mcpServers`.
 
 #[cfg(test)]
 mod tests;
@@ -10,24 +11,21 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::{Map, Value};
 
-/// What settings files of editors may hold beside JSON.
+/// What settings files of editors may contain beyond JSON.
 const WITH_COMMENTS: ParseOptions = ParseOptions { allow_comments: true, allow_trailing_commas: true, ..super::STRICT };
 
-/// Why a file cannot be looked into, or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberError {
-    /// It is not JSON, or not TOML.
     #[error("{0}")]
     Syntax(String),
-    /// Something is no object that has to be one.
     #[error("{0} is not an object")]
     NotAnObject(String),
-    /// A key is there twice, so that nobody can tell which one counts.
+    /// A duplicate key: it is unclear which one counts.
     #[error("the key `{0}` is there twice")]
     Twice(String),
 }
 
-/// Finds a member of a section; a file without text has none.
+/// Finds a member of a section; `None` in an empty file.
 pub fn find(text: &str, section: &str, name: &str) -> Result<Option<Value>, MemberError> {
     let Some(object) = open(text)?.1 else { return Ok(None) };
     let Some(members) = section_of(&object, section)? else { return Ok(None) };
@@ -35,7 +33,7 @@ pub fn find(text: &str, section: &str, name: &str) -> Result<Option<Value>, Memb
     Ok(members.get(name).and_then(|member| member.value()).and_then(|value| value.to_serde_value()))
 }
 
-/// Sets keys of a member and keeps its others; a member that is no object, and `Whole` ones, are replaced.
+/// Sets keys of a member and keeps its others. A member that is not an object is replaced.
 pub fn set(
     text: &str,
     section: &str,
@@ -76,16 +74,13 @@ pub fn set(
     Ok(text)
 }
 
-/// How much of a member that is there already is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
-    /// The keys that are set.
     Fields,
-    /// Everything.
     Whole,
 }
 
-/// The document and the object that it is; nothing where there is no value at all.
+/// The document and its root object; `None` for an empty one.
 fn open(text: &str) -> Result<(CstRootNode, Option<CstObject>), MemberError> {
     let root =
         CstRootNode::parse(text, &WITH_COMMENTS).map_err(|err| MemberError::Syntax(lower_first(&err.to_string())))?;
@@ -124,7 +119,7 @@ fn written(value: &Value) -> CstInputValue {
     }
 }
 
-/// Messages begin in lower case here.
+/// Our messages begin in lower case.
 fn lower_first(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map(|first| first.to_lowercase().chain(rest).collect()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Strictness, places, limits, and agreement with `serde_json`.
+//! Strictness, positions, limits, and agreement with `serde_json`.
 
 use std::path::Path;
 
@@ -166,7 +166,7 @@ fn any_value() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// Pieces of JSON in any order, so that both parsers meet every kind of mistake.
+/// Pieces of JSON in any order, so that both parsers see every kind of mistake.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => prop::sample::select(vec![
@@ -207,7 +207,7 @@ proptest! {
     }
 }
 
-/// `-0` is a whole number here and a float there.
+/// `-0` is an integer here and a float in `serde_json`.
 fn without_negative_zero(value: serde_json::Value) -> serde_json::Value {
     match value {
         serde_json::Value::Number(number) if number.to_string() == "-0.0" => json!(0),

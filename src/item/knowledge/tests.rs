@@ -1,4 +1,4 @@
-//! Front matter as people write it, and as they should not.
+//! Valid and invalid front matter.
 
 use std::path::Path;
 
@@ -155,7 +155,7 @@ fn the_file_name_is_offered_as_id() {
     assert_eq!(findings.as_slice()[0].suggestion.clone().map(String::from).as_deref(), Some("add `id: my_note`"));
 }
 
-/// A valid entry with some lines instead of its `id`, `version`, `tags` or the like.
+/// A valid entry with some of its lines replaced.
 fn entry(lines: &str) -> String {
     let mut text = "---\n".to_owned() + lines;
     for (key, line) in [

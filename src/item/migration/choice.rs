@@ -1,4 +1,4 @@
-//! Which scripts are meant: ids, `category/id`, files, folders and patterns.
+//! Which scripts are selected: ids, `category/id`, files, folders and patterns.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use super::{Caution, MigrationError, SCRIPTS, Wanted, modules, place, script};
 use crate::item::id::ItemId;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer, LookupError};
 
-/// What was chosen, by file, and how.
+/// The selected items by file, and how they were selected.
 pub(super) type Chosen<'s> = BTreeMap<PathBuf, (&'s Item, Caution)>;
 
-/// The items that are wanted, and the folders of which everything is.
+/// The selected items, and the folders that are selected completely.
 pub(super) fn choose<'s>(store: &'s ItemStore, wanted: &Wanted) -> Result<(Chosen<'s>, Vec<PathBuf>), MigrationError> {
     let legacy: Vec<&Item> = legacy(store).filter(|item| item.layer == Layer::Project).collect();
     let mut chosen = Chosen::new();
@@ -51,14 +51,13 @@ pub(super) fn choose<'s>(store: &'s ItemStore, wanted: &Wanted) -> Result<(Chose
     Ok((chosen, folders))
 }
 
-/// Whether a folder is a tool itself.
 fn is_item(store: &ItemStore, path: &Path) -> bool {
     let folder = script::root(store).join(path);
     store.items().iter().any(|item| item.as_tool().is_some_and(|tool| tool.folder.as_ref() == Some(&folder)))
 }
 
 fn pattern(text: &str) -> Result<GlobMatcher, MigrationError> {
-    // `ops/*` means what is below `ops/`, in folders of it as well.
+    // `ops/*` also matches in subfolders of `ops/`.
     let glob = GlobBuilder::new(text).literal_separator(false).build();
     let wrong =
         |err: globset::Error| MigrationError::Pattern { pattern: text.to_owned(), reason: err.kind().to_string() };
@@ -91,7 +90,7 @@ pub(super) fn find<'s>(store: &'s ItemStore, wanted: &str) -> Result<&'s Item, M
     };
     let found: Vec<&Item> = legacy(store).filter(|item| item.answers_to(&id)).collect();
     let mut ours: Vec<&Item> = found.iter().copied().filter(|item| item.layer == Layer::Project).collect();
-    // `x.yaml` that starts with `x.py` is one tool, not two.
+    // `x.yaml` with entrypoint `x.py` is one tool, not two.
     if ours.len() > 1 {
         ours.retain(|item| place::claimant(store, item).is_none());
     }
@@ -100,7 +99,7 @@ pub(super) fn find<'s>(store: &'s ItemStore, wanted: &str) -> Result<&'s Item, M
         ([], Some(other)) => Err(MigrationError::NotOfTheProject { id: other.id.clone(), layer: other.layer }),
         ([], None) => {
             let item = store.find(ItemKind::Tool, wanted).map_err(|err| match err {
-                // The way out of this one names the folder of tools, where no script is.
+                // The usual hint names the folder of tools, which has no scripts.
                 LookupError::NotFound { similar: None, instead: None, .. } => {
                     MigrationError::NothingMatches(wanted.to_owned())
                 }
@@ -115,7 +114,7 @@ pub(super) fn find<'s>(store: &'s ItemStore, wanted: &str) -> Result<&'s Item, M
     }
 }
 
-/// A path below the scripts with something there that is no script.
+/// Reports a path below the scripts that is not a script.
 fn refuse_other(store: &ItemStore, path: &Path) -> Result<(), MigrationError> {
     let there = script::root(store).join(path).symlink_metadata();
     let Some(found) = there.ok().filter(|_| path.starts_with(SCRIPTS)) else { return Ok(()) };

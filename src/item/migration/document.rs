@@ -1,4 +1,4 @@
-//! Tools below `.ai/scripts/` that a document describes: they move as they are.
+//! Tools below `.ai/scripts/` with a manifest: they move unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::item::store::{Item, ItemStore};
 use crate::item::tool::LoadedTool;
 use crate::item::validate;
 
-/// Folders that a tool needs to run, and that are no part of it.
+/// Folders that a tool needs at run time but that are not part of it.
 const PACKAGES: [&str; 2] = [".venv", "node_modules"];
 
 /// Moves a tool folder, or a manifest with its script, to the same place below `.ai/tools/`.
@@ -29,7 +29,7 @@ pub(super) fn moved(
     let mut notes = Vec::new();
     if let Some(script) = &script {
         let source = load(script, &store.roots().display(script))?;
-        // In a folder everything moves along, to the same depth.
+        // In a folder everything moves together, to the same depth.
         if tool.folder.is_none() {
             notes = place::cares(store, script, &source.text, caution)?;
             let needs = modules.needs(script)?;
@@ -38,7 +38,8 @@ pub(super) fn moved(
                 let file = store.roots().display(script);
                 return Err(MigrationError::Imports { file, module, reason: "lies beside it" });
             }
-            // A manifest of the user's is not rewritten, and without `lib_imports` the module would not be found.
+            // The user's manifest is not rewritten, and without `lib_imports` the module would not
+            // be found.
             if let Some(module) = needs.library.first() {
                 let (file, module) = (store.roots().display(script), module.clone());
                 return Err(MigrationError::Imports { file, module, reason: "belongs to the library of the scripts" });
@@ -71,7 +72,7 @@ pub(super) fn moved(
     Ok((Migration { tool_id: item.id.clone(), from, to, changes, notes }, Needs::default()))
 }
 
-/// The same place below the tools.
+/// The same path below the tools.
 fn place_of(from: &Path) -> PathBuf {
     Path::new(TOOLS).join(from.strip_prefix(SCRIPTS).unwrap_or(from))
 }

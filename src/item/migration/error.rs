@@ -1,4 +1,4 @@
-//! Why something of `.ai/scripts/` cannot be moved.
+//! Errors of migrating an item.
 
 use std::path::PathBuf;
 
@@ -8,103 +8,47 @@ use crate::item::store::{Layer, LookupError};
 use crate::item::wording::shown;
 use crate::problem::{Call, Code, Explain, Hint, hint};
 
-/// Why a script cannot become a tool folder.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
-    /// Nothing, or more than one thing, has this id.
+    /// No item, or more than one, has this id.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// A pattern is none.
     #[error("`{}` is not a pattern: {reason}", shown(.pattern))]
-    Pattern {
-        /// What was given.
-        pattern: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A pattern or a folder means no script.
+    Pattern { pattern: String, reason: String },
     #[error("no script of the project matches `{}`", shown(.0))]
     NothingMatches(String),
-    /// It is a tool already.
     #[error("tool `{id}` is no legacy script: it lies at `{}`", .file.display())]
-    NotLegacy {
-        /// The tool.
-        id: ItemId,
-        /// Its file.
-        file: PathBuf,
-    },
-    /// It belongs to the user or is built in.
+    NotLegacy { id: ItemId, file: PathBuf },
     #[error("script `{id}` is not the project's but comes from the {layer} layer")]
-    NotOfTheProject {
-        /// The script.
-        id: ItemId,
-        /// Where it comes from.
-        layer: Layer,
-    },
-    /// It is something else than a script.
+    NotOfTheProject { id: ItemId, layer: Layer },
     #[error("`{}` is not a script", .0.display())]
     NotAScript(PathBuf),
-    /// It is a module of the library.
     #[error("`{}` is a module that scripts share", .0.display())]
     Shared(PathBuf),
-    /// A link leads to it.
     #[error("`{}` is a link, or lies behind one", .0.display())]
     Link(PathBuf),
-    /// Its stamp does not hold.
     #[error("`{}` is not what was stamped", .0.display())]
     Tampered(PathBuf),
-    /// Another tool has the same id.
     #[error("tool `{id}` exists already at `{}`", .file.display())]
-    Clash {
-        /// The id.
-        id: ItemId,
-        /// The file of the other tool.
-        file: PathBuf,
-    },
-    /// A manifest starts with it.
+    Clash { id: ItemId, file: PathBuf },
+    /// It is the entrypoint of a manifest.
     #[error("`{}` is what `{}` starts with", .file.display(), .by.display())]
-    Claimed {
-        /// The script.
-        file: PathBuf,
-        /// The manifest.
-        by: PathBuf,
-    },
-    /// Something lies where a file or folder would be.
+    Claimed { file: PathBuf, by: PathBuf },
     #[error("`{}` exists already", .0.display())]
     Occupied(PathBuf),
-    /// A module of the library is another one where it would be.
+    /// A library module with the same name but other content exists.
     #[error("`{}` exists already, and is not the same as `{}`", .there.display(), .file.display())]
-    Differs {
-        /// The module that would move.
-        file: PathBuf,
-        /// The one that is there.
-        there: PathBuf,
-    },
-    /// Another script would become a folder around it or inside of it.
+    Differs { file: PathBuf, there: PathBuf },
+    /// The folders of two migrated tools would be nested.
     #[error("`{}` and what `{}` becomes would lie one in the other", .to.display(), .other.display())]
-    Apart {
-        /// What it would become.
-        to: PathBuf,
-        /// The other script.
-        other: PathBuf,
-    },
-    /// Something else names it, and would not find it any more.
+    Apart { to: PathBuf, other: PathBuf },
+    /// Another file names its path and would no longer find it.
     #[error("`{}` is named by `{}`", .file.display(), .by.display())]
-    NamedBy {
-        /// What would move.
-        file: PathBuf,
-        /// Who names it.
-        by: PathBuf,
-    },
-    /// A link leads to it, which would lead nowhere.
+    NamedBy { file: PathBuf, by: PathBuf },
+    /// A symlink points to it and would dangle.
     #[error("`{}` is what the link `{}` leads to", .file.display(), .by.display())]
-    LinkedBy {
-        /// What would move.
-        file: PathBuf,
-        /// The link.
-        by: PathBuf,
-    },
-    /// Nothing would bring it back.
+    LinkedBy { file: PathBuf, by: PathBuf },
+    /// The file could not be restored after the move.
     #[error("{reason}")]
     Outside {
         /// The stable code.
@@ -116,41 +60,18 @@ pub enum MigrationError {
     },
     /// It needs, or is needed by, a module beside it, which a folder of its own would part it from.
     #[error("`{}` imports `{}`, which {reason}", .file.display(), shown(.module))]
-    Imports {
-        /// The file with the import.
-        file: PathBuf,
-        /// The module.
-        module: String,
-        /// Why it cannot go along.
-        reason: &'static str,
-    },
-    /// What it does depends on where it lies.
+    Imports { file: PathBuf, module: String, reason: &'static str },
+    /// Its behaviour depends on its location.
     #[error("`{}` {reason}", .file.display())]
-    Place {
-        /// The script.
-        file: PathBuf,
-        /// What it does.
-        reason: String,
-    },
+    Place { file: PathBuf, reason: String },
     /// Packages are installed in its folder.
     #[error("`{}` holds installed packages in `{name}`, which would stay behind", .folder.display())]
-    Packages {
-        /// The folder.
-        folder: PathBuf,
-        /// Where they are.
-        name: &'static str,
-    },
-    /// The script cannot be read.
+    Packages { folder: PathBuf, name: &'static str },
     #[error("{}: {}", .0.file.display(), .0.message)]
     Unreadable(Box<Finding>),
-    /// A `tool.yaml` cannot say everything that the script says about itself.
+    /// A `tool.yaml` cannot express everything that the script declares.
     #[error("a `tool.yaml` cannot say the {field} of `{}` in the same way", .file.display())]
-    Different {
-        /// What would differ.
-        field: &'static str,
-        /// The script.
-        file: PathBuf,
-    },
+    Different { field: &'static str, file: PathBuf },
 }
 
 impl Explain for MigrationError {

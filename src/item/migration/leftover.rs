@@ -1,4 +1,4 @@
-//! What is left below `.ai/scripts/`, and who names what has moved.
+//! What remains below `.ai/scripts/`, and which files name moved ones.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use super::{Action, Migration, SCRIPTS, Skipped, Survey, TOOLS, place, script};
 use crate::item::source::{MAX_TEXT, files_below, read_bytes};
 use crate::item::store::ItemStore;
 
-/// Where people write about scripts.
+/// Folders with texts about scripts.
 const DOCUMENTS: [&str; 6] = [".ai/directives", ".ai/knowledge", SCRIPTS, TOOLS, "docs", "."];
 
-/// Names every file of some folders that nothing is done with.
+/// Reports every file of some folders that is not migrated.
 pub(super) fn report(
     store: &ItemStore,
     modules: &Modules<'_>,
@@ -30,7 +30,7 @@ pub(super) fn report(
     for folder in folders {
         for (file, _) in files_below(&root.join(folder)) {
             let path = store.roots().display(&file);
-            // What lies in a folder that is skipped is skipped with it.
+            // A skipped folder covers its files.
             if is_foreign(&path) || told.iter().any(|known| path.starts_with(known)) || is_beside_skipped(&path, &told)
             {
                 continue;
@@ -56,17 +56,17 @@ pub(super) fn report(
     }
 }
 
-/// A manifest that is skipped stands for its folder.
+/// A skipped manifest covers its folder.
 fn is_beside_skipped(path: &Path, told: &BTreeSet<PathBuf>) -> bool {
     let manifests = ["tool.yaml", "tool.yml", "tool.json"];
     path.ancestors().skip(1).any(|folder| manifests.iter().any(|name| told.contains(&folder.join(name))))
 }
 
-/// What is said of a file that nobody seems to need.
+/// The message for a file that no script uses.
 const UNCLAIMED: (&str, &str) =
     ("it is no script, and no script claims it", "move it to where it is used, or remove it");
 
-/// Whether a file of the library belongs to a module that something imports which stays.
+/// Whether a library file belongs to a module that a remaining file imports.
 fn is_needed_in_library(store: &ItemStore, modules: &Modules<'_>, path: &Path, gone: &BTreeSet<PathBuf>) -> bool {
     let inside = path.strip_prefix(Path::new(SCRIPTS).join(LIB)).ok().and_then(|inside| inside.iter().next());
     let Some(name) = inside.and_then(|name| Path::new(name).file_stem()?.to_str()) else { return false };
@@ -96,7 +96,7 @@ fn why(path: &Path, is_broken: bool) -> (&'static str, &'static str) {
     }
 }
 
-/// Adds to each migration who names its old place; nothing of that is rewritten.
+/// Adds a note to each migration about files that name its old path; they are not rewritten.
 pub(super) fn references(store: &ItemStore, namers: &Namers, gone: &BTreeSet<PathBuf>, migrations: &mut [Migration]) {
     for migration in &mut *migrations {
         let notes = migration.moved().flat_map(|from| namers.of(from, gone).map(move |namer| namer.note(from)));

@@ -1,8 +1,8 @@
-//! What a Python script imports from around it, and whether that can go along.
+//! What a Python script imports from its surroundings, and whether it can move too.
 //!
-//! Python looks for modules in the folder of the script first. A module beside a script that nobody else
-//! imports moves with it; one of `.ai/scripts/lib/` becomes one of `.ai/tools/lib/`, which the manifest
-//! names. Anything else is an obstacle with a name: nothing is guessed.
+//! Python searches the folder of the script first. A module beside a script that no other file
+//! imports moves with it; one of `.ai/scripts/lib/` moves to `.ai/tools/lib/`, and the manifest
+//! names it. Anything else prevents the migration with a clear reason: nothing is guessed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,34 +14,31 @@ use crate::item::store::{ItemKind, ItemStore, Layer};
 use crate::item::tool::Spelling;
 use crate::item::tool::python::imports::{Import, imports};
 
-/// The name of the folder with shared modules.
+/// The folder of shared modules.
 pub(super) const LIB: &str = "lib";
 
-/// What a script needs from around it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
     /// Modules beside it that only it imports.
     pub(super) helpers: Vec<PathBuf>,
-    /// Modules of the library, by name.
     pub(super) library: BTreeSet<String>,
 }
 
-/// Everything below `.ai/scripts/` that Python could import, with its imports.
+/// All Python files below `.ai/scripts/` with their imports.
 pub(super) struct Modules<'s> {
     store: &'s ItemStore,
-    /// `.ai/scripts/`, as a whole path.
+    /// `.ai/scripts/` as an absolute path.
     scripts: PathBuf,
     files: BTreeMap<PathBuf, Module>,
 }
 
 struct Module {
     text: String,
-    /// None when the file cannot be read as Python.
+    /// `None` when the file is not valid Python.
     imports: Option<Vec<Import>>,
 }
 
 impl<'s> Modules<'s> {
-    /// Reads every Python file below `.ai/scripts/`.
     pub(super) fn read(store: &'s ItemStore) -> Self {
         let scripts = store.roots().project.clone().unwrap_or_default().join(".ai/scripts");
         let mut files = BTreeMap::new();
@@ -56,7 +53,7 @@ impl<'s> Modules<'s> {
         Self { store, scripts, files }
     }
 
-    /// What a script needs, or why that cannot go along.
+    /// What a script needs, or why that cannot move.
     pub(super) fn needs(&self, script: &Path) -> Result<Needs, MigrationError> {
         let Some(folder) = script.parent().filter(|_| self.files.contains_key(script)) else {
             return Ok(Needs::default());
@@ -99,8 +96,8 @@ impl<'s> Modules<'s> {
         Ok(needs)
     }
 
-    /// The modules of the library that files which stay need, those that they name included; all of them where that
-    /// cannot be told.
+    /// The library modules that remaining files need, including those they name; all of them if
+    /// that is unclear.
     pub(super) fn kept_in_library(
         &self,
         gone: &BTreeSet<PathBuf>,
@@ -130,7 +127,6 @@ impl<'s> Modules<'s> {
         }
     }
 
-    /// The files of a module of the library.
     pub(super) fn files_of_library(&self, name: &str) -> Vec<PathBuf> {
         let lib = self.scripts.join(LIB);
         let single = lib.join(format!("{name}.py"));
@@ -141,17 +137,17 @@ impl<'s> Modules<'s> {
         files_below(&lib.join(name)).into_iter().map(|(path, _)| path).filter(|path| !is_cache(path)).collect()
     }
 
-    /// Whether a file is there only to be imported by others beside it.
+    /// Whether a file is imported by others beside it.
     pub(super) fn is_imported(&self, file: &Path) -> bool {
         file.parent().is_some_and(|folder| !self.importers(folder, &BTreeSet::from([file.to_path_buf()])).is_empty())
     }
 
-    /// Whether `lib` means the library to scripts of a folder, and nothing beside them.
+    /// Whether `lib` means the library for scripts of a folder, and not a module beside them.
     fn is_library_of(&self, folder: &Path) -> bool {
         folder == self.scripts || !self.files.contains_key(&folder.join("lib.py")) && !folder.join(LIB).is_dir()
     }
 
-    /// The names that a file imports and that lie in a folder, those of the library as `lib`.
+    /// The imported names that exist in a folder; those of the library as `lib`.
     fn imported(&self, file: &Path, folder: &Path) -> Result<BTreeSet<String>, MigrationError> {
         let Some(module) = self.files.get(file) else { return Ok(BTreeSet::new()) };
         let lies_there = |name: &str| {
@@ -161,7 +157,7 @@ impl<'s> Modules<'s> {
                     || folder.join(name).is_dir())
         };
         let Some(imports) = &module.imports else {
-            // Read by lines it may be one name too many, never one too few.
+            // Reading by lines may find a name too many, never one too few.
             return match by_lines(&module.text).into_iter().find(|name| lies_there(name)) {
                 Some(name) => {
                     Err(self.obstacle(file, name, "lies beside it; the file itself cannot be read as Python"))
@@ -204,7 +200,7 @@ impl<'s> Modules<'s> {
         })
     }
 
-    /// Why a module that a script imports is more than its helper.
+    /// Why an imported module is more than a helper of this script.
     fn why_not_a_helper(&self, module: &Path) -> Option<&'static str> {
         let item = self.store.items().iter().find(|item| item.layer == Layer::Project && item.file == module);
         let text = self.files.get(module).map(|module| module.text.as_str()).unwrap_or_default();
@@ -223,7 +219,7 @@ impl<'s> Modules<'s> {
         item.is_some_and(|item| self.is_named(item.id.as_str())).then_some("a directive calls as a tool")
     }
 
-    /// Whether a step of a directive calls a tool.
+    /// Whether a directive step calls a tool.
     fn is_named(&self, id: &str) -> bool {
         let directives = self.store.items().iter().filter(|item| item.kind() == ItemKind::Directive);
         let mut steps = directives.filter_map(|item| item.as_directive()).flat_map(|directive| &directive.steps);
@@ -232,7 +228,7 @@ impl<'s> Modules<'s> {
         )
     }
 
-    /// The modules of the library that a file imports.
+    /// The library modules that a file imports.
     fn taken_from_library(&self, file: &Path) -> Result<BTreeSet<String>, MigrationError> {
         let mut taken = BTreeSet::new();
         let imports = self.files.get(file).and_then(|module| module.imports.as_ref());
@@ -253,7 +249,7 @@ impl<'s> Modules<'s> {
         Ok(taken)
     }
 
-    /// Modules of the library with those that they import.
+    /// Adds the library modules that these import.
     fn with_what_it_imports(&self, names: BTreeSet<String>) -> Result<BTreeSet<String>, MigrationError> {
         let lib = self.scripts.join(LIB);
         if !names.is_empty()
@@ -284,7 +280,7 @@ impl<'s> Modules<'s> {
                             return Err(self.obstacle(&file, import.head(), "lies beside the scripts"));
                         }
                         0 => continue,
-                        // Inside of a package of the library.
+                        // A relative import within a library package.
                         level if level < depth => continue,
                         level if level == depth && !import.module.is_empty() => vec![import.head().to_owned()],
                         level if level == depth => import.names.clone(),
@@ -307,7 +303,7 @@ impl<'s> Modules<'s> {
     }
 }
 
-/// The first parts of the names that a Python file imports; read by lines, so that it may be one too many.
+/// The first parts of imported names, read by lines; may include a name too many.
 fn by_lines(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     for line in text.lines().map(str::trim) {

@@ -1,7 +1,8 @@
-//! Who names a file by its place, and would not find it any more if it moved.
+//! Which files name another file by its path and would no longer find it after a move.
 //!
-//! Scripts and tools name others by a path below `.ai/scripts/`, by a link, or, where they ask where they
-//! lie, in ways that nobody can tell from their text: then a word of it that is the name of a file counts.
+//! Scripts and tools name others by a path below `.ai/scripts/`, by a symlink, or relative to their
+//! own location, which cannot be determined from the text: then any word that equals the file name
+//! counts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,14 +12,13 @@ use crate::item::signature::UNSTAMPED_FOLDERS;
 use crate::item::source::{MAX_TEXT, files_below, read_bytes};
 use crate::item::store::ItemStore;
 
-/// The files and links of `.ai/scripts/` and `.ai/tools/`, but for prose.
+/// The files and symlinks of `.ai/scripts/` and `.ai/tools/`, except prose.
 pub(super) struct Namers(Vec<Namer>);
 
-/// One of them.
 pub(super) struct Namer {
-    /// Where it lies, relative to the project.
+    /// Relative to the project.
     pub(super) file: PathBuf,
-    /// What it names by a path, or leads to.
+    /// The paths that it names, or its link target.
     paths: Vec<PathBuf>,
     content: Content,
 }
@@ -26,26 +26,24 @@ pub(super) struct Namer {
 enum Content {
     Link,
     Text(String),
-    /// That of a script which finds others from where it lies.
+    /// The text of a script that finds others relative to its own location.
     TextWithPlace(String),
 }
 
 impl Namers {
-    /// Reads all of them.
     pub(super) fn read(store: &ItemStore) -> Self {
         let found = [SCRIPTS, TOOLS].into_iter().flat_map(|folder| files_below(&script::root(store).join(folder)));
         let read = found.filter(|(_, listed)| listed.is_ok()).filter_map(|(path, _)| Namer::read(store, &path));
         Self(read.collect())
     }
 
-    /// Those that name a file by its path, wherever they are themselves, and those of its neighbours that stay and
-    /// find it.
+    /// Files that name a path, and remaining neighbours that find it by location.
     pub(super) fn of<'n>(&'n self, path: &'n Path, gone: &'n BTreeSet<PathBuf>) -> impl Iterator<Item = &'n Namer> {
         let names = |namer: &&Namer| namer.points_at(path) || !gone.contains(&namer.file) && namer.finds(path);
         self.0.iter().filter(move |namer| namer.file != path).filter(names)
     }
 
-    /// One whose text has the name of a file in it, if it stays.
+    /// A remaining file whose text contains the name of a file.
     pub(super) fn mentioning<'n>(&'n self, path: &'n Path, gone: &'n BTreeSet<PathBuf>) -> Option<&'n Namer> {
         let mentions = |namer: &&Namer| !gone.contains(&namer.file) && namer.mentions(path);
         self.of(path, gone).next().or_else(|| self.0.iter().find(mentions))
@@ -90,7 +88,7 @@ impl Namer {
         }
     }
 
-    /// What somebody should know who moves a file that it names.
+    /// The note for moving a file that it names.
     pub(super) fn note(&self, file: &Path) -> String {
         match self.content {
             Content::Link => format!("the link `{}` leads to `{}`", self.file.display(), file.display()),
@@ -100,7 +98,7 @@ impl Namer {
         }
     }
 
-    /// Why a file that it names does not move.
+    /// The reason why a file that it names does not move.
     pub(super) fn obstacle(&self, file: PathBuf) -> MigrationError {
         let by = self.file.clone();
         match self.content {
@@ -110,17 +108,16 @@ impl Namer {
     }
 }
 
-/// Whether a file belongs to a cache, to installed packages or to git.
 pub(super) fn is_foreign(path: &Path) -> bool {
     path.iter().any(|part| part == ".git" || UNSTAMPED_FOLDERS.iter().any(|name| part == *name))
 }
 
-/// Whether people write about things in a file, rather than do them.
+/// Whether a file is documentation rather than code.
 pub(super) fn is_prose(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"))
 }
 
-/// Whether a name stands alone in a text, and is not that of a function.
+/// Whether a name is a separate word in a text and not a function.
 fn has_word(text: &str, name: &str) -> bool {
     let goes_on = |c: char| c.is_alphanumeric() || c == '_';
     !name.is_empty()

@@ -1,4 +1,4 @@
-//! Whether a tool may lie where it would, and whether a script cares where it lies.
+//! Whether a tool's new location is free, and whether a script depends on its location.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use crate::item::source::{MAX_TEXT, read_bytes};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::validate;
 
-/// How a file of JavaScript names one beside it.
+/// How JavaScript files name files beside them.
 const RELATIVE: [&str; 4] = ["\"./", "'./", "\"../", "'../"];
 
-/// Nothing may be where the folder or file will be, and only folders on the way there.
+/// Checks that the path is free and has only folders above it.
 pub(super) fn free(store: &ItemStore, to: &Path) -> Result<(), MigrationError> {
     let root = root(store);
     if root.join(to).symlink_metadata().is_ok() {
@@ -28,7 +28,7 @@ pub(super) fn free(store: &ItemStore, to: &Path) -> Result<(), MigrationError> {
     }
 }
 
-/// A file that is there already has to be the same.
+/// Checks that an existing file has the same content.
 pub(super) fn unlike(store: &ItemStore, file: &Path, to: &Path) -> Result<(), MigrationError> {
     let target = root(store).join(to);
     match target.symlink_metadata() {
@@ -43,7 +43,8 @@ pub(super) fn unlike(store: &ItemStore, file: &Path, to: &Path) -> Result<(), Mi
     }
 }
 
-/// The manifest that starts with a script; one that cannot be read counts when it names a script beside it.
+/// The manifest whose entrypoint is this script. An unreadable manifest counts if it names a script
+/// beside it.
 pub(super) fn claimant(store: &ItemStore, item: &Item) -> Option<PathBuf> {
     let starts_with_it = |other: &&Item| {
         other.layer == Layer::Project
@@ -64,7 +65,7 @@ pub(super) fn claimant(store: &ItemStore, item: &Item) -> Option<PathBuf> {
     broken.find(|file| names_it(file)).map(|file| store.roots().display(file))
 }
 
-/// A script that a manifest starts with is no tool of its own.
+/// Refuses a script that is the entrypoint of a manifest.
 pub(super) fn refuse_claimed(store: &ItemStore, item: &Item) -> Result<(), MigrationError> {
     match claimant(store, item) {
         Some(by) => Err(MigrationError::Claimed { file: store.roots().display(&item.file), by }),
@@ -72,7 +73,7 @@ pub(super) fn refuse_claimed(store: &ItemStore, item: &Item) -> Result<(), Migra
     }
 }
 
-/// Another tool of the project with the same id would make both unusable.
+/// Refuses an id that another project tool has: both would be unusable.
 pub(super) fn refuse_clash(store: &ItemStore, item: &Item) -> Result<(), MigrationError> {
     let own = item.as_tool().and_then(validate::entrypoint);
     let same = |other: &&Item| {
@@ -88,7 +89,7 @@ pub(super) fn refuse_clash(store: &ItemStore, item: &Item) -> Result<(), Migrati
     }
 }
 
-/// What does not lie where it seems to is not moved.
+/// Refuses files behind symlinks.
 pub(super) fn refuse_link(store: &ItemStore, file: &Path) -> Result<(), MigrationError> {
     let root = root(store);
     let is_link = |path: &Path| path.starts_with(&root) && path != root && path.is_symlink();
@@ -98,7 +99,8 @@ pub(super) fn refuse_link(store: &ItemStore, file: &Path) -> Result<(), Migratio
     Ok(())
 }
 
-/// What to look at because a script cares where it lies. With many scripts nobody looks: there it is an obstacle.
+/// What the user should check because a script depends on its location. For a bulk migration it is
+/// an error, because each script is not reviewed by hand.
 pub(super) fn cares(
     store: &ItemStore,
     file: &Path,
@@ -110,7 +112,7 @@ pub(super) fn cares(
     let mut notes = Vec::new();
     if let Some(mark) = mark(file, text) {
         match caution {
-            // The other file would not be found for certain.
+            // The other file would certainly not be found.
             _ if RELATIVE.contains(&mark) => return Err(obstacle("names files relative to itself".to_owned())),
             Caution::Named => {
                 notes.push(format!(
@@ -132,7 +134,7 @@ pub(super) fn cares(
     Ok(notes)
 }
 
-/// What shows that a script finds others from where it lies.
+/// The text that shows that a script finds others relative to its own location.
 pub(super) fn mark(file: &Path, text: &str) -> Option<&'static str> {
     let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let is_javascript = matches!(ending, "js" | "mjs" | "cjs" | "ts" | "mts" | "cts");
@@ -146,7 +148,6 @@ pub(super) fn mark(file: &Path, text: &str) -> Option<&'static str> {
     relative.chain(marks).copied().find(|mark| text.contains(mark))
 }
 
-/// The paths below `.ai/scripts/` in a text.
 pub(super) fn named_paths(text: &str) -> Vec<String> {
     let fits = |c: char| c.is_alphanumeric() || "_-./".contains(c);
     let mut found = Vec::new();

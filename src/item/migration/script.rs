@@ -1,4 +1,5 @@
-//! One legacy script as a tool folder: the manifest says what the script said about itself.
+//! Turns a legacy script into a tool folder: the manifest states what the script declared about
+//! itself.
 
 use std::path::{Path, PathBuf};
 
@@ -13,16 +14,16 @@ use crate::item::store::{Item, ItemStore};
 use crate::item::tool::{self, LoadedTool, Reading, Root, Spelling, Surroundings, ToolKind, ToolManifest};
 use crate::item::yaml;
 
-/// Fields of a tool that its manifest does not hold, and its file must not lose.
+/// Fields of a tool file that the manifest type lacks but that must not be lost.
 const KEPT: [&str; 7] =
     ["config_schema", "env_config", "validation", "anchor", "verify_deps", "required_scope", "created_at"];
 
-/// Whether a tool is a script that describes itself, if at all.
+/// Whether a tool is a script without a separate manifest.
 pub(super) fn is_script(tool: &LoadedTool) -> bool {
     tool.manifest.kind == ToolKind::Script && matches!(tool.spelling, Spelling::Embedded | Spelling::LegacyScript)
 }
 
-/// Makes a script a tool folder; also says which modules of the library it needs.
+/// Plans the tool folder of a script; also returns the library modules it needs.
 pub(super) fn folder(
     store: &ItemStore,
     modules: &Modules<'_>,
@@ -42,7 +43,7 @@ pub(super) fn folder(
     for helper in &needs.helpers {
         let name = helper.file_name().unwrap_or_default();
         let moved = Change::moved(store, helper, to.join(name))?;
-        // It has to find what it reads as well.
+        // The helper must also find the files it reads.
         notes.extend(place::cares(store, helper, &String::from_utf8_lossy(&moved.content), caution)?);
         changes.push(moved);
     }
@@ -70,7 +71,7 @@ pub(super) fn folder(
     Ok((Migration { tool_id: item.id.clone(), from, to, changes, notes }, needs))
 }
 
-/// Where a file of the library goes.
+/// The new path of a library file.
 pub(super) fn library_place(store: &ItemStore, file: &Path) -> PathBuf {
     let shown = store.roots().display(file);
     Path::new(TOOLS).join(shown.strip_prefix(super::SCRIPTS).unwrap_or(&shown))
@@ -80,12 +81,12 @@ pub(super) fn root(store: &ItemStore) -> PathBuf {
     store.roots().project.clone().unwrap_or_default()
 }
 
-/// The folders of the category; where they cannot be folders, those the script lies in.
+/// The folders of the category; if they are not valid folder names, those of the script.
 fn category_of(item: &Item) -> &str {
     if item.category.parse::<crate::item::id::ItemId>().is_ok() { &item.category } else { &item.folder_category }
 }
 
-/// Writes the manifest, and makes sure that it says the same.
+/// Writes the manifest, and checks that it declares the same.
 fn describe(
     tool: &LoadedTool,
     item: &Item,
@@ -102,7 +103,7 @@ fn describe(
     if !needs.library.is_empty() {
         wanted.config.insert("lib_imports".to_owned(), json!(needs.library));
     }
-    // `main` says what its parameters are; said twice, they would part one day.
+    // `main` declares the parameters; a second copy could diverge.
     let mut silent = wanted.clone();
     silent.parameters = Vec::new();
     silent.input_schema = json!({"type": "object", "properties": {}});
@@ -122,7 +123,7 @@ fn with_kept(manifest: &ToolManifest, tool: &LoadedTool) -> String {
     let kept: Map<String, Value> =
         KEPT.iter().filter_map(|key| Some(((*key).to_owned(), tool.node.find(key)?.to_json()))).collect();
     let text = manifest.to_yaml();
-    // JSON is what the writer falls back to for text that YAML would fold.
+    // The writer falls back to JSON for text that YAML would fold.
     if kept.is_empty() || text.starts_with('{') {
         text
     } else {
@@ -144,7 +145,6 @@ fn read_back(text: &str, script: &Path, source: &SourceFile) -> Option<ToolManif
     Some(tool.manifest)
 }
 
-/// The first field in which two manifests differ.
 fn difference(one: &ToolManifest, other: &ToolManifest) -> Option<&'static str> {
     let fields = [
         ("id", one.tool_id == other.tool_id),
@@ -157,7 +157,7 @@ fn difference(one: &ToolManifest, other: &ToolManifest) -> Option<&'static str> 
 }
 
 impl Change {
-    /// A file that moves with all of its bytes.
+    /// A file that moves unchanged.
     pub(super) fn moved(store: &ItemStore, file: &Path, path: PathBuf) -> Result<Self, MigrationError> {
         let from = store.roots().display(file);
         let content = read_bytes(file, MAX_TEXT).map_err(|_| MigrationError::NotAScript(from.clone()))?;

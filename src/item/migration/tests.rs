@@ -56,7 +56,7 @@ impl Migration {
     }
 }
 
-/// A manifest without what has to differ.
+/// A manifest without the fields that have to differ.
 fn comparable(store: &ItemStore, id: &str) -> Value {
     let item = store.find(ItemKind::Tool, id).unwrap();
     let mut manifest = serde_json::to_value(&item.as_tool().unwrap().manifest).unwrap();

@@ -1,18 +1,17 @@
-//! Text to values.
+//! Converts text to values.
 
 use serde_json::{Number, Value};
 
-/// A text that is not of the declared type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct Unconvertible {
-    /// The beginning of the text.
+    /// The start of the text.
     pub text: String,
-    /// What was expected, e.g. `an integer`.
+    /// For example `an integer`.
     pub expected: &'static str,
 }
 
-/// Converts a text to a declared JSON type; a type that is not known leaves it a string.
+/// Converts a text to a declared JSON type; for an unknown type it stays a string.
 pub fn convert(text: &str, kind: &str) -> Result<Value, Unconvertible> {
     let trimmed = text.trim();
     let (value, expected) = match kind {
@@ -32,7 +31,7 @@ fn integer(text: &str) -> Option<Value> {
 }
 
 fn number(text: &str) -> Option<Value> {
-    // `f64` would also read `inf`, `nan` and the like.
+    // `f64` would also accept `inf`, `nan` and the like.
     if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
         return None;
     }

@@ -1,17 +1,17 @@
-//! Filling in defaults.
+//! Fills in defaults.
 
 use serde_json::Value;
 
 use super::MAX_DEPTH;
 
-/// Returns the value with the defaults of its schema filled in where nothing was given.
+/// The value with the defaults of its schema filled in.
 pub(super) fn fill(schema: &Value, value: &Value) -> Value {
     let mut value = value.clone();
     fill_in(schema, schema, &mut value, MAX_DEPTH);
     value
 }
 
-/// `left` bounds the references followed; a survey has shown that they do not loop in place.
+/// `left` bounds the followed references; a survey has ruled out loops.
 fn fill_in(root: &Value, schema: &Value, value: &mut Value, left: usize) {
     let (Some(schema), Some(left)) = (schema.as_object(), left.checked_sub(1)) else { return };
     if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'))

@@ -10,7 +10,6 @@ use crate::item::source::{MAX_TEXT, SourceFile};
 use crate::item::{json, yaml};
 use crate::problem::Code;
 
-/// Reads the parameters of a call from a JSON or YAML file.
 pub fn load(path: &Path, shown: &Path) -> Result<Map<String, Value>, Vec<Finding>> {
     let mut findings = Findings::new(shown, Strength::Lenient);
     let source = SourceFile::load(path, MAX_TEXT, &mut findings);

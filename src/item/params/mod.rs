@@ -1,8 +1,8 @@
-//! Parameters and the JSON Schemas that describe them.
+//! Parameters and their JSON Schemas.
 //!
-//! [`check_schema`] judges a schema once, when an item is validated; [`validate`] judges what a call is
-//! given and fills in defaults; [`convert()`] turns text from a command line or a directive into the
-//! declared type. Nothing is ever fetched, and no schema or value can make any of them hang.
+//! [`check_schema`] checks a schema once, when an item is validated; [`validate`] checks the values
+//! of a call and fills in defaults; [`convert()`] turns text from a command line or a directive
+//! into the declared type. Nothing is ever fetched, and no schema or value can make them hang.
 
 mod convert;
 mod defaults;
@@ -27,25 +27,20 @@ use serde_json::Value;
 use survey::Survey;
 use wording::Words;
 
-/// The deepest nesting of a schema or value.
 const MAX_DEPTH: usize = 64;
-/// The most values that parameters may hold altogether.
+/// In all parameters together.
 const MAX_VALUES: usize = 100_000;
-/// The most problems that are reported for one call.
 const MAX_PROBLEMS: usize = 100;
-/// How long a schema that refers to itself may take with parameters, which are small.
+/// The time limit of a recursive schema for parameters, which are small.
 const TIME_LIMIT: Duration = Duration::from_millis(800);
-/// The same with results, which may be large and are checked on slow machines too.
+/// The same for results, which may be large and are checked on slow machines too.
 const RESULT_TIME_LIMIT: Duration = Duration::from_mins(2);
 
-/// What is wrong with one parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamProblem {
-    /// Which value, as a JSON pointer.
+    /// A JSON pointer to the value.
     pub pointer: String,
-    /// What is wrong.
     pub message: String,
-    /// What to do about it.
     pub suggestion: Option<String>,
 }
 
@@ -79,7 +74,7 @@ fn validate_as(schema: &Value, params: &Value, words: Words) -> Result<Value, Ve
 
 fn judge(schema: &Value, params: &Value, words: Words) -> Result<Value, Vec<ParamProblem>> {
     let completed = defaults::fill(schema, params);
-    // Compiling a schema takes longer than everything else of a call.
+    // Compiling a schema takes longer than everything else in a call.
     if schema::is_plainly_valid(schema) && plain::accepts(schema, &completed, MAX_DEPTH) {
         return Ok(completed);
     }
@@ -95,7 +90,7 @@ fn judge(schema: &Value, params: &Value, words: Words) -> Result<Value, Vec<Para
     if problems.is_empty() { Ok(completed) } else { Err(problems) }
 }
 
-/// Checks a value as it is, e.g. the result of a tool: nothing is filled in, and all problems are returned.
+/// Checks a value as it is, e.g. the result of a tool, without defaults; returns all problems.
 pub fn check(schema: &Value, value: &Value) -> Vec<ParamProblem> {
     let whole = |message: String| vec![ParamProblem { pointer: String::new(), message, suggestion: None }];
     let survey = Survey::of(schema);
@@ -106,7 +101,7 @@ pub fn check(schema: &Value, value: &Value) -> Vec<ParamProblem> {
         return whole(format!("it is more than {MAX_DEPTH} levels deep"));
     }
     let (owned_schema, owned_value) = (schema.clone(), value.clone());
-    // Any other takes time in proportion to the value, so a limit could only fail what is valid.
+    // Other schemas take time proportional to the value, so a limit could only reject valid ones.
     let limit = survey.needs_bounds().then_some(RESULT_TIME_LIMIT);
     let checked = bounded(limit, move || match schema::compile(&owned_schema) {
         Ok(validator) => validator
@@ -122,7 +117,6 @@ pub fn check(schema: &Value, value: &Value) -> Vec<ParamProblem> {
     checked.unwrap_or_else(|| whole("it took too long to check against its schema".to_owned()))
 }
 
-/// Whether a value is at most `depth` deep and holds at most `left` values.
 fn fits(value: &Value, depth: usize, left: &mut usize) -> bool {
     let Some(fewer) = left.checked_sub(1) else { return false };
     *left = fewer;
@@ -134,10 +128,10 @@ fn fits(value: &Value, depth: usize, left: &mut usize) -> bool {
     }
 }
 
-/// Runs work on a thread with a deep stack; `None` when it does not end in time.
+/// Runs work on a thread with a deep stack; `None` when it exceeds the limit.
 ///
-/// A schema that refers to itself can take exponential time on a small value, which cannot be told
-/// in advance. The thread is left behind then; it holds no resources but its own.
+/// A recursive schema can take exponential time on a small value, which cannot be predicted. The
+/// thread is then abandoned; it holds no shared resources.
 fn bounded<T: Send + 'static>(limit: Option<Duration>, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     const STACK: usize = 64 * 1024 * 1024;
     let (sender, receiver) = mpsc::sync_channel(1);
@@ -145,7 +139,7 @@ fn bounded<T: Send + 'static>(limit: Option<Duration>, work: impl FnOnce() -> T 
         .name("schema".to_owned())
         .stack_size(STACK)
         .spawn(move || {
-            // Nobody listens any more after the time limit.
+            // After the time limit there is no receiver.
             let _ = sender.send(work());
         })
         .ok()?;

@@ -1,13 +1,13 @@
-//! Schemas so plain that their validity can be seen.
+//! Schemas so simple that their validity is obvious.
 //!
-//! Almost every tool has nothing but named parameters with a type and a description. Seeing that such a
-//! schema is right takes a tenth of the time of the full check, which anything else goes through.
+//! Almost every tool has only named parameters with a type and a description. Recognizing such a
+//! schema takes a tenth of the time of the full check, which all others get.
 
 use serde_json::{Map, Value};
 
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
-/// Whether a schema is valid for certain; `left` bounds how much of it is looked at.
+/// Whether a schema is certainly valid; `left` bounds how much of it is examined.
 pub(super) fn is_valid(schema: &Value, depth: usize, left: &mut usize) -> bool {
     let (Some(depth), Some(fewer)) = (depth.checked_sub(1), left.checked_sub(1)) else { return false };
     *left = fewer;
@@ -35,15 +35,15 @@ fn is_keyword_valid(map: &Map<String, Value>, keyword: &str, value: &Value, dept
     }
 }
 
-/// Whether a value fits a schema for certain. Only schemas of the keywords below are looked at; of anything
-/// else, and of whatever does not fit, the full check has to say what is the matter.
+/// Whether a value certainly matches a schema. Only the keywords below are examined; all other
+/// cases, and every mismatch, go to the full check.
 pub(super) fn accepts(schema: &Value, value: &Value, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else { return false };
     let Value::Object(map) = schema else { return schema == &Value::Bool(true) };
     map.iter().all(|(keyword, wanted)| match keyword.as_str() {
         "title" | "description" | "default" => true,
         "type" => wanted.as_str().is_some_and(|name| is_of_type(value, name)),
-        // Numbers may be equal and written differently.
+        // Equal numbers may be written differently.
         "enum" => value.is_string() && wanted.as_array().is_some_and(|options| options.contains(value)),
         "required" => match (wanted.as_array(), value) {
             (Some(names), Value::Object(fields)) => {
@@ -74,7 +74,7 @@ fn are_distinct_names(names: &[Value]) -> bool {
     names.len() < 50 && names.iter().enumerate().all(|(at, name)| name.is_string() && !names[..at].contains(name))
 }
 
-/// Whether a default fits a schema of a type and options only.
+/// Whether a default matches a schema that has only a type and options.
 fn fits(map: &Map<String, Value>, default: &Value) -> bool {
     let is_simple =
         map.keys().all(|keyword| matches!(keyword.as_str(), "type" | "title" | "description" | "enum" | "default"));
@@ -83,7 +83,8 @@ fn fits(map: &Map<String, Value>, default: &Value) -> bool {
     is_simple && of_type && among
 }
 
-/// Whether a value is of a type for certain; `1.0` may be an integer as well, which is left to the full check.
+/// Whether a value certainly has a type; `1.0` may also be an integer, which is left to the full
+/// check.
 fn is_of_type(value: &Value, name: &str) -> bool {
     match name {
         "string" => value.is_string(),

@@ -1,4 +1,4 @@
-//! Is a JSON Schema valid, self-contained and true to its own defaults?
+//! Checks that a JSON Schema is valid, self-contained and consistent with its defaults.
 
 use jsonschema::meta::MetaValidator;
 use jsonschema::{Draft, PatternOptions, ValidationOptions, Validator};
@@ -10,25 +10,22 @@ use crate::problem::Code;
 use super::survey::Survey;
 use super::{TIME_LIMIT, bounded, plain};
 
-/// Backtracking is needed only by patterns with look-around; this ends a hostile one within milliseconds.
+/// Only patterns with look-around need backtracking; this ends a hostile one within milliseconds.
 const BACKTRACK_LIMIT: usize = 50_000;
-/// The most that a compiled pattern may take, in bytes.
+/// In bytes of a compiled pattern.
 const PATTERN_SIZE: usize = 1024 * 1024;
-/// The most problems that are reported for one schema.
 const MAX_PROBLEMS: usize = 20;
 
-/// How much of a plain schema is looked at before it is checked fully.
+/// How much of a schema is examined for the short cut.
 const MAX_PLAIN_DEPTH: usize = 16;
 const MAX_PLAIN_VALUES: usize = 1000;
 
-/// What is wrong with a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaProblem {
     /// `INVALID_SCHEMA`, `REMOTE_REFERENCE` or `INVALID_DEFAULT`.
     pub code: Code,
-    /// Where in the schema, as a JSON pointer.
+    /// A JSON pointer into the schema.
     pub pointer: String,
-    /// What is wrong.
     pub message: String,
 }
 
@@ -38,12 +35,11 @@ impl SchemaProblem {
     }
 }
 
-/// Checks a schema: its own correctness, that it refers to nothing outside, and its defaults.
+/// Checks a schema: its own validity, that it refers to nothing outside, and its defaults.
 pub fn check_schema(schema: &Value) -> Vec<SchemaProblem> {
     if is_plainly_valid(schema) { Vec::new() } else { check_fully(schema) }
 }
 
-/// Whether a schema is so plain that it can be seen to be valid.
 pub(super) fn is_plainly_valid(schema: &Value) -> bool {
     plain::is_valid(schema, MAX_PLAIN_DEPTH, &mut MAX_PLAIN_VALUES.clone())
 }
@@ -75,7 +71,6 @@ fn judge(schema: &Value, survey: &Survey<'_>) -> Vec<SchemaProblem> {
     }
 }
 
-/// Compiles a schema that a survey has passed.
 pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
     options(draft_of(schema)).build(schema).map_err(|error| shown(&error))
 }
@@ -85,7 +80,7 @@ fn options<'o>(draft: Draft) -> ValidationOptions<'o> {
     jsonschema::options().with_draft(draft).offline().should_validate_formats(true).with_pattern_options(patterns)
 }
 
-/// The draft a schema names; one that names none is of the newest that it fits.
+/// The draft that a schema names, or the newest that it matches.
 fn draft_of(schema: &Value) -> Draft {
     let id = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
     let named = [
@@ -131,7 +126,7 @@ fn wrong_defaults(schema: &Value, draft: Draft, survey: &Survey<'_>) -> Vec<Sche
     for (pointer, subschema) in &survey.defaults {
         let Some(default) = subschema.get("default") else { continue };
         let wrong = if refers(subschema) {
-            // References are relative to the whole schema, so that the part cannot be compiled alone.
+            // References are relative to the whole schema, so a part cannot be compiled alone.
             let map = by_pointer.get_or_insert_with(|| options(draft).build_map(schema).ok());
             let found = map.as_ref().and_then(|map| map.get(&format!("#{pointer}")));
             found.and_then(|validator| validator.validate(default).err().map(|error| shown(&error)))
@@ -150,7 +145,7 @@ fn wrong_defaults(schema: &Value, draft: Draft, survey: &Survey<'_>) -> Vec<Sche
     problems
 }
 
-/// Whether a reference stands anywhere in a subschema; the depth has been checked.
+/// Whether a subschema contains a reference; the depth has been checked.
 fn refers(map: &Map<String, Value>) -> bool {
     map.iter().any(|(key, value)| matches!(key.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") || any_refers(value))
 }
@@ -163,10 +158,10 @@ fn any_refers(value: &Value) -> bool {
     }
 }
 
-/// What the meta-schema says, in better words where its own only name its construction.
+/// The meta-schema's message, with clearer text for a wrong type.
 fn told(error: &jsonschema::ValidationError<'_>) -> String {
     let parent = error.instance_path().as_str().strip_suffix("/type").map(|parent| parent.rsplit('/').next());
-    // Below these, `type` is the name of something.
+    // Below these, `type` is a name, not a keyword.
     let is_keyword = parent.is_some_and(|name| !matches!(name, Some("properties" | "$defs" | "definitions")));
     match error.instance().as_str() {
         Some(word) if is_keyword => format!("`{}` is not a type", wording::shown(word)),

@@ -1,8 +1,8 @@
-//! What a schema refers to, before anything compiles it.
+//! The references of a schema, examined before it is compiled.
 //!
-//! The validator follows references by recursion and trusts its schema. A [`Survey`] walks the schema
-//! once and refuses what would make that endless: references that lead back to themselves without
-//! going down into the value, chains that are too long, and alternatives that multiply.
+//! The validator follows references by recursion and trusts its schema. A [`Survey`] walks the
+//! schema once and refuses what would not end: references that loop without descending into the
+//! value, chains that are too long, and alternatives that multiply.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,14 @@ use crate::problem::Code;
 use super::schema::SchemaProblem;
 use super::{MAX_DEPTH, fits};
 
-/// The most values a schema may hold.
 const MAX_VALUES: usize = 50_000;
-/// The longest chain of subschemas, references followed.
+/// The longest chain of subschemas with references followed.
 const MAX_CHAIN: u32 = 128;
 /// The most subschemas with references followed.
 const MAX_EXPANDED: u64 = 100_000;
-/// The most patterns; each is compiled.
+/// Each pattern is compiled.
 const MAX_PATTERNS: usize = 100;
-/// A schema of this height is compiled and run on the caller's stack.
+/// Up to this height a schema is compiled and run on the caller's stack.
 const SHALLOW: u32 = 16;
 
 const META_SCHEMAS: [&str; 5] = [
@@ -32,12 +31,11 @@ const META_SCHEMAS: [&str; 5] = [
     "://json-schema.org/draft-04/schema",
 ];
 
-/// The result of walking a schema.
 #[derive(Debug)]
 pub(super) struct Survey<'s> {
-    /// What must not be compiled.
+    /// Reasons not to compile.
     pub(super) problems: Vec<SchemaProblem>,
-    /// The subschemas that have a default, by pointer.
+    /// The subschemas with a default, by pointer.
     pub(super) defaults: Vec<(String, &'s Map<String, Value>)>,
     height: u32,
     recursive: bool,
@@ -46,11 +44,11 @@ pub(super) struct Survey<'s> {
 /// How a subschema is reached from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edge {
-    /// It judges the same value.
+    /// It checks the same value.
     Here,
-    /// It judges a part of the value.
+    /// It checks a part of the value.
     Below,
-    /// It only stands there (`$defs`).
+    /// It is only stored there (`$defs`).
     Stored,
 }
 
@@ -62,11 +60,11 @@ struct Spot {
 struct Walk<'s> {
     root: &'s Value,
     spots: Vec<Spot>,
-    /// The subschemas seen, by pointer.
+    /// The visited subschemas, by pointer.
     known: HashMap<String, usize>,
     /// Subschemas by their `$anchor` or `$dynamicAnchor`.
     anchors: HashMap<&'s str, Vec<usize>>,
-    /// References to anchors, which are resolved when all anchors are known.
+    /// References to anchors, resolved when all anchors are known.
     pending: Vec<(usize, String, &'s str)>,
     todo: Vec<(String, &'s Value, usize)>,
     patterns: usize,
@@ -75,7 +73,6 @@ struct Walk<'s> {
 }
 
 impl<'s> Survey<'s> {
-    /// Walks a schema.
     pub(super) fn of(root: &'s Value) -> Self {
         if !fits(root, MAX_DEPTH, &mut MAX_VALUES.clone()) {
             let message = format!("the schema is too large or nested more than {MAX_DEPTH} levels deep");
@@ -113,7 +110,7 @@ impl<'s> Survey<'s> {
         Self { problems, defaults, height: all.height, recursive: all.recursive }
     }
 
-    /// Whether it takes a thread of its own with a time limit to use the schema.
+    /// Whether using the schema needs its own thread with a time limit.
     pub(super) fn needs_bounds(&self) -> bool {
         self.recursive || self.height > SHALLOW
     }
@@ -143,7 +140,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// The index of the subschema at a pointer, which is visited if it is new.
+    /// The index of the subschema at a pointer; visits it if it is new.
     fn reach(&mut self, pointer: String, schema: &'s Value) -> usize {
         if let Some(at) = self.known.get(&pointer) {
             return *at;
@@ -223,7 +220,7 @@ impl<'s> Walk<'s> {
     }
 
     fn refer(&mut self, from: usize, pointer: String, value: &'s Value) {
-        // Anything but text is found by the meta-schema.
+        // The meta-schema reports anything but text.
         let Some(target) = value.as_str() else { return };
         let Some(fragment) = target.strip_prefix('#') else {
             self.complain(Code::RemoteReference, &pointer, format!("`{target}` is outside the schema"));
@@ -281,7 +278,7 @@ impl Heights {
         heights
     }
 
-    /// Height and number of subschemas from one on; recursion ends at `left`.
+    /// Height and number of subschemas below one; recursion ends at `left`.
     fn measure(
         &mut self,
         spots: &[Spot],

@@ -48,7 +48,7 @@ fn nothing_outside_the_schema_is_referred_to() {
     }
     assert_eq!(codes(&json!({"$schema": "http://example.com/meta"})), remote("/$schema"));
     assert_eq!(codes(&json!({"x": {"$ref": "http://h/"}, "$ref": "#/x"})), remote("/x/$ref"));
-    // A property of that name, or data, is no reference.
+    // A property of that name, or data, is not a reference.
     assert_eq!(codes(&json!({"properties": {"$ref": {"type": "string"}}, "const": {"$ref": "http://h/"}})), []);
 }
 
@@ -133,7 +133,7 @@ fn defaults_are_filled_in() {
         Ok(json!({"b": {"c": true}, "list": [{"d": null}, {"d": 2}, 3], "e": 1, "a": "x"}))
     );
     assert_eq!(validate(&schema, &json!({"a": "y"})), Ok(json!({"a": "y", "e": 1})));
-    // A default is taken as it is written, so that one that holds itself ends.
+    // A default is used as written, so a recursive one ends.
     let endless = json!({"properties": {"a": {"$ref": "#", "default": {}}}});
     assert_eq!(validate(&endless, &json!({})), Ok(json!({"a": {}})));
 }
@@ -225,7 +225,7 @@ fn hostile_schemas_and_values_are_answered() {
             (*name, codes, validate(schema, value).is_ok())
         })
         .collect();
-    // Name, what is wrong with the schema, and whether the value fits it.
+    // Name, schema problems, and whether the value matches.
     assert_eq!(
         answers,
         [
@@ -329,7 +329,7 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whether everything that was given is still there.
+/// Whether all given values are still there.
 fn keeps(completed: &Value, given: &Value) -> bool {
     match (completed, given) {
         (Value::Object(completed), Value::Object(given)) => {
@@ -343,7 +343,7 @@ fn keeps(completed: &Value, given: &Value) -> bool {
     }
 }
 
-/// Schemas as tools have them, right and slightly wrong.
+/// Typical schemas of tools, right and slightly wrong.
 fn plain_schema() -> impl Strategy<Value = Value> {
     let pairs = prop::sample::select(vec![
         ("type", json!("string")),

@@ -1,4 +1,4 @@
-//! Validation errors in the words of parameters.
+//! Validation errors in terms of parameters.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
@@ -7,24 +7,21 @@ use serde_json::Value;
 use super::ParamProblem;
 use crate::item::wording::nearest;
 
-/// The longest message; an `enum` may have any number of options.
+/// An `enum` may have any number of options.
 const MAX_MESSAGE: usize = 300;
 
-/// What the checked value is called.
+/// How messages name the checked value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words {
     whole: &'static str,
     part: &'static str,
 }
 
-/// The words for what a call is given.
 pub(super) const PARAMETERS: Words = Words { whole: "the parameters", part: "parameter" };
-/// The words for what a directive is given.
 pub(super) const INPUTS: Words = Words { whole: "the inputs", part: "input" };
-/// The words for what came of a call.
 pub(super) const RESULT: Words = Words { whole: "the result", part: "field" };
 
-/// Says what an error means; unknown parameters are one problem each.
+/// Translates an error; each unknown parameter is a separate problem.
 pub(super) fn problems(error: &ValidationError<'_>, schema: &Value, words: Words) -> Vec<ParamProblem> {
     let Words { whole, part } = words;
     let at = error.instance_path().as_str();
@@ -52,7 +49,7 @@ fn unknown(at: &str, name: &str, part: &str, known: &[&str]) -> ParamProblem {
     problem(pointer, message, suggestion)
 }
 
-/// The properties that are declared beside the keyword that failed.
+/// The properties declared beside the failed keyword.
 fn known_names<'s>(schema: &'s Value, error: &ValidationError<'_>) -> Vec<&'s str> {
     let keyword = error.schema_path().as_str();
     let parent = keyword.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -72,7 +69,7 @@ fn child(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// A pointer as people write paths: `/a/b` is `a.b`.
+/// `/a/b` as `a.b`.
 fn dotted(pointer: &str) -> String {
     let parts = pointer.trim_start_matches('/').split('/');
     parts.map(|part| part.replace("~1", "/").replace("~0", "~")).collect::<Vec<_>>().join(".")

@@ -1,4 +1,4 @@
-//! Values from the words of a command line, each converted to the type that is declared for it.
+//! Values from command-line arguments, each converted to its declared type.
 
 use serde_json::{Map, Value};
 
@@ -7,24 +7,22 @@ use crate::item::directive::Directive;
 use crate::item::tool::ToolManifest;
 use crate::item::wording::{did_you_mean, nearest, shown};
 
-/// What an item declares about the values it is given.
+/// What an item declares about its parameters or inputs.
 pub struct Declared<'d> {
     noun: &'static str,
     /// Names and types.
     names: Vec<(&'d str, &'d str)>,
-    /// Names that every item of the kind takes, with their types.
+    /// Names and types that every item of the kind accepts.
     common: &'static [(&'static str, &'static str)],
     schema: &'d Value,
 }
 
 impl<'d> Declared<'d> {
-    /// What a tool declares.
     pub fn of_tool(manifest: &'d ToolManifest) -> Self {
         let names = manifest.parameters.iter().map(|it| (it.name.as_str(), it.kind.as_str())).collect();
         Self { noun: "parameter", names, common: &[("timeout", "number")], schema: &manifest.input_schema }
     }
 
-    /// What a directive declares.
     pub fn of_directive(directive: &'d Directive) -> Self {
         let schema = &directive.input_schema;
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -37,12 +35,12 @@ impl<'d> Declared<'d> {
         Self { noun: "input", names, common: &[], schema }
     }
 
-    /// Whether its schema says nothing about names that are not declared.
+    /// Whether its schema does not mention undeclared names.
     pub fn is_silent_about_others(&self) -> bool {
         self.schema.get("additionalProperties").is_none()
     }
 
-    /// Reads `name=value` words; each value is converted to the type that is declared.
+    /// Parses `name=value` arguments; each value is converted to its declared type.
     pub fn from_words<W: AsRef<str>>(&self, words: &[W]) -> Result<Map<String, Value>, Vec<ParamProblem>> {
         let noun = self.noun;
         let mut values = Map::new();
@@ -77,14 +75,14 @@ impl<'d> Declared<'d> {
         if problems.is_empty() { Ok(values) } else { Err(problems) }
     }
 
-    /// What is wrong with a value that is not declared; nothing when the item takes any.
+    /// The problem with an undeclared value; `None` when the item accepts any.
     pub fn unknown(&self, name: &str) -> Option<ParamProblem> {
         const OPEN: [&str; 8] =
             ["patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "not"];
         let takes_any = match self.schema.get("additionalProperties") {
             Some(Value::Bool(takes)) => *takes,
             Some(_) => true,
-            // An item that declares nothing at all has just not said what it takes.
+            // An item that declares nothing accepts everything.
             None => self.names.is_empty() || OPEN.iter().any(|key| self.schema.get(key).is_some()),
         };
         if takes_any || self.names.iter().chain(self.common).any(|(known, _)| *known == name) {

@@ -1,7 +1,7 @@
-//! Writing and reading the plain binary form of an index.
+//! Binary encoding of an index.
 //!
-//! Numbers are little-endian, texts and paths have their length before them. Reading never trusts a
-//! length: whatever does not fit is nothing.
+//! Numbers are little-endian; texts and paths have their length before them. Reading never trusts a
+//! length: data that does not fit gives `None`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,12 +13,10 @@ const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
 const UNKNOWN: u8 = 2;
 
-/// Bytes being written.
 #[derive(Debug, Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 
 impl Writer {
-    /// How much was written.
     pub(super) fn position(&self) -> u64 {
         self.0.len() as u64
     }
@@ -31,7 +29,7 @@ impl Writer {
         self.0.extend(value.to_le_bytes());
     }
 
-    /// A number of things; there are never too many of them to be held in memory.
+    /// A count; it always fits because the counted items are in memory.
     pub(super) fn count(&mut self, value: usize) {
         self.0.extend(u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes());
     }
@@ -78,20 +76,17 @@ impl Writer {
     }
 }
 
-/// Bytes being read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'b> {
     bytes: &'b [u8],
 }
 
 impl<'b> Reader<'b> {
-    /// Reads from a place on.
     pub(super) fn at(bytes: &'b [u8], position: u64) -> Self {
         let rest = usize::try_from(position).ok().and_then(|position| bytes.get(position..));
         Self { bytes: rest.unwrap_or_default() }
     }
 
-    /// Some of what follows.
     pub(super) fn range(&self, at: u32, length: u32) -> Option<&'b [u8]> {
         let (at, length) = (usize::try_from(at).ok()?, usize::try_from(length).ok()?);
         self.bytes.get(at..)?.get(..length)

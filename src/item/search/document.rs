@@ -1,8 +1,8 @@
 //! What search knows about one item.
 //!
-//! A [`Document`] is made from an item alone; what other items say plays no part. Its words carry how
-//! strongly each stands for the item: a word of the id more than one of a tag, and so on down to the
-//! text, in bands that do not overlap, so that many words in a long text never outweigh a name.
+//! A [`Document`] is made from one item alone; other items do not affect it. Each word has a
+//! strength: a word of the id counts more than one of a tag, and so on down to the body, in bands
+//! that do not overlap, so that many words in a long text never outweigh a name.
 
 use std::path::Path;
 
@@ -17,48 +17,47 @@ use crate::item::node::Node;
 use crate::item::signature::Integrity;
 use crate::item::store::{Content, Item, ItemKind, Layer, Roots};
 
-/// How much of a description is looked at, in bytes.
+/// In bytes.
 const MAX_DESCRIPTION: usize = 4_000;
-/// How much of a text is looked at, in bytes.
+/// In bytes.
 const MAX_BODY: usize = 16_000;
 
-/// Where an item says when it was changed, the best first.
+/// Fields with the date of the last change, best first.
 const DATES: [&str; 4] = ["updated_at", "updated", "date", "created_at"];
 
-/// An item as search sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Document {
     pub(super) layer: Layer,
     pub(super) kind: ItemKind,
-    /// Its id, without category.
+    /// Without category.
     pub(super) name: String,
     pub(super) category: String,
     pub(super) description: String,
-    /// Its file, as it is shown.
+    /// As shown to users.
     pub(super) path: String,
     pub(super) tool_type: Option<String>,
     pub(super) tags: Vec<String>,
-    /// When it was changed by its own words, in seconds.
+    /// The date that the item itself states, in seconds.
     pub(super) date: Option<i64>,
-    /// When its file was changed, in seconds.
+    /// The modification time of its file, in seconds.
     pub(super) file_date: Option<i64>,
-    /// Its words, sorted, each with its strength.
+    /// Sorted, each with its strength.
     pub(super) terms: Terms,
 }
 
-/// How strongly a word stands for an item, in steps of 1/10,000; always below 1.
+/// How strongly a word represents an item, in steps of 1/10,000; always below 1.
 pub(super) type Strength = u16;
 
 /// The steps of a [`Strength`].
 pub(super) const STEPS: u16 = 10_000;
 
-/// A part of an item in which words stand.
+/// A part of an item that contains words.
 struct Field {
-    /// The least that a word in it counts.
+    /// The minimum weight of a word in it.
     least: f64,
-    /// What short fields and repeated words can add.
+    /// The bonus for short fields and repeated words.
     more: f64,
-    /// How many words make a field a long one.
+    /// The number of words from which a field counts as long.
     long: f64,
 }
 
@@ -76,11 +75,11 @@ const FIELDS: [Field; terms::FIELDS] = [
     Field { least: 0.16, more: 0.14, long: 400.0 },
 ];
 
-/// How far further fields with the same word lift the best one towards 1.
+/// How far further fields with the same word raise the best one towards 1.
 const LIFT: f64 = 0.15;
 
 impl Document {
-    /// Takes from an item what search needs; the date of its file is left to whoever looked at it.
+    /// Extracts what search needs from an item. The caller sets the date of the file.
     pub(super) fn of(item: &Item, roots: &Roots) -> Self {
         Self {
             layer: item.layer,
@@ -98,12 +97,11 @@ impl Document {
     }
 }
 
-/// A path as results show it.
 pub(super) fn shown_path(roots: &Roots, file: &Path) -> String {
     roots.display(file).to_string_lossy().into_owned()
 }
 
-/// What an item is for, in its own words.
+/// The description of an item.
 pub(super) fn description(item: &Item) -> &str {
     match &item.content {
         Content::Tool(tool) => &tool.manifest.description,
@@ -120,7 +118,7 @@ fn tags(item: &Item) -> &[String] {
     }
 }
 
-/// The type of a tool as it was written, or what it is where nothing was.
+/// The type of a tool as written, or its kind if none is written.
 fn tool_type(item: &Item) -> Option<String> {
     let manifest = &item.as_tool()?.manifest;
     if !manifest.tool_type.is_empty() {
@@ -129,7 +127,7 @@ fn tool_type(item: &Item) -> Option<String> {
     serde_json::to_value(manifest.kind).ok()?.as_str().map(str::to_owned)
 }
 
-/// How strongly a word stands for an item: by the best field it is in, lifted a little by the others.
+/// The strength of a word: that of its best field, raised a little by the others.
 fn strength(counts: &Counts, lengths: &Counts) -> Strength {
     let mut best: f64 = 0.0;
     let mut without: f64 = 1.0;
@@ -154,7 +152,7 @@ fn terms(item: &Item) -> Terms {
     let id = words(item.id.name());
     tally.add(ID, item.id.name(), usize::MAX);
     if id.len() > 1 {
-        // People also write names in one word. It is no further word of the id.
+        // People also write names as one word. It does not count as a further word of the id.
         tally.add_spelling(ID, &id.concat());
     }
     for tag in tags(item) {
@@ -186,7 +184,7 @@ fn terms(item: &Item) -> Terms {
     tally.into_terms(strength)
 }
 
-/// What a directive says about its steps, until there is enough of it.
+/// The texts of a directive's steps, up to a limit.
 fn steps_text(directive: &Directive) -> String {
     let mut text = directive.context.clone().unwrap_or_default();
     for step in &directive.steps {
@@ -208,7 +206,7 @@ fn steps_text(directive: &Directive) -> String {
     text
 }
 
-/// When an item was changed: what it says itself, else when it was stamped.
+/// The date that the item states, or else that of its stamp.
 fn date(item: &Item) -> Option<i64> {
     let said = DATES.iter().find_map(|key| {
         let written = match &item.content {
@@ -232,7 +230,7 @@ fn without_tags(content: &str) -> String {
     content.split('<').map(|part| part.rsplit('>').next().unwrap_or_default()).collect()
 }
 
-/// A date or a point in time, in seconds; one without a zone is UTC.
+/// A date or time in seconds; without a zone it is UTC.
 fn parse_date(text: &str) -> Option<i64> {
     let zoned = |time: DateTime| time.to_zoned(TimeZone::UTC).ok().map(|time| time.timestamp());
     let moment =

@@ -1,9 +1,9 @@
-//! An index as bytes: documents, words and where they stand, and the files behind them.
+//! An index as bytes: documents, words with their positions, and the source files.
 //!
-//! The same [`Image`] is searched in memory and kept on disk, so that there is one ranking, whether it
-//! was just made or taken up again. Taking it up reads its contents: the words, and of each document what
-//! ranking asks of all of them. Everything else is in [`Rows`], read when it is needed. Any change
-//! of what is written here, or of how words are weighed, needs a new [`FORMAT`].
+//! The same [`Image`] is searched in memory and stored on disk, so that a new and a stored index
+//! rank in the same way. Opening a stored image reads its contents: the words, and the part of each
+//! document that ranking needs for all of them. Everything else is in [`Rows`], read on demand. Any
+//! change of this format or of the weights needs a new [`FORMAT`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,31 +17,30 @@ use super::rows::{Row, Rows, checksum, read_range};
 use super::terms::Terms;
 use crate::item::store::{ItemKind, Layer};
 
-/// Says that a file is an index of this making.
+/// Marks a file as an index.
 const MAGIC: &[u8; 8] = b"pitonidx";
-/// The number of the format and of the weights in it.
+/// The version of the format and of its weights.
 pub(super) const FORMAT: u32 = 3;
-/// The magic, then where the contents begin, their length and their checksum.
+/// The magic, then the position, length and checksum of the contents.
 const HEADER: usize = 8 + 8 + 8 + 8;
-/// How many documents one thread makes an image of.
+/// Up to this many documents one thread builds the image.
 const FEW: usize = 64;
-/// The bytes of one mention of a word.
+/// The size of one mention of a word, in bytes.
 const MENTION: u32 = 4 + 2;
 
-/// What an image is made of, besides its documents.
+/// The data of an image besides its documents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     /// What the documents depend on besides their files: program, folders, rules.
     pub(super) key: Vec<u8>,
-    /// When its files began to be read, in nanoseconds by the clock of the file system.
+    /// When reading of the files began, in nanoseconds of the file system's clock.
     pub(super) moment: i64,
-    /// How many files of the project should hold an item and hold none that can be used.
+    /// The number of project files that should contain an item but have no usable one.
     pub(super) broken: u64,
-    /// Whether an unchanged look at every folder and file means that nothing changed.
+    /// Whether unchanged metadata of every folder and file proves that nothing changed.
     pub(super) is_provable: bool,
 }
 
-/// An index.
 #[derive(Clone, Debug)]
 pub(super) struct Image {
     rows: Rows,
@@ -57,14 +56,13 @@ pub(super) struct Image {
     texts: u64,
 }
 
-/// A table and the number of its rows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Section {
     at: u64,
     count: u64,
 }
 
-/// A document as it stands in an image: what ranking and filters ask of every one.
+/// The part of a document that ranking and filters need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'i> {
     number: u32,
@@ -78,14 +76,13 @@ pub(super) struct View<'i> {
     tags: Reader<'i>,
 }
 
-/// What only a result shows.
+/// The part of a document that only results show.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Details {
     pub(super) description: String,
     pub(super) path: String,
 }
 
-/// A word of an image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Term<'i> {
     word: &'i [u8],
@@ -94,10 +91,9 @@ pub(super) struct Term<'i> {
 }
 
 impl Image {
-    /// Makes an image.
     pub(super) fn build(facts: Facts, documents: &[Document], folders: &[FolderRecord]) -> Self {
         let mut out = Writer(MAGIC.to_vec());
-        // The rest of the header follows when it is known.
+        // The rest of the header is written at the end.
         out.0.resize(HEADER, 0);
         let mut contents = Writer::default();
         let looks = table(&mut out, &mut contents, folders, FolderRecord::write_looks);
@@ -126,7 +122,7 @@ impl Image {
         Self { rows: Rows::held(out.0), end, contents, facts, looks, records, heads, details, terms, texts }
     }
 
-    /// Takes up a file of some length that was kept; nothing if it is not an image, or not all of it.
+    /// Opens a stored file; `None` if it is not a complete image.
     pub(super) fn read(file: File, length: u64) -> Option<Self> {
         let header = read_range(&file, 0, HEADER as u64)?;
         let mut reader = Reader::at(header.strip_prefix(MAGIC)?, 0);
@@ -152,27 +148,25 @@ impl Image {
         Some(Self { rows: Rows::kept(file), end, contents, facts, looks, records, heads, details, terms, texts })
     }
 
-    /// The bytes to be kept, one part after the other.
+    /// The bytes to store.
     pub(super) fn parts(&self) -> [&[u8]; 2] {
         [self.rows.as_bytes(), &self.contents]
     }
 
-    /// Reads everything, for whoever asks again and again.
+    /// Reads everything into memory, for repeated searches.
     pub(super) fn hold(&mut self) {
         self.rows.hold(self.end);
     }
 
-    /// Whether something was read that is not as it was written: nothing that was asked since can be trusted.
+    /// Whether corrupt data was read: no earlier result can be trusted.
     pub(super) fn is_damaged(&self) -> bool {
         self.rows.are_damaged()
     }
 
-    /// How many documents there are.
     pub(super) fn len(&self) -> usize {
         usize::try_from(self.heads.count).unwrap_or(usize::MAX)
     }
 
-    /// A document by its number.
     pub(super) fn document(&self, number: u32) -> Option<View<'_>> {
         if u64::from(number) >= self.heads.count {
             return None;
@@ -181,7 +175,6 @@ impl Image {
         View::read(number, &mut Reader::at(&self.contents, at))
     }
 
-    /// The rest of a document.
     pub(super) fn details(&self, view: &View<'_>) -> Details {
         let bytes = self.row(self.details, u64::from(view.number));
         let mut reader = Reader::at(&bytes, 0);
@@ -189,17 +182,16 @@ impl Image {
         Details { description: text(), path: text() }
     }
 
-    /// How many shares of folders were listed.
     pub(super) fn folder_count(&self) -> u64 {
         self.looks.count
     }
 
-    /// What a share of a folder looked like, see [`FolderRecord::write_looks`].
+    /// The metadata of a part of a folder, see [`FolderRecord::write_looks`].
     pub(super) fn look(&self, number: u64) -> Cow<'_, [u8]> {
         self.row(self.looks, number)
     }
 
-    /// Every folder, as it was before the image was made; nothing if not all can be read.
+    /// Every folder record; `None` if one cannot be read.
     pub(super) fn to_folders(&self) -> Option<Vec<FolderRecord>> {
         let folder = |number| {
             let (looks, records) = (self.row(self.looks, number), self.row(self.records, number));
@@ -208,7 +200,7 @@ impl Image {
         (0..self.looks.count).map(folder).collect()
     }
 
-    /// Every word, sorted.
+    /// Sorted.
     pub(super) fn terms(&self) -> impl Iterator<Item = Term<'_>> {
         let texts = Reader::at(&self.contents, self.texts);
         let mut rows = Reader::at(&self.contents, self.terms.at);
@@ -218,7 +210,7 @@ impl Image {
         })
     }
 
-    /// Asks about each document that holds a word, with the strength of the word in it.
+    /// Calls `found` for each document that contains a word, with the word's strength there.
     pub(super) fn each_mention(&self, term: &Term<'_>, mut found: impl FnMut(u32, Strength)) {
         let bytes = self.rows.read(term.mentions);
         let mut reader = Reader::at(&bytes, 0);
@@ -229,7 +221,7 @@ impl Image {
         }
     }
 
-    /// Every document with its words, as it was before the image was made; nothing if not all can be read.
+    /// Every document with its words; `None` if one cannot be read.
     pub(super) fn to_documents(&self) -> Option<Vec<Document>> {
         let count = u32::try_from(self.heads.count).unwrap_or(u32::MAX);
         let mut documents: Vec<Document> =
@@ -283,7 +275,6 @@ impl<'i> View<'i> {
         Some(Self { number, layer, kind, date, file_date, name, category, tool_type, tags: *reader })
     }
 
-    /// The tags.
     pub(super) fn tags(&self) -> impl Iterator<Item = &'i str> {
         let mut reader = self.tags;
         let count = reader.count().unwrap_or(0);
@@ -292,13 +283,12 @@ impl<'i> View<'i> {
 }
 
 impl<'i> Term<'i> {
-    /// The word itself.
     pub(super) fn word(&self) -> Option<&'i str> {
         std::str::from_utf8(self.word).ok()
     }
 }
 
-/// Writes the part of each document that is read with the image, and the table of where they begin.
+/// Writes the part of each document that is read with the image, and the table of its positions.
 fn write_heads(contents: &mut Writer, documents: &[Document]) -> Section {
     let mut places = Vec::with_capacity(documents.len());
     for document in documents {
@@ -332,7 +322,7 @@ fn write_details(document: &Document, out: &mut Writer) {
     out.text(&document.path);
 }
 
-/// Writes rows, and the table of where they are into the contents.
+/// Writes rows, and a table of their positions into the contents.
 fn table<T>(out: &mut Writer, contents: &mut Writer, rows: &[T], write: impl Fn(&T, &mut Writer)) -> Section {
     let at = contents.position();
     for row in rows {
@@ -343,7 +333,7 @@ fn table<T>(out: &mut Writer, contents: &mut Writer, rows: &[T], write: impl Fn(
     Section { at, count: rows.len() as u64 }
 }
 
-/// Writes where each word is mentioned, and all words into the contents.
+/// Writes the mentions of each word, and all words into the contents.
 fn write_terms(out: &mut Writer, contents: &mut Writer, documents: &[Document]) -> (Section, u64) {
     // Starting threads takes longer than sorting a few words.
     let (mut all, odd) = match documents.len() {
@@ -372,9 +362,9 @@ fn write_terms(out: &mut Writer, contents: &mut Writer, documents: &[Document]) 
     (section, at)
 }
 
-/// Where each of some words is mentioned, in the order of the documents.
+/// The mentions of some words, in the order of the documents.
 fn invert(documents: &[Document], is_wanted: impl Fn(&str) -> bool) -> Vec<(&str, Vec<(u32, Strength)>)> {
-    // Documents come in order, so only the words have to be sorted, not every mention of them.
+    // Documents come in order, so only the words have to be sorted, not their mentions.
     let mut by_word: HashMap<&str, Vec<(u32, Strength)>> = HashMap::new();
     for (number, document) in (0..).zip(documents) {
         for (word, strength) in document.terms.iter().filter(|(word, _)| is_wanted(word)) {
@@ -384,7 +374,7 @@ fn invert(documents: &[Document], is_wanted: impl Fn(&str) -> bool) -> Vec<(&str
     by_word.into_iter().collect()
 }
 
-/// Halves the words, so that two threads can share them.
+/// Splits the words into two halves for two threads.
 fn is_even(word: &str) -> bool {
     word.bytes().fold(word.len(), |sum, byte| sum.wrapping_add(usize::from(byte))).is_multiple_of(2)
 }

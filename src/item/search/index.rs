@@ -1,9 +1,9 @@
-//! An index of the items on disk that is never wrong.
+//! An index of the items on disk that is always up to date.
 //!
-//! [`Index::open`] takes up what an earlier search kept, [`Index::refresh`] makes it right again: one
-//! look at each folder and file where nothing changed, and only changed files are read. A file that
-//! looks the same is trusted when it was last changed well before it was read; otherwise its content is
-//! compared. What was kept and cannot be used for any reason is made again without a word.
+//! [`Index::open`] opens a stored index and [`Index::refresh`] updates it: if nothing changed, each
+//! folder and file is only examined, and only changed files are read. A file with the same metadata
+//! is trusted if it was last changed well before it was read; otherwise its content is compared. A
+//! stored index that cannot be used is silently rebuilt.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -29,34 +29,32 @@ use crate::item::store::walk::{self, Candidate, Listing};
 use crate::item::store::{Layer, Roots, builtin_items, load};
 use crate::item::wording::nearest;
 
-/// The most of a file of rules that counts.
+/// In bytes of a rules file.
 const MAX_RULES: u64 = 1 << 20;
-/// How many files are looked at without threads: starting them takes longer.
+/// Up to this many files no threads are started: starting them takes longer.
 const FEW: usize = 64;
-/// How many files are looked at by one thread at once.
+/// How many files one thread examines at once.
 const SHARE: usize = 128;
 
-/// All items, ready to be searched.
 #[derive(Clone, Debug)]
 pub struct Index {
     roots: Roots,
-    /// Where it is kept, or why it is not.
+    /// Where it is stored, or why it is not.
     shelf: Result<Shelf, &'static str>,
     image: Image,
     note: String,
 }
 
-/// What a look at the disk came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// Nothing had changed since the last look.
+    /// Nothing had changed since the last refresh.
     Unchanged,
     /// Something was read.
     Renewed,
 }
 
 impl Index {
-    /// Takes up the index of some folders and makes it right.
+    /// Opens the index of some folders and updates it.
     pub fn open(roots: Roots, cache: Option<Cache<'_>>) -> Self {
         let shelf = Shelf::of(&roots, cache);
         let kept = shelf.as_ref().ok().and_then(Shelf::take);
@@ -66,9 +64,9 @@ impl Index {
         index
     }
 
-    /// Makes the index right again after any change on disk.
+    /// Updates the index after any change on disk.
     pub fn refresh(&mut self) -> Freshness {
-        // Whoever asks twice will ask more often.
+        // A second search suggests that more will follow.
         self.image.hold();
         self.look()
     }
@@ -79,7 +77,8 @@ impl Index {
             "nothing changed since the last search".clone_into(&mut self.note);
             return Freshness::Unchanged;
         }
-        // Before anything is looked at: its time says which looks can be trusted later.
+        // Create it before anything is examined: its time decides which metadata can be trusted
+        // later.
         let draft = self.shelf.as_ref().ok().map(Shelf::start_draft);
         let moment = match &draft {
             Some(Ok(draft)) => modified(draft),
@@ -88,7 +87,7 @@ impl Index {
         self.renew(key, moment, draft)
     }
 
-    /// The same at a time of one's own.
+    /// The same with a given time.
     #[cfg(test)]
     pub(super) fn refresh_at(&mut self, moment: i64) -> Freshness {
         let key = key(self.shelf.as_ref().ok(), &self.roots);
@@ -121,13 +120,13 @@ impl Index {
         Freshness::Renewed
     }
 
-    /// Looks for items.
     pub fn search(&self, query: &Query) -> Results {
         let results = ranking::search(&self.image, query);
         if !self.image.is_damaged() {
             return results;
         }
-        // What was kept is not what was written: the files themselves are asked, and the next search keeps them anew.
+        // The stored index is corrupt: search the files themselves, and let the next search store a
+        // new index.
         if let Ok(shelf) = &self.shelf {
             shelf.clear();
         }
@@ -135,25 +134,26 @@ impl Index {
         ranking::search(&rebuild(&self.roots, &nothing, Vec::new(), i64::MIN).image, query)
     }
 
-    /// How many files of the project should hold an item and hold none that can be used.
+    /// The number of project files that should contain an item but have no usable one.
     pub fn broken(&self) -> u64 {
         self.image.facts.broken
     }
 
-    /// The id nearest to a text, if one is near enough to be meant.
+    /// The closest id, if it is close enough.
     pub fn nearest(&self, text: &str) -> Option<String> {
         let count = u32::try_from(self.image.len()).unwrap_or(u32::MAX);
         let names = (0..count).filter_map(|number| Some(self.image.document(number)?.name));
         nearest(text, names).map(str::to_owned)
     }
 
-    /// What the last look came to, in words.
+    /// Describes the last refresh.
     pub fn note(&self) -> &str {
         &self.note
     }
 }
 
-/// What documents depend on besides their files: the program, the folders and the rules for scripts.
+/// What documents depend on besides their files: the program, the folders and the rules for
+/// scripts.
 fn key(shelf: Option<&Shelf>, roots: &Roots) -> Vec<u8> {
     let mut out = shelf::label(shelf, roots);
     for root in [&roots.project, &roots.user].into_iter().flatten() {
@@ -181,7 +181,7 @@ fn modified(file: &NamedTempFile) -> i64 {
     Sight::of(file.path(), Links::Seen).footprint().map_or(i64::MIN, |footprint| footprint.modified)
 }
 
-/// Whether every folder and file proves that nothing changed.
+/// Whether the metadata of every folder and file proves that nothing changed.
 fn is_current(image: &Image) -> bool {
     if !image.facts.is_provable {
         return false;
@@ -219,8 +219,8 @@ fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
     Some(true)
 }
 
-/// Whether the folder itself proves that a file is still not there: whatever comes into an unchanged folder changes it.
-/// What is in a folder below it leaves no mark on this one.
+/// Whether an unchanged folder proves that a file is still absent: adding a file changes its
+/// folder. Files in subfolders do not change this one.
 fn is_absent_by_folder(path: &Path, then: &Sight) -> bool {
     let mut parts = path.components();
     matches!(then, Sight::Absent) && matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
@@ -228,13 +228,13 @@ fn is_absent_by_folder(path: &Path, then: &Sight) -> bool {
 
 struct Renewed {
     image: Image,
-    /// Whether it says nothing that the old one did not say.
+    /// Whether the new index equals the old one.
     is_same: bool,
     files: usize,
     read: usize,
 }
 
-/// Looks at everything and reads what may have changed.
+/// Examines everything and reads what may have changed.
 fn rebuild(roots: &Roots, old: &Image, key: Vec<u8>, moment: i64) -> Renewed {
     let usable = Some(old).filter(|old| old.facts.key == key);
     let usable = usable.and_then(|old| Some((old.to_documents()?, old.to_folders()?)));
@@ -303,7 +303,8 @@ fn read_all(
     }
 }
 
-/// How many files should hold an item and hold none; a script that a manifest beside it starts need not say what it is.
+/// The number of files without a usable item. A script with a manifest beside it needs no metadata
+/// of its own.
 fn broken(found: &[Candidate], readings: &[Reading]) -> u64 {
     let started: HashSet<&Path> = readings.iter().filter_map(|reading| reading.entry.starts.as_deref()).collect();
     let is_started = |file: &Path| {
@@ -318,7 +319,7 @@ fn broken(found: &[Candidate], readings: &[Reading]) -> u64 {
     found.iter().zip(readings).filter(is_broken).count() as u64
 }
 
-/// Writes down what was read, by folder, in shares that threads can look at side by side.
+/// Records what was read, by folder, in parts that threads can examine in parallel.
 fn record(
     layer: Layer,
     listing: Listing,
@@ -346,7 +347,7 @@ fn record(
     }
 }
 
-/// Whether the same folders hold as many files as before, and all of that is proven.
+/// Whether the same folders contain as many files as before, and all of that is proven.
 fn same_folders(old: &[FolderRecord], new: &[FolderRecord], moment: i64) -> bool {
     let same = |(old, new): (&FolderRecord, &FolderRecord)| {
         (old.layer, &old.path, old.entries.len()) == (new.layer, &new.path, new.entries.len())

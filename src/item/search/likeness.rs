@@ -1,23 +1,23 @@
-//! How much two words are alike.
+//! Similarity of two words.
 //!
-//! The same word is [`SAME`]; a beginning, a slip of the finger and a word inside a word are less, in this
-//! order. [`Wanted`] is a word of a query, prepared to be compared with the words of many items.
+//! The same word is [`SAME`]; a prefix, a typo and a word inside a word are less, in this order.
+//! [`Wanted`] is a word of a query, prepared for comparison with many words.
 
 use super::words::span;
 
-/// Shorter beginnings and parts are those of too many words.
+/// Shorter prefixes and parts match too many words.
 const MIN_PART: usize = 3;
-/// Shorter words have too many neighbours to be misspellings of each other.
+/// Shorter words have too many neighbours to count as typos.
 const MIN_TYPO: usize = 4;
-/// Words that begin with the same letters are related if these are so many, and most of both.
+/// Words with a common prefix of this length are related, if it is most of both.
 const MIN_STEM: usize = 5;
-/// A word of this length may hold two slips.
+/// From this length on two typos are allowed.
 const MIN_TWO_TYPOS: usize = 8;
 
-/// Two slips change four letters at most.
+/// Two typos change at most four letters.
 const MAX_DIFFERING: u32 = 4;
 
-/// The likeness of a word to itself. Whole numbers make sums exact, in whatever order they are made.
+/// The similarity of a word to itself. Integers make sums exact in any order.
 pub(super) const SAME: u32 = 1_000;
 const BEGINNING: u32 = 700;
 const BEGINNING_WHOLE: u32 = 200;
@@ -27,14 +27,12 @@ const TWO_TYPOS: u32 = 480;
 const INSIDE: u32 = 300;
 const INSIDE_WHOLE: u32 = 150;
 
-/// A word of a query.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     word: String,
     length: usize,
     span: usize,
     letters: u32,
-    /// The first of the letters.
     first: u32,
     is_number: bool,
 }
@@ -47,22 +45,22 @@ impl Wanted {
         Self { word, length, span, letters, first, is_number }
     }
 
-    /// Whether a word can be like this one at all, by its letters alone.
+    /// Whether a word can be similar, judged by its set of letters only.
     pub(super) fn may_be_like(&self, other_letters: u32) -> bool {
         let has_all = self.letters & !other_letters == 0;
         let is_near = !self.is_number && (self.letters ^ other_letters).count_ones() <= MAX_DIFFERING;
-        // Words that are related begin alike.
+        // Related words begin with the same letter.
         let may_be_related = !self.is_number && self.first & other_letters != 0;
         has_all || is_near || may_be_related
     }
 
-    /// How much a word is like this one, from 0 to [`SAME`]; `letters` are those of the other word.
+    /// The similarity of another word, from 0 to [`SAME`]; `other_letters` is its set of letters.
     pub(super) fn likeness(&self, other: &str, other_letters: u32) -> u32 {
         let word = self.word.as_str();
         if word == other {
             return SAME;
         }
-        // A word with letters that the other does not have is neither part nor misspelling of it.
+        // A word with letters that the other lacks is neither a part nor a typo of it.
         let missing = (self.letters & !other_letters).count_ones();
         let differing = (self.letters ^ other_letters).count_ones();
         let may_be_part = self.span >= MIN_PART && missing == 0 && word.len() < other.len();
@@ -107,14 +105,14 @@ impl Wanted {
         is_beginning || common >= MIN_STEM && common * 5 >= length.max(self.length) * 3
     }
 
-    /// As much of a number as this word is of another.
+    /// `number`, scaled by the length of this word relative to the other.
     fn share_of(&self, other: &str, number: u32) -> u32 {
         let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         number.saturating_mul(length(self.length)) / length(other.chars().count().max(1))
     }
 }
 
-/// The letters of a word as a set in which some share a place: enough to see that words differ.
+/// The letters of a word as a set in which some share a bit: enough to see that words differ.
 pub(super) fn letters(word: &str) -> u32 {
     word.chars().fold(0, |set, letter| set | bit(letter))
 }

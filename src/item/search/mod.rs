@@ -1,8 +1,8 @@
-//! Finding items by words.
+//! Finds items by words.
 //!
-//! [`search`] looks among items that were read already, an [`Index`] among those on disk, with a cache
-//! that spares reading what did not change. Both make an `image` of `document`s and ask `ranking`, so
-//! that they always agree: the answer depends on nothing but the items and the query.
+//! [`search`] uses items in memory, an [`Index`] those on disk, with a cache that avoids reading
+//! unchanged files. Both build an `image` of `document`s and use `ranking`, so they always agree:
+//! the result depends only on the items and the query.
 
 mod bytes;
 mod document;
@@ -27,93 +27,74 @@ use image::{Facts, Image};
 pub use index::{Freshness, Index};
 pub use shelf::{Cache, remove_unused, unused};
 
-/// How many results there are when nobody says how many.
 pub const DEFAULT_LIMIT: usize = 10;
 
-/// What is looked for.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// The words; without any, everything is listed that passes the filters.
+    /// Without words, everything that passes the filters is listed.
     pub text: String,
-    /// Only items of this kind.
     pub kind: Option<ItemKind>,
-    /// Where to look.
     pub scope: Scope,
-    /// Only tools of this type.
     pub tool_type: Option<String>,
-    /// Only items of this category, or below it.
+    /// This category and those below it.
     pub category: Option<String>,
-    /// Only items with all of these tags.
+    /// All of these tags.
     pub tags: Vec<String>,
-    /// What comes first.
     pub order: Order,
-    /// The most results.
     pub limit: Option<usize>,
 }
 
-/// Where to look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// In the project and in the user's own items.
+    /// The project's and the user's own items.
     #[default]
     Local,
-    /// Among the built-in items as well.
+    /// Also the built-in items.
     All,
-    /// In one layer.
     #[serde(untagged)]
     Only(Layer),
 }
 
-/// What comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The best.
+    /// Best first.
     #[default]
     Score,
-    /// The newest: by what an item says itself, else its stamp, else its file.
+    /// Newest first: by the date in the item, else its stamp, else its file.
     Date,
-    /// The first in the alphabet.
     Name,
 }
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Results {
-    /// The best, in order.
+    /// Sorted, up to the limit.
     pub results: Vec<Hit>,
-    /// How many there are without the limit.
+    /// The number of matches without the limit.
     pub total: usize,
-    /// The query as it was given.
     pub query: String,
-    /// Where was looked.
     pub source: Scope,
 }
 
-/// One item that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hit {
-    /// Its id, without category.
+    /// Without category.
     pub name: String,
-    /// What it is for.
     pub description: String,
-    /// Where it comes from.
     pub source: Layer,
-    /// Its file, relative to the project where it lies inside.
+    /// Relative to the project if it is inside.
     pub path: String,
-    /// How well it fits, above 0 and at most 1.
+    /// Above 0 and at most 1.
     pub score: f64,
-    /// The type of a tool.
     pub tool_type: Option<String>,
-    /// What it is.
     pub item_type: ItemKind,
-    /// Its category; may be empty.
+    /// May be empty.
     pub category: String,
-    /// When it was changed, by its own words, its stamp or its file.
+    /// From the item, its stamp or its file.
     pub date: Option<Timestamp>,
 }
 
-/// Looks for items among those that were read already.
+/// Searches items in memory.
 pub fn search(store: &ItemStore, query: &Query) -> Results {
     let named = store.items().iter().filter(|item| item.is_named());
     let documents: Vec<Document> = named
@@ -126,12 +107,11 @@ pub fn search(store: &ItemStore, query: &Query) -> Results {
     ranking::search(&Image::build(Facts::default(), &documents, &[]), query)
 }
 
-/// What an item is for, in its own words.
 pub fn description(item: &Item) -> &str {
     document::description(item)
 }
 
-/// When a file was changed, in seconds.
+/// In seconds.
 fn file_date(sight: &Sight) -> Option<i64> {
     sight.footprint().map(|footprint| footprint.modified.div_euclid(1_000_000_000))
 }

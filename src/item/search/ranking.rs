@@ -1,9 +1,9 @@
-//! Which documents fit a query, and how well.
+//! Which documents match a query, and how well.
 //!
-//! A score is the mean of how well each word of the query is met, where rare words count more:
-//! `Σ idf·likeness / Σ idf`. What an item says decides its likeness; other items act through the
-//! rarity of words alone, so that with one word they do not act at all. Nothing depends on the order
-//! in which items were read or words were given.
+//! A score is the weighted mean of how well each word of the query is matched, where rare words
+//! count more: `Σ idf·likeness / Σ idf`. The content of an item decides its likeness; other items
+//! matter only through the rarity of words, so for one word they do not matter at all. The result
+//! does not depend on the order of items or words.
 
 use std::cmp::Ordering;
 
@@ -16,16 +16,15 @@ use super::words::{span, words};
 use super::{DEFAULT_LIMIT, Hit, Order, Query, Results, Scope};
 use crate::item::store::Layer;
 
-/// A query is words, not a document.
+/// A query is a few words, not a document.
 const MAX_WORDS: usize = 32;
 /// The steps of a score.
 const DIGITS: u32 = 10_000;
-/// The steps of the weight of a word.
+/// The steps of a word's weight.
 const WEIGHTS: f64 = 65_536.0;
-/// What a word that is met in full gives.
+/// The value of a fully matched word.
 const FULL: u64 = SAME as u64 * STEPS as u64;
 
-/// Finds what fits a query.
 pub(super) fn search(image: &Image, query: &Query) -> Results {
     let text = query.text.trim();
     let scored: Vec<(u32, f64)> = if text.is_empty() {
@@ -52,7 +51,7 @@ pub(super) fn search(image: &Image, query: &Query) -> Results {
     Results { results, total, query: query.text.clone(), source: query.scope }
 }
 
-/// Which of two comes first; nobody is equal to another, since no file is two items.
+/// Total order: ties are broken by path, which is unique.
 fn compare(image: &Image, order: Order, (score_a, a): &(f64, View<'_>), (score_b, b): &(f64, View<'_>)) -> Ordering {
     let kind = |view: &View<'_>| (view.kind, view.layer);
     let by_name = || {
@@ -70,12 +69,11 @@ fn compare(image: &Image, order: Order, (score_a, a): &(f64, View<'_>), (score_b
     }
 }
 
-/// An id as an alphabet orders it.
 fn small_letters(name: &str) -> impl Iterator<Item = u8> {
     name.bytes().map(|letter| letter.to_ascii_lowercase())
 }
 
-/// The documents that have anything of a query, with their scores.
+/// The documents that match any word, with their scores.
 fn scores(image: &Image, text: &str) -> Vec<(u32, f64)> {
     let count = image.len();
     let mut sums = vec![0_u64; count];
@@ -93,7 +91,7 @@ fn scores(image: &Image, text: &str) -> Vec<(u32, f64)> {
     (0..).zip(sums).filter(|(_, sum)| *sum > 0).map(|(number, sum)| (number, score(sum, whole * FULL))).collect()
 }
 
-/// A share of a whole, rounded; never nothing, and 1 only for what the query names.
+/// A rounded share; never 0, and 1 only for an exact id.
 fn score(sum: u64, whole: u64) -> f64 {
     let (sum, whole) = (u128::from(sum), u128::from(whole.max(1)));
     let steps = (sum * u128::from(DIGITS) * 2 + whole) / (whole * 2);
@@ -101,7 +99,7 @@ fn score(sum: u64, whole: u64) -> f64 {
     f64::from(steps) / f64::from(DIGITS)
 }
 
-/// The words of a query, each once and in an order of their own; the longest, where there are too many.
+/// The unique words of a query in a fixed order; the longest ones if there are too many.
 fn wanted(text: &str) -> Vec<Wanted> {
     let mut words = words(text);
     words.sort_unstable_by(|a, b| span(b).cmp(&span(a)).then_with(|| a.cmp(b)));
@@ -110,7 +108,7 @@ fn wanted(text: &str) -> Vec<Wanted> {
     words.into_iter().map(Wanted::new).collect()
 }
 
-/// How well each document meets one word.
+/// How well each document matches one word.
 fn likeness(image: &Image, word: &Wanted, count: usize) -> Vec<u32> {
     let mut best = vec![0; count];
     for term in image.terms() {
@@ -134,7 +132,7 @@ fn likeness(image: &Image, word: &Wanted, count: usize) -> Vec<u32> {
     best
 }
 
-/// How much a word says: the fewer have it, the more; most of all one that nobody has.
+/// The weight of a word: the fewer documents have it, the higher; highest if no document has it.
 pub(super) fn rarity(count: usize, having: usize) -> f64 {
     let number = |count: usize| u32::try_from(count).map_or(f64::MAX, f64::from);
     let (count, having) = (number(count), number(having));

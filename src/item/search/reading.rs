@@ -1,9 +1,9 @@
-//! From a file to its document, or to the knowledge that nothing changed.
+//! Reads a file into its document, or finds that it is unchanged.
 //!
-//! What a document depends on is looked at before it is read, so that a change meanwhile is seen the
-//! next time. A file that may have changed is read, and compared by its hash, before it is parsed.
-//! Nothing is read that search does not show: neither the scripts behind manifests nor their
-//! requirements.
+//! Everything that a document depends on is examined before it is read, so that a concurrent change
+//! is noticed next time. A file that may have changed is read and compared by hash before it is
+//! parsed. Files that search does not show are not read: neither the scripts behind manifests nor
+//! their requirements.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -21,14 +21,13 @@ use crate::item::store::walk::Candidate;
 use crate::item::store::{Item, ItemKind, Layer, Roots, load};
 use crate::problem::Code;
 
-/// A folder tool with more files is looked at anew each time, if it is stamped.
+/// A stamped folder tool with more files is examined anew each time.
 const MAX_FILES: usize = 2_000;
-/// What a rule of an extractor may read beside a script.
+/// Files beside a script that an extractor rule may read.
 const SETTINGS: [&str; 4] = ["json", "yaml", "yml", "toml"];
-/// The hash of what was not read.
+/// The hash of a file that was not read.
 const NO_HASH: [u8; 32] = [0; 32];
 
-/// A file as it is now.
 pub(super) struct Reading {
     pub(super) entry: EntryRecord,
     pub(super) document: Option<Document>,
@@ -36,7 +35,6 @@ pub(super) struct Reading {
     pub(super) is_proven: bool,
 }
 
-/// What was known about a file.
 pub(super) struct Known<'k> {
     pub(super) entry: &'k EntryRecord,
     pub(super) document: Option<&'k Document>,
@@ -44,16 +42,16 @@ pub(super) struct Known<'k> {
     pub(super) moment: i64,
 }
 
-/// Where a file lies.
+/// The surroundings of a file.
 pub(super) struct Around<'a> {
     pub(super) layer: Layer,
     pub(super) roots: &'a Roots,
     pub(super) extractors: &'a [Extractor],
-    /// The folder that it was listed in.
+    /// The folder in which it was listed.
     pub(super) base: &'a Path,
 }
 
-/// Looks at a file, and reads it where that is needed.
+/// Examines a file, and reads it if needed.
 pub(super) fn read(candidate: &Candidate, around: &Around<'_>, known: Option<&Known<'_>>) -> Reading {
     let mut content = None;
     if let Some(known) = known.filter(|known| known.others_are_unchanged(around.base))
@@ -95,13 +93,12 @@ impl Known<'_> {
     }
 }
 
-/// Reads a file as an item.
 fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(Sight, Result<Vec<u8>, Unread>)>) -> Reading {
     let mut findings = Findings::new(&candidate.path, Strength::Lenient);
     let mut others = beside(candidate, around.extractors);
     let mut own_hash = NO_HASH;
     let mut item = None;
-    // Where the first bytes decide, the look comes before them.
+    // If the first bytes decide, examine the file before reading them.
     let is_by_name = load::is_item_by_name(candidate, around.extractors);
     let before = (!is_by_name).then(|| Sight::of(&candidate.path, Links::Followed));
     let mut sight = before.unwrap_or(Sight::Unknown);
@@ -120,7 +117,7 @@ fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(Sight, Res
             }
             Err(unread) => {
                 unread.report(&mut findings);
-                // What keeps a file from being read may go away without a mark on it.
+                // The cause of a read error may go away without changing the file's metadata.
                 if matches!(unread, Unread::Failed(_)) {
                     sight = Sight::Unknown;
                 }
@@ -150,7 +147,7 @@ fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(Sight, Res
     Reading { entry, document, is_proven: false }
 }
 
-/// The files beside a candidate that its document may depend on, as they are before it is read.
+/// The files beside a candidate that its document may depend on, examined before it is read.
 fn beside(candidate: &Candidate, extractors: &[Extractor]) -> Vec<(PathBuf, Sight)> {
     let seen = |path: PathBuf| {
         let sight = Sight::of(&path, Links::Followed);
@@ -169,7 +166,7 @@ fn beside(candidate: &Candidate, extractors: &[Extractor]) -> Vec<(PathBuf, Sigh
     files
 }
 
-/// Compares an item with its stamp. That of a folder covers every file in it.
+/// Compares an item with its stamp. The stamp of a folder covers every file in it.
 fn stamp(
     item: &Item,
     source: &SourceFile,
@@ -190,7 +187,7 @@ fn stamp(
         let before = others.len();
         for entry in walk {
             match entry {
-                // What a link leads to may change unseen.
+                // The target of a link may change unnoticed.
                 Ok(entry) if entry.path_is_symlink() => others.push((entry.into_path(), Sight::Unknown)),
                 Ok(entry) => {
                     let sight = Sight::of(entry.path(), Links::Followed);
@@ -208,7 +205,7 @@ fn stamp(
     load::integrity(item, source, candidate, findings)
 }
 
-/// The script that a tool in a single file starts with.
+/// The entrypoint of a single-file tool.
 fn started(item: &Item) -> Option<PathBuf> {
     let tool = item.as_tool().filter(|tool| tool.folder.is_none())?;
     let entrypoint = Path::new(tool.manifest.config.get("entrypoint")?.as_str()?);

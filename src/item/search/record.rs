@@ -1,8 +1,8 @@
-//! Which files an index was made from, and what they looked like.
+//! The files that an index was made from, and their metadata.
 //!
-//! A [`FolderRecord`] is a folder whose entries decide which files are looked at; its [`EntryRecord`]s
-//! are those files, each with everything that its document depends on. As long as all of them look
-//! the same, and did so long enough before they were read, the index is right.
+//! A [`FolderRecord`] is a folder whose entries decide which files are examined; its
+//! [`EntryRecord`]s are those files, each with everything that its document depends on. The index
+//! is up to date as long as their metadata is unchanged and was old enough when they were read.
 
 use std::path::PathBuf;
 
@@ -10,40 +10,36 @@ use super::bytes::{Reader, Writer};
 use crate::item::footprint::Sight;
 use crate::item::store::Layer;
 
-/// A folder that was listed.
 #[derive(Clone, Debug)]
 pub(super) struct FolderRecord {
     pub(super) layer: Layer,
     pub(super) path: PathBuf,
-    /// What it looked like before it was listed.
+    /// Its metadata before it was listed.
     pub(super) sight: Sight,
     /// The files in it that may be items.
     pub(super) entries: Vec<EntryRecord>,
 }
 
-/// A file that may be an item.
 #[derive(Clone, Debug)]
 pub(super) struct EntryRecord {
     /// The number of its document, if it is an item.
     pub(super) document: Option<u32>,
-    /// What is wrong with it.
     pub(super) state: EntryState,
-    /// The sha256 of its content.
+    /// The SHA-256 of its content.
     pub(super) hash: [u8; 32],
-    /// The script that a tool in a single file starts with.
+    /// The entrypoint of a single-file tool.
     pub(super) starts: Option<PathBuf>,
-    /// Everything its document depends on, below the folder, the file itself first.
+    /// Everything its document depends on, relative to the folder, the file itself first.
     pub(super) depends_on: Vec<(PathBuf, Sight)>,
 }
 
-/// Whether a file could be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryState {
     /// It is an item, or is not meant to be one.
     Fine,
-    /// It should be an item and is none that can be found.
+    /// It should be an item but has no usable one.
     Broken,
-    /// It is a script that does not say what it is, which is fine if a manifest beside it does.
+    /// A script without metadata, which is fine if a manifest beside it describes it.
     Silent,
 }
 
@@ -66,7 +62,8 @@ impl EntryState {
 }
 
 impl FolderRecord {
-    /// Writes what has to look the same: the folder, and the files that each entry depends on.
+    /// Writes what must be unchanged: the metadata of the folder and of the files that each entry
+    /// depends on.
     pub(super) fn write_looks(&self, out: &mut Writer) {
         out.path(&self.path);
         out.sight(&self.sight);
@@ -80,7 +77,6 @@ impl FolderRecord {
         }
     }
 
-    /// Writes what is known about each entry.
     pub(super) fn write_records(&self, out: &mut Writer) {
         out.byte(layer_code(self.layer));
         for entry in &self.entries {
@@ -91,7 +87,6 @@ impl FolderRecord {
         }
     }
 
-    /// Reads both.
     pub(super) fn read(looks: &mut Reader<'_>, records: &mut Reader<'_>) -> Option<Self> {
         let layer = layer_of(records.byte()?);
         let path = looks.owned_path()?;

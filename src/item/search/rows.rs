@@ -1,8 +1,8 @@
-//! Rows of bytes, held in memory or read one by one from an open file.
+//! Rows of bytes, in memory or read one by one from an open file.
 //!
-//! A search needs few of the rows of an index that was kept, so that only those are read. Each has a
-//! checksum. One that is not as it was written is empty, and [`Rows::are_damaged`] from then on: whoever
-//! asked must not use what came of it.
+//! A search needs few rows of a stored index, so only those are read. Each has a checksum. A
+//! corrupt row reads as empty and sets [`Rows::are_damaged`]: the caller must then discard its
+//! result.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::bytes::{Reader, Writer};
 
-/// Where rows are.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     place: Place,
@@ -22,11 +21,11 @@ pub(super) struct Rows {
 #[derive(Clone, Debug)]
 enum Place {
     Held(Vec<u8>),
-    // A file that takes its place has another inode: this one stays as it is while it is open.
+    // A file that replaces this one has another inode; the open one does not change.
     Kept(Arc<File>),
 }
 
-/// Where a row stands, and what its bytes add up to.
+/// The position and checksum of a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     at: u64,
@@ -43,7 +42,7 @@ impl Rows {
         Self { place: Place::Kept(Arc::new(file)), are_damaged: Arc::default() }
     }
 
-    /// The bytes of a row; none if they are not those that were written.
+    /// The bytes of a row; empty if they are corrupt.
     pub(super) fn read(&self, row: Row) -> Cow<'_, [u8]> {
         let found = match &self.place {
             Place::Held(bytes) => range(bytes, row.at, row.length).map(Cow::Borrowed),
@@ -55,7 +54,7 @@ impl Rows {
         })
     }
 
-    /// Reads all of them, up to `length`, for whoever asks again and again.
+    /// Reads all rows into memory, up to `length`, for repeated searches.
     pub(super) fn hold(&mut self, length: u64) {
         if let Place::Kept(file) = &self.place
             && let Some(bytes) = read_range(file, 0, length)
@@ -64,12 +63,12 @@ impl Rows {
         }
     }
 
-    /// Whether a row was asked for that could not be given.
+    /// Whether a requested row was corrupt.
     pub(super) fn are_damaged(&self) -> bool {
         self.are_damaged.load(Ordering::Relaxed)
     }
 
-    /// All bytes, where they are in memory.
+    /// All bytes, if they are in memory.
     pub(super) fn as_bytes(&self) -> &[u8] {
         match &self.place {
             Place::Held(bytes) => bytes,
@@ -79,16 +78,16 @@ impl Rows {
 }
 
 impl Row {
-    /// How many bytes it is in a table.
+    /// The size of its entry in a table.
     pub(super) const SIZE: u64 = 8 + 4 + 4;
 
-    /// The row of what was written from a position on.
+    /// The row of what was written since a position.
     pub(super) fn since(position: u64, out: &Writer) -> Self {
         let bytes = usize::try_from(position).ok().and_then(|at| out.0.get(at..)).unwrap_or_default();
         Self { at: position, length: u32::try_from(bytes.len()).unwrap_or(u32::MAX), checksum: checksum(bytes) }
     }
 
-    /// How many things of a size it holds.
+    /// How many entries of a size it contains.
     pub(super) fn count(self, size: u32) -> u32 {
         self.length / size
     }
@@ -104,14 +103,14 @@ impl Row {
     }
 }
 
-/// Reads a part of a file, all of it or nothing.
+/// Reads a part of a file completely, or `None`.
 pub(super) fn read_range(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).ok()?];
     file.read_exact_at(&mut bytes, at).ok()?;
     Some(bytes)
 }
 
-/// The checksum of some bytes: it finds accidents, nothing else.
+/// The checksum detects accidents, not attacks.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }

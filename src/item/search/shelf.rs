@@ -1,8 +1,8 @@
-//! Where indexes are kept between searches.
+//! Where indexes are stored between searches.
 //!
-//! One file for each pair of folders, below the cache of the user: written whole or not at all, taken up
-//! only by its owner and by the program that wrote it. Its time is that of its last use. Whatever
-//! goes wrong here costs time and nothing else.
+//! One file per pair of folders, in the user's cache: written atomically, read only by its owner
+//! and by the program that wrote it. Its modification time is its last use. A failure here costs
+//! time and nothing else.
 
 use std::fs;
 use std::io;
@@ -21,19 +21,18 @@ use crate::item::signature::hex;
 use crate::item::source::open_regular;
 use crate::item::store::Roots;
 
-/// More than this is not kept, and not taken up.
+/// Larger indexes are neither stored nor read.
 const MAX_KEPT: u64 = 1 << 30;
 
-/// Where indexes are kept, and for whom.
 #[derive(Clone, Copy, Debug)]
 pub struct Cache<'c> {
-    /// The folder for what can be made again.
+    /// The user's cache folder.
     pub folder: &'c Path,
-    /// The file of the program that searches: another build may read items in another way.
+    /// The searching program: another build may read items differently.
     pub program: &'c Path,
 }
 
-/// The place of one index.
+/// The file of one index.
 #[derive(Clone, Debug)]
 pub(super) struct Shelf {
     file: PathBuf,
@@ -41,7 +40,7 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    /// The place for the index of some folders, or why there is none.
+    /// The file for the index of some folders, or why there is none.
     pub(super) fn of(roots: &Roots, cache: Option<Cache<'_>>) -> Result<Self, &'static str> {
         let cache = cache.ok_or("there is no folder for it")?;
         if roots.project.as_ref().is_some_and(|project| cache.folder.starts_with(project)) {
@@ -54,33 +53,32 @@ impl Shelf {
         Ok(Self { file: folder(cache.folder).join(file_name(roots)), program })
     }
 
-    /// Reads what was kept, if it is one's own: others could put anything there.
+    /// Reads the stored index if this user owns it: other users could put anything there.
     pub(super) fn take(&self) -> Option<Image> {
         if !self.file.parent().is_some_and(is_own) || !is_own(&self.file) {
             return None;
         }
         let image = open(&self.file)?;
-        // For whoever clears up. Without it the index is only made anew some day.
+        // The last use, for the cleanup. If this fails, the index is only rebuilt earlier.
         let at = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
         let used = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
         let _ = utimensat(CWD, &self.file, &used, AtFlags::SYMLINK_NOFOLLOW);
         Some(image)
     }
 
-    /// Forgets what was kept.
     pub(super) fn clear(&self) {
-        // Another process may have done so, or have kept a better one: either costs time only.
+        // Another process may have removed it or stored a newer one; that only costs time.
         let _ = fs::remove_file(&self.file);
     }
 
-    /// Begins a new index beside the old one.
+    /// Creates a temporary file beside the old index.
     pub(super) fn start_draft(&self) -> io::Result<NamedTempFile> {
         let folder = self.file.parent().unwrap_or(&self.file);
         fs::create_dir_all(folder)?;
         NamedTempFile::new_in(folder)
     }
 
-    /// Puts an index in the place of the old one, whole or not at all.
+    /// Replaces the old index atomically.
     pub(super) fn keep(&self, mut draft: NamedTempFile, image: &Image) -> io::Result<()> {
         let parts = image.parts();
         if parts.iter().map(|part| part.len() as u64).sum::<u64>() > MAX_KEPT {
@@ -94,7 +92,7 @@ impl Shelf {
     }
 }
 
-/// The beginning of what says for which program and folders an index was made.
+/// The start of the key: for which program and folders an index was made.
 pub(super) fn label(shelf: Option<&Shelf>, roots: &Roots) -> Writer {
     let mut out = Writer::default();
     out.number(u64::from(FORMAT));
@@ -106,7 +104,7 @@ pub(super) fn label(shelf: Option<&Shelf>, roots: &Roots) -> Writer {
     out
 }
 
-/// The project of an index, by its label.
+/// The project of an index, from its key.
 fn project(image: &Image) -> Option<PathBuf> {
     let mut label = Reader::at(&image.facts.key, 0);
     if label.number()? != u64::from(FORMAT) {
@@ -117,7 +115,7 @@ fn project(image: &Image) -> Option<PathBuf> {
     label.owned_path().filter(|_| has_project)
 }
 
-/// The indexes below a cache that were last used before a time, or whose project is gone.
+/// The indexes in a cache that were last used before a time, or whose project is gone.
 pub fn unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
     let folder = folder(cache);
     if !is_own(&folder) {
@@ -129,7 +127,7 @@ pub fn unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
     files
 }
 
-/// Removes them; returns those that are gone.
+/// Removes them and returns the removed ones.
 pub fn remove_unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
     unused(cache, before).into_iter().filter(|file| fs::remove_file(file).is_ok()).collect()
 }
@@ -146,7 +144,6 @@ fn is_unused(file: &Path, before: SystemTime) -> bool {
     found.modified().is_ok_and(|time| time < before) || is_orphan()
 }
 
-/// Takes up a file that was kept.
 fn open(path: &Path) -> Option<Image> {
     let (file, length) = open_regular(path).ok()?;
     if length > MAX_KEPT { None } else { Image::read(file, length) }
@@ -156,7 +153,7 @@ fn folder(cache: &Path) -> PathBuf {
     cache.join("search")
 }
 
-/// The name of the file for some folders.
+/// The file name for some folders.
 fn file_name(roots: &Roots) -> String {
     let mut digest = Sha256::new();
     for root in [&roots.project, &roots.user] {

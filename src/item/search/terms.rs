@@ -1,18 +1,17 @@
 //! The words of one item, counted.
 //!
-//! A [`Tally`] takes the words of each field as they come; [`Terms`] are what is left when they are sorted and
-//! weighed. Both keep their words in one piece of text: an item has dozens, and there are thousands of items.
+//! A [`Tally`] collects the words of each field; [`Terms`] are the sorted and weighted result. Both
+//! keep their words in one string: an item has dozens, and there are thousands of items.
 
 use super::document::Strength;
 use super::words::each_word;
 
-/// How many fields an item has.
 pub(super) const FIELDS: usize = 5;
 
-/// How often a word stands in each field, or how many words each field has.
+/// How often a word occurs in each field, or how many words each field has.
 pub(super) type Counts = [u32; FIELDS];
 
-/// Words, sorted, each with its strength.
+/// Sorted words with their strengths.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Terms {
     text: String,
@@ -21,13 +20,12 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// Adds a word that comes after all others.
+    /// Adds a word that sorts after all others.
     pub(super) fn push(&mut self, word: &str, strength: Strength) {
         self.text.push_str(word);
         self.ends.push((self.text.len(), strength));
     }
 
-    /// The words in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, Strength)> {
         let mut start = 0;
         self.ends.iter().map(move |(end, strength)| {
@@ -38,7 +36,6 @@ impl Terms {
     }
 }
 
-/// The words of an item, before they are counted.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     text: String,
@@ -46,10 +43,9 @@ pub(super) struct Tally {
     lengths: Counts,
 }
 
-/// A word in the text.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// Its first bytes as a number: most words differ in them, and numbers are compared at once.
+    /// Its first bytes as a number: most words differ there, and numbers compare fast.
     beginning: u64,
     start: usize,
     end: usize,
@@ -68,7 +64,7 @@ impl Tally {
         });
     }
 
-    /// Adds a word to a field without making the field longer.
+    /// Adds a word to a field without increasing the field's length.
     pub(super) fn add_spelling(&mut self, field: usize, word: &str) {
         push(&mut self.text, &mut self.marks, field, word);
     }

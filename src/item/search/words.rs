@@ -1,22 +1,22 @@
-//! Taking texts apart into words.
+//! Splits texts into words.
 //!
-//! `deploy_app`, `deployApp` and `Deploy App!` are the same two words; `Übersicht` and `ubersicht` are
-//! the same word. Items and queries go through the same [`words`], so that they can only agree.
+//! `deploy_app`, `deployApp` and `Deploy App!` are the same two words; `Übersicht` and `ubersicht`
+//! are the same word. Items and queries use the same [`words`], so they agree.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Longer words are cut: nobody types them, and comparing them would only cost time.
+/// Longer words are cut: they are not typed in queries, and comparing them costs time.
 const MAX_LENGTH: usize = 64;
 
-/// The words in a text, folded: without case, without accents.
+/// The words of a text, without case and accents.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     each_word(text, |word| words.push(word.to_owned()));
     words
 }
 
-/// The same, one after the other.
+/// The same with a callback.
 pub(super) fn each_word(text: &str, found: impl FnMut(&str)) {
     let mut splitter = Splitter { word: String::new(), length: 0, found };
     if text.is_ascii() {
@@ -50,7 +50,7 @@ impl<F: FnMut(&str)> Splitter<F> {
         if character.is_ascii() {
             self.word.push(character.to_ascii_lowercase());
         } else {
-            // The way over capitals makes `ß` and `SS`, `ς` and `Σ` the same.
+            // Via uppercase `ß` and `SS`, `ς` and `Σ` become the same.
             self.word.extend(character.to_uppercase().flat_map(char::to_lowercase));
         }
     }
@@ -76,12 +76,13 @@ fn split<F: FnMut(&str)>(characters: impl Iterator<Item = char>, splitter: &mut 
     }
 }
 
-/// Whether a mark only decorates the letter before it. In other scripts marks are vowels, which make words.
+/// Whether a mark only decorates the letter before it. In other scripts marks are vowels, which
+/// distinguish words.
 fn is_accent(character: char) -> bool {
     matches!(character, '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}')
 }
 
-/// How much a word says by its length: a character of a script without letters is as good as two.
+/// The length of a word for weighting: a character of a script without letters counts as two.
 pub(super) fn span(word: &str) -> usize {
     if word.is_ascii() {
         return word.len();

@@ -1,46 +1,43 @@
-//! Who signed an item: the text that an author signs, and what a signature says about its key.
+//! Author signatures: the signed text, and the key of a signature.
 //!
-//! An author signs [`statement`] with an SSH key, and the armored signature stands in `<file>.sshsig`
-//! beside the item. [`AuthorSignature::parse`] reads which key made it; whether it holds only `ssh-keygen`
-//! decides, and whether that key is trusted a file outside of every repository. Pure.
+//! An author signs [`statement`] with an SSH key, and the armored signature is in `<file>.sshsig`
+//! beside the item. [`AuthorSignature::parse`] reads which key made it. `ssh-keygen` decides
+//! whether it is valid, and a file outside of every repository whether that key is trusted. Pure.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::item::store::ItemKind;
 
-/// What SSH signatures of items are for; one made for anything else does not count.
+/// The namespace of our SSH signatures; those of another namespace do not count.
 pub const NAMESPACE: &str = "piton-content";
-/// The most that a file with a signature may hold; one with a large RSA key is about 3 KiB.
+/// A signature with a large RSA key is about 3 KiB.
 pub const MAX_SIGNATURE: u64 = 64 * 1024;
 
 const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 const END: &str = "-----END SSH SIGNATURE-----";
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The text that an author signs: which item it is and the hash in its stamp.
+/// The text that an author signs: the item and the hash in its stamp.
 ///
 /// Three lines, each with its line end, so that `ssh-keygen -Y verify` can check it by hand.
 pub fn statement(kind: ItemKind, id: &str, hash: &str) -> String {
     format!("piton item v1\n{kind} {id}\nsha256:{hash}\n")
 }
 
-/// What a signature says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorSignature {
-    /// The key that made it.
     pub key: PublicKey,
-    /// What it was made for.
     pub namespace: String,
 }
 
-/// A public key, as SSH writes it.
+/// In SSH's binary form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PublicKey {
     blob: Vec<u8>,
 }
 
 impl AuthorSignature {
-    /// Reads an armored SSH signature; nothing when it is none.
+    /// Reads an armored SSH signature; `None` when it is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         let body = text.trim().strip_prefix(BEGIN)?.strip_suffix(END)?;
         let body: String = body.split_ascii_whitespace().collect();
@@ -57,7 +54,7 @@ impl AuthorSignature {
 }
 
 impl PublicKey {
-    /// Reads the base64 part of a public key; its type is in there as well.
+    /// Reads the base64 part of a public key, which includes its type.
     pub fn decode(base64: &str) -> Option<Self> {
         Self::of(&decode(base64)?)
     }
@@ -66,27 +63,27 @@ impl PublicKey {
         let key = Self { blob: blob.to_vec() };
         let is_type = |c: char| c.is_ascii_alphanumeric() || "-@._".contains(c);
         let is_key = key.kind().is_some_and(|kind| !kind.is_empty() && kind.chars().all(is_type));
-        // More than its type, or it would be no key.
+        // A key has more than its type.
         is_key.then_some(key).filter(|key| string(&key.blob).is_some_and(|(_, rest)| !rest.is_empty()))
     }
 
-    /// Its type, e.g. `ssh-ed25519`.
+    /// For example `ssh-ed25519`.
     pub fn kind(&self) -> Option<&str> {
         std::str::from_utf8(string(&self.blob)?.0).ok()
     }
 
-    /// The key as it stands in files: its type and base64.
+    /// The key as in files: its type and base64.
     pub fn text(&self) -> String {
         format!("{} {}", self.kind().unwrap_or_default(), encode(&self.blob))
     }
 
-    /// Its fingerprint, e.g. `SHA256:AXvu4f…`, as `ssh-keygen -l` prints it.
+    /// For example `SHA256:AXvu4f…`, as `ssh-keygen -l` prints it.
     pub fn fingerprint(&self) -> String {
         format!("SHA256:{}", encode(&Sha256::digest(&self.blob)).trim_end_matches('='))
     }
 }
 
-/// One string of SSH's wire format, and what follows it.
+/// One string of SSH's wire format, and the rest.
 fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_at_checked(4)?;
     let length = u32::from_be_bytes(length.try_into().ok()?);
@@ -112,7 +109,6 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Bytes as base64.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -144,7 +140,7 @@ mod tests {
         let signature = AuthorSignature::parse(SIGNATURE).unwrap();
         assert_eq!(signature.namespace, NAMESPACE);
         assert_eq!(signature.key.kind(), Some("ssh-ed25519"));
-        // What `ssh-keygen -l` says about this key.
+        // The output of `ssh-keygen -l` for this key.
         assert_eq!(signature.key.fingerprint(), "SHA256:AXvu4fbN8knfKbLe1yJG/UfX8egoGasiXYMNMN/+eik");
         assert!(signature.key.text().starts_with("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKLHrHi7zBh/"));
         assert!(signature.key.text().contains(&KEY[..60]));

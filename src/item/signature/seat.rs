@@ -1,8 +1,8 @@
-//! Where the stamp of a file stands: in a comment on its first line, or in `<file>.sig` beside it.
+//! Where the stamp of a file is: in a comment on its first line, or in `<file>.sig` beside it.
 //!
-//! [`seat`] decides by the ending, and for endings that nobody knows by a shebang, so that signing,
-//! checking, copying and hashing agree. What a comment cannot precede (JSON, PHP, unknown languages) has
-//! its stamp beside it.
+//! [`seat`] decides by the extension, and for unknown ones by a shebang, so that signing, checking,
+//! copying and hashing agree. A file that cannot begin with a comment (JSON, PHP, unknown
+//! languages) has its stamp beside it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,18 @@ use std::path::{Path, PathBuf};
 const MARK: char = '\u{feff}';
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// Where a stamp stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seat {
-    /// On the first line, after a shebang, as a comment with this beginning and end.
+    /// On the first line, after a shebang, as a comment with this start and end.
     Comment(&'static str, &'static str),
     /// In a file of its own.
     Beside,
 }
 
 impl Seat {
-    /// What a line says that is a comment of this language, and nothing besides.
+    /// The content of a comment line of this language; `None` if the line has anything else.
     ///
-    /// Blanks count only where they can do no harm, and only those that no language takes for a line end.
+    /// Only blanks that no language treats as a line end are accepted.
     pub(super) fn body(self, line: &str) -> Option<&str> {
         let Self::Comment(opening, closing) = self else { return None };
         let line = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
@@ -30,13 +29,13 @@ impl Seat {
         let opening = if opening == "-- " { opening } else { opening.trim_end() };
         let inner = line.strip_prefix(opening)?.trim_end_matches(BLANKS).strip_suffix(closing.trim_start())?;
         let body = inner.trim_matches(BLANKS);
-        // A backslash at the end would make the next line a part of the comment.
+        // A backslash at the end would make the next line part of the comment.
         let is_plain = |c: char| c.is_ascii_graphic() || BLANKS.contains(&c);
         (body.chars().all(is_plain) && !body.ends_with('\\')).then_some(body)
     }
 }
 
-/// The endings of programs, by what makes a line a comment that may come first.
+/// File extensions of programs, by the comment syntax that may come first.
 const LANGUAGES: [(&str, &[&str]); 5] = [
     ("# ", &["py", "sh", "bash", "zsh", "fish", "rb", "pl", "pm", "r", "ps1", "jl", "ex", "exs", "tcl", "awk", "nu"]),
     (
@@ -48,7 +47,8 @@ const LANGUAGES: [(&str, &[&str]); 5] = [
     ),
     ("-- ", &["lua", "sql", "hs", "elm"]),
     ("; ", &["lisp", "el", "clj", "scm"]),
-    // Whatever precedes `<?php` is printed, `.m` is of two languages, and for the others nobody has asked.
+    // Text before `<?php` is printed, `.m` belongs to two languages, and the others are not
+    // supported yet.
     (
         "",
         &[
@@ -58,17 +58,17 @@ const LANGUAGES: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Whether the files of an ending are programs, whose comments may describe a tool.
+/// Whether files with this extension are programs, whose comments may describe a tool.
 pub fn is_program(ending: &str) -> bool {
     mark(ending).is_some()
 }
 
-/// What makes a line a comment in the language of an ending; nothing where such a line cannot come first.
+/// The comment syntax for an extension; `None` if a comment cannot come first.
 pub fn mark(ending: &str) -> Option<&'static str> {
     LANGUAGES.iter().find(|(_, endings)| endings.contains(&ending)).map(|(mark, _)| *mark)
 }
 
-/// Decides where the stamp of a file stands; `raw` is its content.
+/// Decides where the stamp of a file is; `raw` is its content.
 pub fn seat(file: &Path, raw: &str) -> Seat {
     let ending = file.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
     match (mark(&ending), ending.as_str()) {
@@ -78,23 +78,23 @@ pub fn seat(file: &Path, raw: &str) -> Seat {
         (_, "css") => Seat::Comment("/* ", " */"),
         // JSON has no comments.
         (_, "json" | "php") => Seat::Beside,
-        // Interpreters that are named by a first line pass over it as a comment.
+        // Interpreters named in a shebang treat that line as a comment.
         _ if raw.trim_start_matches(MARK).starts_with("#!") => Seat::Comment("# ", ""),
         _ => Seat::Beside,
     }
 }
 
-/// The file that holds the stamp of a file which cannot hold it itself.
+/// The file with the detached stamp.
 pub fn detached_file(file: &Path) -> PathBuf {
     with_ending(file, ".sig")
 }
 
-/// The file that holds the signature of an author.
+/// The file with the author's signature.
 pub fn author_file(file: &Path) -> PathBuf {
     with_ending(file, ".sshsig")
 }
 
-/// Whether a file belongs to another one as its stamp or signature, by its name.
+/// Whether a file is the stamp or signature of another one, by its name.
 pub fn is_companion(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "sig" || ending == "sshsig")
 }

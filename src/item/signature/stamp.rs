@@ -1,9 +1,9 @@
-//! Writing integrity stamps: content in, content out.
+//! Writes integrity stamps: content in, content out.
 //!
-//! [`stamp_file`] and [`stamp_folder`] give the one file that has to be written so that
+//! [`stamp_file`] and [`stamp_folder`] return the one file to write so that
 //! [`check`](super::check), [`check_folder`](super::check_folder) and their detached forms find the
-//! content unchanged. Whatever stamp was there before is replaced, whoever wrote it; every other
-//! byte stays. Nothing is written here, and a stamp says nothing about who made it.
+//! content unchanged. Any earlier stamp is replaced; every other byte stays. Nothing is written
+//! here, and a stamp does not say who made it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,37 +14,34 @@ use super::{KIWI, Seat, detached_file, folder_hash, hex, is_stamp, moved, seat, 
 use crate::item::source::read_bytes;
 use crate::problem::{Code, Explain, Hint};
 
-/// No stamp is longer.
+/// Longer files are not stamps.
 const MAX_STAMP: u64 = 4096;
 const MARK: char = '\u{feff}';
-/// Where `check` looks for a stamp that slipped down.
+/// Where `check` looks for a misplaced stamp.
 const FIRST_LINES: usize = 3;
 
-/// The file with a stamp, as it has to be written.
+/// The file with a stamp, to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamped {
-    /// The file: the item's own, or the one beside it that holds a detached stamp.
+    /// The item's own file, or the one beside it with a detached stamp.
     pub file: PathBuf,
-    /// Its whole content.
     pub content: String,
-    /// The sha256 in the stamp.
+    /// The SHA-256 in the stamp.
     pub hash: String,
-    /// What becomes of other files, so that there is one stamp and not two.
+    /// What to do with other files, so that there is only one stamp.
     pub tidied: Tidied,
 }
 
-/// What a new stamp makes of an older one in another place.
+/// What to do with an older stamp in another place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tidied {
-    /// Nothing was there.
     Nothing,
-    /// The file beside the item with an older stamp has to go, if it is there.
+    /// Delete the file beside the item with an older stamp, if it exists.
     Removed(PathBuf),
-    /// The item's own file has to lose the stamp in it.
+    /// Rewrite the item's own file without its stamp.
     Rewritten(PathBuf, String),
 }
 
-/// Why something cannot be stamped.
 #[derive(Debug, thiserror::Error)]
 pub enum StampError {
     /// The files of a tool's folder cannot be hashed.
@@ -67,17 +64,17 @@ impl Explain for StampError {
     }
 }
 
-/// Stamps a file that is an item by itself; `raw` is its content with any byte order mark.
+/// Stamps a single-file item; `raw` is its content with any byte order mark.
 pub fn stamp_file(file: &Path, raw: &str, time: &str) -> Result<Stamped, StampError> {
     place(file, raw, time, |content| Ok(hex(&Sha256::digest(content))))
 }
 
-/// Stamps a folder tool by its manifest, over every file of the folder.
+/// Stamps a folder tool in its manifest, over every file of the folder.
 pub fn stamp_folder(folder: &Path, manifest: &Path, raw: &str, time: &str) -> Result<Stamped, StampError> {
     place(manifest, raw, time, |content| Ok(folder_hash(folder, manifest, content)?))
 }
 
-/// Whether a file beside another holds a stamp, and nothing else.
+/// Whether a file contains a stamp and nothing else.
 pub fn holds_stamp(file: &Path) -> bool {
     let text = read_bytes(file, MAX_STAMP).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     text.is_some_and(|text| is_stamp(text.trim()) && !text.trim().contains('\n'))
@@ -89,7 +86,7 @@ pub fn unstamped(raw: &str) -> String {
         if let Some(rest) = raw.strip_prefix(MARK) { (&raw[..MARK.len_utf8()], rest) } else { ("", raw) };
     let mut kept = 0;
     let lines = text.split_inclusive('\n').filter(|line| {
-        // Behind a stamp that goes, a mark in the middle of a file would be at its beginning.
+        // A byte order mark after a removed stamp would otherwise become the start of the file.
         let stays = kept >= FIRST_LINES || !is_stamp(line.trim_start_matches(MARK));
         kept += usize::from(stays);
         stays
@@ -104,7 +101,7 @@ fn place(
     hash: impl Fn(&str) -> Result<String, StampError>,
 ) -> Result<Stamped, StampError> {
     let content = unstamped(raw);
-    // One that is the file's own and stands further down would stay as content.
+    // The file's own stamp further down must not stay as content.
     let content = match moved(seat(file, &content), &content, |content| hash(content).unwrap_or_default()) {
         Some(range) => without(&content, &range),
         None => content,
@@ -123,7 +120,7 @@ fn place(
         Some(text) => content.split_at(start + text.find('\n').map_or(text.len(), |at| at + 1)),
         None => content.split_at(start),
     };
-    // A shebang without a line end has to get one before anything can follow it.
+    // A shebang without a line end needs one before the stamp.
     let ended = format!("{}{line_end}", head.trim_end_matches('\r'));
     if head.len() > start && !head.ends_with('\n') {
         head = &ended;

@@ -9,7 +9,7 @@ fn stamped(prefix: &str, suffix: &str, content: &str) -> String {
     format!("{prefix}kiwi-mcp:validated:{TIME}:{hash}{suffix}\n{content}")
 }
 
-/// Checks a text in the language of the comment that it begins with, else as Python.
+/// Checks a text in the language of its first comment, or else as Python.
 fn check(text: &str) -> Integrity {
     super::check(Path::new(file_of(text)), text)
 }
@@ -118,7 +118,7 @@ fn a_stamp_before_the_shebang_is_refused() {
     for (text, line) in [(text.clone(), 1), (format!("\u{feff}{text}"), 1)] {
         assert_eq!(check(&text), Integrity::Invalid { reason, line }, "{text}");
     }
-    // Further down such a line is a comment like any other.
+    // Further down such a line is an ordinary comment.
     let hash = hex(&Sha256::digest("#!/bin/sh\n#!x\n"));
     assert!(is_valid(&format!("#!/bin/sh\n# kiwi-mcp:validated:{TIME}:{hash}\n#!x\n")));
 }
@@ -228,7 +228,7 @@ fn a_folder_stamp_covers_links_and_refuses_those_that_lead_out() {
     assert_eq!(hash(), Err("`a\\nb` is no name that can be stamped".to_owned()));
 }
 
-/// Text out of what stamps, and what stands around them, are made of.
+/// Text made of pieces of stamps and their surroundings.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "kiwi-mcp:validated:",

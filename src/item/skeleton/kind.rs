@@ -1,4 +1,4 @@
-//! What can be created, and the words for it.
+//! What can be created, and its type names.
 
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::{Code, Explain, Hint};
@@ -21,49 +21,34 @@ pub const TYPES: [&str; 14] = [
     "knowledge",
 ];
 
-/// What is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A script.
     Script {
-        /// The language it is written in.
         language: Language,
-        /// The type as it is written.
+        /// As written.
         written: &'static str,
     },
-    /// An HTTP call.
     Api,
-    /// Another MCP server.
     McpServer,
-    /// A tool of another MCP server.
     McpTool,
-    /// A container.
     Docker,
-    /// An installed command.
     Cli,
-    /// A tool that combines others.
     Meta,
-    /// What runs scripts of one language.
+    /// Runs scripts of one language.
     Runtime,
-    /// A workflow.
     Directive,
-    /// Something worth knowing.
     Knowledge,
 }
 
-/// The languages of scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// Python, by way of `main`.
+    /// Python with a `main` function.
     Python,
-    /// Bash.
     Bash,
-    /// JavaScript.
     Node,
 }
 
 impl Language {
-    /// The ending of its files.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Python => "py",
@@ -74,7 +59,7 @@ impl Language {
 }
 
 impl Kind {
-    /// The kind that a type means; the executor of a script says in which language it is written.
+    /// The kind for a type name; the executor of a script decides its language.
     pub fn of(written: &str, executor: Option<&str>) -> Result<Self, SkeletonError> {
         let script = |language, written| Self::Script { language, written };
         Ok(match written {
@@ -97,7 +82,6 @@ impl Kind {
         })
     }
 
-    /// The type as it is written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Script { written, .. } => written,
@@ -123,22 +107,19 @@ fn language_of(executor: Option<&str>) -> Result<Language, SkeletonError> {
     }
 }
 
-/// Why there is no skeleton for something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkeletonError {
-    /// The type is none.
     #[error("`{}` is not a type of tool", shown(.0))]
     UnknownType(String),
     /// Primitives are part of piton.
     #[error("a primitive cannot be created: `subprocess` and `http_client` are the only two, and part of piton")]
     Primitive,
-    /// A script for a runtime of the project can be written in any language.
+    /// A runtime of the project may use any language.
     #[error("the language of a script that `{}` runs is not known", shown(.0))]
     UnknownLanguage(String),
-    /// A description has to fit into one line.
     #[error("the description `{}` is not one line of text", shown(.0))]
     Description(String),
-    /// Not everything is run by something else.
+    /// Items of this kind are not run by others.
     #[error("{0} has no executor")]
     NoExecutor(&'static str),
     /// Only tools can be folders.

@@ -1,9 +1,8 @@
 //! The text of new items.
 //!
-//! [`skeleton`] gives the files of an item that somebody is about to write: valid as they are, runnable
-//! as they are, and short enough to be read before they are edited. They carry
-//! no stamp, which the first edit would break. Nothing is written here; whether a place or an id is
-//! free is decided by whoever writes.
+//! [`skeleton`] returns the files of a new item: valid and runnable as they are, and short enough
+//! to read before editing. They have no stamp, which the first edit would break. Nothing is written
+//! here; the caller checks that the path and the id are free.
 
 mod kind;
 mod quote;
@@ -16,72 +15,59 @@ use super::store::{ItemKind, PRIMITIVES};
 pub use kind::{Kind, Language, SkeletonError, TYPES};
 use quote::{title, xml, yaml};
 
-/// What is known about an item that does not exist yet.
 #[derive(Clone, Debug)]
 pub struct Fields {
-    /// Its id, without category.
+    /// Without category.
     pub id: ItemId,
-    /// Its category; may be empty.
+    /// May be empty.
     pub category: String,
-    /// What it does, in one line; without one, what the skeleton does.
+    /// One line; the default describes the skeleton.
     pub description: Option<String>,
-    /// The tool that runs it; without one, the usual one.
+    /// `None` uses the default executor.
     pub executor: Option<ItemId>,
-    /// One file or a folder; without a wish, what suits the kind.
+    /// `None` uses the default for the kind.
     pub layout: Option<Layout>,
-    /// Who writes it.
     pub author: String,
 }
 
-/// How the files of a tool lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One file with everything.
     File,
-    /// A folder with a `tool.yaml` and what belongs to it.
+    /// A folder with a `tool.yaml` and its files.
     Folder,
 }
 
-/// An item to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skeleton {
-    /// What it is.
     pub kind: ItemKind,
-    /// The type as it is written, for tools.
+    /// For tools, as written.
     pub tool_type: Option<&'static str>,
-    /// Its files, relative to the folder with `.ai/`; the one that makes it an item comes last.
+    /// Relative to the folder with `.ai/`; the file that makes it an item comes last.
     pub files: Vec<SkeletonFile>,
     /// The file to edit first.
     pub edit: PathBuf,
-    /// How it is used.
     pub usage: Usage,
 }
 
-/// One file of a new item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkeletonFile {
-    /// Where, relative to the folder with `.ai/`.
+    /// Relative to the folder with `.ai/`.
     pub path: PathBuf,
-    /// Its whole content.
     pub content: String,
-    /// Whether it can be started by its name.
     pub executable: bool,
 }
 
-/// What can be done with a new item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
-    /// It is called, for instance with this parameter.
+    /// It is called, e.g. with this parameter.
     Call(&'static str),
-    /// It is run, for instance with this input.
+    /// It is run, e.g. with this input.
     Run(&'static str),
     /// Other tools name it as their executor.
     Executor,
-    /// It is read.
     Read,
 }
 
-/// Writes the files of a new item.
 pub fn skeleton(kind: Kind, fields: &Fields) -> Result<Skeleton, SkeletonError> {
     if let Some(text) = fields.description.as_deref().filter(|text| !quote::is_line(text)) {
         return Err(SkeletonError::Description(text.to_owned()));
@@ -121,7 +107,7 @@ fn document(kind: ItemKind, text: &str, fields: &Fields) -> Skeleton {
         (format!("category: {}\n", yaml(category(fields))), title, prose, String::new())
     };
     let heading = if kind == ItemKind::Knowledge { yaml(&title_text) } else { title_text.clone() };
-    // The first title of an entry of knowledge is a field, the second a heading.
+    // The first title of a knowledge entry is a field, the second a heading.
     let text = text.replacen("@title@", &heading, 1).replace("@title@", &title_text);
     let content = text
         .replace("@id@", fields.id.as_str())
@@ -181,14 +167,14 @@ fn script(language: Language, written: &'static str, fields: &Fields) -> Skeleto
     Skeleton { kind: ItemKind::Tool, tool_type: Some(written), files, edit, usage: Usage::Call("who=Ada") }
 }
 
-/// A tool that is described by a manifest and nothing else.
+/// A tool that consists of a manifest only.
 fn manifest(kind: Kind, fields: &Fields) -> Skeleton {
     let (text, executor, usage) = match kind {
         Kind::Cli => (include_str!("text/cli.yaml"), "subprocess", Usage::Call("folder=.")),
         Kind::Runtime => (include_str!("text/runtime.yaml"), "subprocess", Usage::Executor),
         Kind::Api => (include_str!("text/api.yaml"), "http_client", Usage::Call("repo=git")),
         Kind::McpServer => (include_str!("text/mcp_server.yaml"), "subprocess", Usage::Call("")),
-        // One that names a server says nothing about it; by itself it brings one along.
+        // A tool that names a server does not configure one; otherwise it contains its own.
         Kind::McpTool if fields.executor.as_ref().is_some_and(|id| !PRIMITIVES.contains(&id.as_str())) => {
             (include_str!("text/mcp_tool_of_server.yaml"), "server", Usage::Call("message=hello"))
         }
@@ -207,7 +193,7 @@ fn manifest(kind: Kind, fields: &Fields) -> Skeleton {
     Skeleton { kind: ItemKind::Tool, tool_type: Some(written), files, edit: path, usage }
 }
 
-/// Fills in a manifest. What people wrote comes last: nothing in it is filled in.
+/// Fills in a manifest. The user's text comes last, so that nothing in it is replaced.
 fn filled(text: &str, written: &str, usual: &str, entrypoint: &str, fields: &Fields) -> String {
     let executor = fields.executor.as_ref().map_or(usual, ItemId::as_str);
     let described = match written {
@@ -233,7 +219,7 @@ fn filled(text: &str, written: &str, usual: &str, entrypoint: &str, fields: &Fie
         .replace("@description@", &yaml(fields.description.as_deref().unwrap_or(described)))
 }
 
-/// Documents have a category even where no folder gives them one.
+/// Documents have a category even without a folder.
 fn category(fields: &Fields) -> &str {
     if fields.category.is_empty() { "general" } else { &fields.category }
 }

@@ -1,15 +1,15 @@
-//! Text of people inside of YAML and XML.
+//! Quotes user text for YAML and XML.
 
-/// Whether a text is one line that a file can show as it is.
+/// Whether a text is one line without control characters.
 pub(super) fn is_line(text: &str) -> bool {
     !text.trim().is_empty()
         && !text.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}'))
 }
 
-/// Words that YAML takes for something else than text.
+/// Words that YAML does not read as text.
 const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
 
-/// A text as a value of YAML.
+/// The text as a YAML value.
 pub(super) fn yaml(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || " _-/.,()".contains(c);
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -19,12 +19,12 @@ pub(super) fn yaml(text: &str) -> String {
     if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "''")) }
 }
 
-/// A text as content of an XML element.
+/// The text as content of an XML element.
 pub(super) fn xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// An id as people would write it above a text: `release_notes` is `Release notes`.
+/// For example `release_notes` becomes `Release notes`.
 pub(super) fn title(id: &str) -> String {
     let words = id.replace(['_', '-', '.'], " ");
     let mut characters = words.chars();

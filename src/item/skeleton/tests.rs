@@ -17,7 +17,7 @@ fn fields(category: &str) -> Fields {
     }
 }
 
-/// What strict validation says about the files of a skeleton, besides that it is not signed.
+/// The findings of strict validation for a skeleton, except that it is unsigned.
 fn complaints(made: &Skeleton) -> Vec<Finding> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();

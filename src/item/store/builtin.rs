@@ -1,4 +1,4 @@
-//! The items inside the program: primitives, runtimes and core directives.
+//! The built-in items: primitives, runtimes and core directives.
 //!
 //! They are ordinary item files, read by the same parsers; a test proves that none has a finding.
 
@@ -11,7 +11,7 @@ use crate::item::signature::Integrity;
 use crate::item::source::SourceFile;
 use crate::item::tool::{self, Reading, Root, Surroundings};
 
-/// Where built-in items seem to lie.
+/// The folder name of built-in items.
 const BUILTIN: &str = "<builtin>";
 
 const TOOLS: [(&str, &str); 6] = [
@@ -29,7 +29,7 @@ const DIRECTIVES: [(&str, &str); 3] = [
     ("sign_items.md", include_str!("../builtin/directives/sign_items.md")),
 ];
 
-/// The text of a built-in item, by the file name in angle brackets that it goes by.
+/// The text of a built-in item, by its `<builtin>` path.
 pub(crate) fn text(file: &Path) -> Option<&'static str> {
     let inside = file.strip_prefix(BUILTIN).ok()?;
     let named = |folder: &str, files: &[(&str, &'static str)]| {
@@ -38,7 +38,6 @@ pub(crate) fn text(file: &Path) -> Option<&'static str> {
     named("tools", &TOOLS).or_else(|| named("directives", &DIRECTIVES))
 }
 
-/// Reads the built-in items.
 pub(in crate::item) fn items() -> Vec<Item> {
     let tools = TOOLS.iter().filter_map(|(name, text)| {
         let (source, mut findings) = source("tools", name, text);

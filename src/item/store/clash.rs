@@ -1,4 +1,4 @@
-//! Items that stand in each other's way: the same id in one layer, or ids that differ only in case.
+//! Conflicting items: the same id in one layer, or ids that differ only in case.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::{Item, Layer, Roots, list};
 use crate::item::finding::{Finding, Findings, Strength};
 use crate::problem::Code;
 
-/// Finds the clashes among the project's items, sorted by file.
+/// Finds the conflicts among the project's items, sorted by file.
 pub(super) fn find<'i>(items: impl Iterator<Item = &'i Item>, roots: &Roots, strength: Strength) -> Vec<Finding> {
     let mut groups: BTreeMap<_, Vec<&Item>> = BTreeMap::new();
     for item in items.filter(|item| item.layer == Layer::Project) {

@@ -1,4 +1,4 @@
-//! Turning candidate files into items, in parallel.
+//! Reads candidate files into items, in parallel.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -21,13 +21,12 @@ use crate::item::tool::{self, LoadedTool, Origin, Reading, Root, Surroundings};
 use crate::item::{directive, knowledge, validate};
 use crate::problem::Code;
 
-/// How many files are read without threads.
+/// Up to this many files no threads are started.
 const FEW: usize = 24;
 
-/// The ids of the primitives, which no file may describe.
+/// The ids of the primitives, which no file may use.
 pub(crate) const PRIMITIVES: [&str; 2] = ["subprocess", "http_client"];
 
-/// Reads one layer into the store.
 pub(super) fn layer(store: &mut ItemStore, layer: Layer, strength: Strength) {
     let root = match layer {
         Layer::Project => store.roots.project.clone(),
@@ -36,7 +35,8 @@ pub(super) fn layer(store: &mut ItemStore, layer: Layer, strength: Strength) {
     };
     let Some(root) = root else { return };
     let ai = root.join(".ai");
-    // People keep their own items elsewhere and link to them; a project is what was cloned.
+    // Users may keep their own items elsewhere and link to them; a project's `.ai/` must be inside
+    // the project.
     if layer == Layer::Project && leaves(&ai, &root) {
         store.findings.extend(escape(Path::new(".ai"), strength));
         return;
@@ -44,7 +44,7 @@ pub(super) fn layer(store: &mut ItemStore, layer: Layer, strength: Strength) {
     let Listing { found: candidates, refused, .. } = walk::candidates(&ai, &root, strength);
     let mut findings = refuse(store, layer, refused);
     let extractors = extractors(&store.roots, &ai, strength, &mut findings);
-    // A project's rules come first: they were read first.
+    // The project's rules come first, because its layer is read first.
     store.extractors.extend(extractors);
     let load_one = |candidate: &Candidate| load(store, layer, candidate, strength);
     // Starting threads takes longer than reading a few files.
@@ -57,13 +57,13 @@ pub(super) fn layer(store: &mut ItemStore, layer: Layer, strength: Strength) {
         findings.extend(found);
     }
     forgive_entrypoints(store, layer, &mut findings);
-    // Other people's mistakes in the user's layer are not findings of this project.
+    // Mistakes in the user's layer are not findings of this project.
     if layer == Layer::Project {
         store.findings.extend(findings);
     }
 }
 
-/// A script that a manifest beside it starts with needs no metadata of its own.
+/// A script that is the entrypoint of a manifest beside it needs no metadata of its own.
 fn forgive_entrypoints(store: &mut ItemStore, layer: Layer, findings: &mut Vec<Finding>) {
     let tools = store.items.iter().filter(|item| item.layer == layer).filter_map(Item::as_tool);
     let single = tools.filter(|tool| tool.folder.is_none());
@@ -73,7 +73,7 @@ fn forgive_entrypoints(store: &mut ItemStore, layer: Layer, findings: &mut Vec<F
     findings.retain(|finding| finding.code != Code::MissingMetadata || !shown.contains(&finding.file));
 }
 
-/// Keeps an item, or that a file should have been one.
+/// Keeps an item, or records that its file is broken.
 fn keep(store: &mut ItemStore, layer: Layer, candidate: &Candidate, item: Option<Item>, found: &[Finding]) {
     if item.as_ref().is_none_or(|item| !item.named)
         && let Some(first) = found.iter().find(|finding| finding.severity == Severity::Error)
@@ -89,7 +89,7 @@ fn keep(store: &mut ItemStore, layer: Layer, candidate: &Candidate, item: Option
     store.items.extend(item);
 }
 
-/// Keeps what was not even looked at as files that hold no item; returns why.
+/// Records refused files as broken; returns why.
 fn refuse(store: &mut ItemStore, layer: Layer, refused: Vec<Refused>) -> Vec<Finding> {
     let findings = refused.iter().map(|refused| refused.finding.clone()).collect();
     store.broken.extend(refused.into_iter().map(|Refused { kind, path: file, finding }| {
@@ -107,7 +107,7 @@ fn escape(link: &Path, strength: Strength) -> Vec<Finding> {
     findings.into_vec()
 }
 
-/// Reads a file, a tool folder or a folder of such that lies outside the folders of items.
+/// Reads a file, a tool folder or a folder of those outside of the item folders.
 pub(super) fn adopt(store: &mut ItemStore, path: &Path, strength: Strength, depth: usize) -> bool {
     let (file, folder) = match walk::folder_manifest(path) {
         Some(manifest) => (manifest, Some(path.to_path_buf())),
@@ -126,7 +126,7 @@ pub(super) fn adopt(store: &mut ItemStore, path: &Path, strength: Strength, dept
         listed_in: 0,
     };
     let (item, findings) = load(store, Layer::Project, &candidate, strength);
-    // In a folder of anything, a file that shows no sign of an item is not meant to be one.
+    // In an arbitrary folder, a file without any sign of an item is not meant to be one.
     if item.is_none() && (findings.is_empty() || depth > 0 && shows_no_sign(&findings)) {
         return false;
     }
@@ -141,7 +141,7 @@ fn shows_no_sign(findings: &[Finding]) -> bool {
         || lacks("tool_id") && lacks("tool_type")
 }
 
-/// Reads a project inside the project: a folder `.ai/` with its own layout.
+/// Reads a nested project: a folder `.ai/` with the usual layout.
 fn adopt_items(store: &mut ItemStore, ai: &Path, strength: Strength) -> bool {
     let root = ai.parent().unwrap_or(ai);
     let Listing { found: candidates, refused, .. } = walk::candidates(ai, root, strength);
@@ -196,7 +196,7 @@ fn guess_kind(path: &Path) -> ItemKind {
     }
 }
 
-/// Reads the rules for scripts below one `.ai/`.
+/// Reads the extractor rules of one `.ai/`.
 pub(in crate::item) fn extractors(
     roots: &Roots,
     ai: &Path,
@@ -243,7 +243,7 @@ fn read(store: &ItemStore, layer: Layer, candidate: &Candidate, findings: &mut F
     Some(item)
 }
 
-/// Reads what a file says about an item, and what the files beside it add.
+/// Reads an item from its file, and what the files beside it add.
 fn complete(
     store: &ItemStore,
     layer: Layer,
@@ -259,12 +259,12 @@ fn complete(
     Some(item)
 }
 
-/// Whether the name of a file says that it is worth reading.
+/// Whether the file name alone makes it worth reading.
 pub(in crate::item) fn is_item_by_name(candidate: &Candidate, extractors: &[Extractor]) -> bool {
     candidate.kind != ItemKind::Tool || tool::is_tool_by_name(&candidate.path, extractors)
 }
 
-/// Reads an item anew, as if its file held another text. Its stamp is not looked at.
+/// Reads an item as if its file contained `text`. Its stamp is not checked.
 pub(super) fn reread(store: &ItemStore, item: &Item, text: &str, strength: Strength) -> (Option<Item>, Vec<Finding>) {
     let candidate = Candidate {
         kind: item.kind(),
@@ -279,7 +279,7 @@ pub(super) fn reread(store: &ItemStore, item: &Item, text: &str, strength: Stren
     read_text(store, item.layer, &candidate, text, strength)
 }
 
-/// Reads a text that is not in any file yet, as if it were in this one of the project.
+/// Reads a text as if it were in this file of the project.
 pub(super) fn preview(
     store: &ItemStore,
     kind: ItemKind,
@@ -320,12 +320,11 @@ fn read_text(
     (item, findings.into_vec())
 }
 
-/// Whether a file is worth reading.
 pub(in crate::item) fn may_be_item(candidate: &Candidate, extractors: &[Extractor]) -> bool {
     candidate.kind != ItemKind::Tool || tool::may_be_tool(&candidate.path, extractors)
 }
 
-/// The content of a candidate, and what its file looked like before it was read.
+/// The content of a candidate, and its metadata from before the read.
 pub(in crate::item) fn content(candidate: &Candidate) -> (Sight, Result<Vec<u8>, Unread>) {
     let (path, limit) = (&candidate.path, size_limit(candidate));
     if candidate.is_regular {
@@ -334,7 +333,6 @@ pub(in crate::item) fn content(candidate: &Candidate) -> (Sight, Result<Vec<u8>,
     (Sight::of(path, Links::Followed), read_bytes(path, limit))
 }
 
-/// The most that the file of an item may hold.
 fn size_limit(candidate: &Candidate) -> u64 {
     match candidate.path.extension().and_then(OsStr::to_str) {
         Some("yaml" | "yml" | "json") => MAX_DOCUMENT,
@@ -342,8 +340,7 @@ fn size_limit(candidate: &Candidate) -> u64 {
     }
 }
 
-/// Reads what a file says about an item, without looking at any other file; its stamp is left to
-/// [`integrity`].
+/// Reads an item without any other file; [`integrity`] checks its stamp.
 pub(in crate::item) fn parse(
     layer: Layer,
     candidate: &Candidate,
@@ -396,7 +393,6 @@ pub(in crate::item) fn parse(
     })
 }
 
-/// Compares an item with its stamp.
 pub(in crate::item) fn integrity(
     item: &Item,
     source: &SourceFile,
@@ -412,7 +408,7 @@ pub(in crate::item) fn integrity(
     }
 }
 
-/// A `requirements.txt` in the folder of a tool lists dependencies like those of the manifest.
+/// A `requirements.txt` in a tool folder lists dependencies like the manifest.
 fn listed_requirements(tool: &mut LoadedTool, roots: &Roots, findings: &mut Findings) {
     let Some(path) = tool.folder.as_ref().map(|folder| folder.join("requirements.txt")) else { return };
     if std::fs::symlink_metadata(&path).is_err() {
@@ -441,7 +437,7 @@ fn listed_requirements(tool: &mut LoadedTool, roots: &Roots, findings: &mut Find
     }
 }
 
-/// A manifest without parameters means those of its Python entrypoint.
+/// A manifest without parameters uses those of its Python entrypoint.
 fn main_parameters(tool: &mut LoadedTool) {
     if !tool::entrypoint::speaks_for(tool) {
         return;
@@ -474,7 +470,8 @@ fn tool_integrity(source: &SourceFile, candidate: &Candidate, findings: &mut Fin
             Ok(stamp) => Some(String::from_utf8_lossy(&stamp).into_owned()),
             Err(Unread::Failed(err)) if err.kind() == std::io::ErrorKind::NotFound => {
                 let is_json = candidate.path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-                // Others may have put one into the file all the same; in JSON such a line is data.
+                // Another program may have put a stamp into the file anyway; in JSON such a line is
+                // data.
                 return if is_json { Integrity::Unsigned } else { signature::check(&candidate.path, &raw) };
             }
             Err(_) => return Integrity::Invalid { reason: "the file of the stamp cannot be read", line: 1 },
@@ -491,7 +488,7 @@ fn tool_integrity(source: &SourceFile, candidate: &Candidate, findings: &mut Fin
         findings
             .add(Code::UnreadableFile, Place::START, "", format!("cannot read every file of the tool: {err}"))
             .suggest("check that they are there and their permissions");
-        // What was stamped once is not taken for something that nobody ever looked at.
+        // An item that was once stamped must not count as unsigned.
         match signature::check(&candidate.path, &raw) {
             Integrity::Unsigned if !is_beside => Integrity::Unsigned,
             _ => Integrity::Invalid { reason: "not every file that the stamp covers can be read", line: 1 },
@@ -499,7 +496,7 @@ fn tool_integrity(source: &SourceFile, candidate: &Candidate, findings: &mut Fin
     })
 }
 
-/// The id a file's name suggests, so that a broken file is not reported as a missing one.
+/// The id suggested by the file name, so that a broken file is not reported as missing.
 fn suggested_name(candidate: &Candidate) -> String {
     let path = candidate.folder.as_deref().unwrap_or(&candidate.path);
     let stem = if candidate.folder.is_some() { path.file_name() } else { path.file_stem() };

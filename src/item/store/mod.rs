@@ -1,9 +1,9 @@
-//! Every item that can be named: those of the project, of the user and built in.
+//! All items that can be named: those of the project, of the user and built in.
 //!
 //! [`ItemStore::open`] reads all layers once, in parallel; nothing is executed. Items are found by
-//! their id, never by their file name: project beats user beats built-in, and within a layer
-//! `.ai/tools/` beats the legacy `.ai/scripts/`. Two items with one id at the same rank are an error,
-//! and so is an item that would take the place of a broken one of a higher layer.
+//! id, never by file name: project beats user beats built-in, and within a layer `.ai/tools/` beats
+//! the legacy `.ai/scripts/`. Two items with one id at the same rank are an error, and so is an
+//! item that would replace a broken one of a higher layer.
 
 mod builtin;
 mod clash;
@@ -32,71 +32,57 @@ pub(crate) use builtin::text as builtin_text;
 pub(crate) use load::PRIMITIVES;
 pub use walk::ItemKind;
 
-/// Where an item comes from; the first one that has an id wins.
+/// The origin of an item; the first layer that has an id wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// `.ai/` of the project.
     Project,
-    /// `~/.ai/`.
     User,
-    /// Inside the program.
     Builtin,
 }
 
-/// The folders that hold `.ai/`.
+/// The folders that contain `.ai/`.
 #[derive(Clone, Debug, Default)]
 pub struct Roots {
-    /// The project's root.
     pub project: Option<PathBuf>,
-    /// The user's home.
     pub user: Option<PathBuf>,
 }
 
 impl Roots {
-    /// A path as people want to read it: relative to the project where it lies inside.
+    /// A path as shown to users: relative to the project if it is inside.
     pub fn display(&self, path: &Path) -> PathBuf {
         let inside = self.project.as_ref().and_then(|root| path.strip_prefix(root).ok());
         inside.filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path).to_path_buf()
     }
 }
 
-/// One item.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Where it comes from.
     pub layer: Layer,
-    /// Its id, without category.
+    /// Without category.
     pub id: ItemId,
-    /// Its category: what it says, else the folder it lies in.
+    /// The stated category, or else its folder.
     pub category: String,
-    /// The folder it lies in, relative to the folder of its kind.
+    /// The folder, relative to the folder of its kind.
     pub folder_category: String,
-    /// The file that describes it; for built-in items a name in angle brackets.
+    /// Built-in items have a name in angle brackets.
     pub file: PathBuf,
-    /// Whether its content is what was stamped.
     pub integrity: Integrity,
-    /// What it is.
     pub content: Content,
-    /// Whether it ranks below others of its layer, as legacy scripts do.
+    /// Whether it ranks below others of its layer, like legacy scripts.
     pub(crate) legacy_root: bool,
-    /// Whether it has an id of its own; one without can be judged, but never found.
+    /// Whether it has its own id; an item without can be validated, but not found.
     named: bool,
 }
 
-/// What an item is.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// A tool.
     Tool(Box<LoadedTool>),
-    /// A directive.
     Directive(Box<Directive>),
-    /// A knowledge entry.
     Knowledge(Box<Knowledge>),
 }
 
 impl Item {
-    /// Its kind.
     pub fn kind(&self) -> ItemKind {
         match self.content {
             Content::Tool(_) => ItemKind::Tool,
@@ -105,7 +91,6 @@ impl Item {
         }
     }
 
-    /// The tool, if it is one.
     pub fn as_tool(&self) -> Option<&LoadedTool> {
         match &self.content {
             Content::Tool(tool) => Some(tool),
@@ -113,7 +98,6 @@ impl Item {
         }
     }
 
-    /// The directive, if it is one.
     pub fn as_directive(&self) -> Option<&Directive> {
         match &self.content {
             Content::Directive(directive) => Some(directive),
@@ -121,7 +105,7 @@ impl Item {
         }
     }
 
-    /// The field that holds its id.
+    /// The name of its id field.
     fn id_field(&self) -> &'static str {
         match self.kind() {
             ItemKind::Tool => "tool_id",
@@ -130,7 +114,7 @@ impl Item {
         }
     }
 
-    /// Where the item says a field of its own, where that is known.
+    /// The position of a field, where known.
     pub fn place_of(&self, field: &str) -> Place {
         let node = match &self.content {
             Content::Tool(tool) => Some(&tool.node),
@@ -140,65 +124,44 @@ impl Item {
         node.and_then(|node| node.find(field)).map_or(Place::START, |value| value.place)
     }
 
-    /// Whether it lies in `.ai/scripts/`, below the tools of its layer.
+    /// Whether it is in `.ai/scripts/`.
     pub fn is_legacy(&self) -> bool {
         self.legacy_root && self.named
     }
 
-    /// Whether it has an id of its own, by which it can be found.
+    /// Whether it has its own id, by which it can be found.
     pub(super) fn is_named(&self) -> bool {
         self.named
     }
 
-    /// Whether an id, with or without category, means this item.
+    /// Whether an id, with or without category, refers to this item.
     pub fn answers_to(&self, wanted: &ItemId) -> bool {
         self.id == *wanted || wanted.category() == Some(self.category.as_str()) && wanted.name() == self.id.as_str()
     }
 }
 
-/// Why an item was not found.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LookupError {
-    /// The id itself is not one.
     #[error("{}", not_an_id(.id, .reason))]
-    Invalid {
-        /// What was asked for.
-        id: String,
-        /// What is wrong with it.
-        reason: InvalidItemId,
-    },
-    /// Nothing has this id.
+    Invalid { id: String, reason: InvalidItemId },
     #[error("{kind} `{id}` does not exist")]
     NotFound {
-        /// The kind that was looked for.
         kind: ItemKind,
-        /// What was asked for.
         id: ItemId,
-        /// The nearest id there is.
+        /// The closest existing id.
         similar: Option<ItemId>,
-        /// What else has this id.
+        /// Another kind of item with this id.
         instead: Option<ItemKind>,
     },
-    /// It exists, but its file cannot be used.
     #[error("{kind} `{id}` cannot be loaded: {message}", id = .id, message = .finding.message)]
     Broken {
-        /// The kind that was looked for.
         kind: ItemKind,
-        /// What was asked for.
         id: ItemId,
-        /// The first thing that is wrong with it.
+        /// The first problem.
         finding: Box<Finding>,
     },
-    /// Several items of one layer have this id.
     #[error("{kind} `{id}` is defined {} times: {}", .files.len(), list(.files))]
-    Ambiguous {
-        /// The kind that was looked for.
-        kind: ItemKind,
-        /// What was asked for.
-        id: ItemId,
-        /// Where it is defined.
-        files: Vec<PathBuf>,
-    },
+    Ambiguous { kind: ItemKind, id: ItemId, files: Vec<PathBuf> },
 }
 
 impl Explain for LookupError {
@@ -243,10 +206,10 @@ impl LookupError {
     }
 }
 
-/// A text that is no id, and why.
+/// The message for an invalid id.
 pub(crate) fn not_an_id(id: &str, reason: &InvalidItemId) -> String {
     match reason {
-        // It names the id itself.
+        // This reason already contains the id.
         InvalidItemId::Part(_) => reason.to_string(),
         _ => format!("`{}` is not an id: {reason}", shown(id)),
     }
@@ -256,37 +219,33 @@ fn list(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// A file that holds no usable item.
 #[derive(Debug)]
 pub struct BrokenItem {
     layer: Layer,
-    /// What it should be.
     pub kind: ItemKind,
     /// The id that its name suggests.
     name: String,
-    /// What a path given by a person must hold to mean it: its folder for a folder tool.
+    /// The path that selects it: its folder for a folder tool.
     pub file: PathBuf,
-    /// The first thing that is wrong with it.
+    /// The first problem.
     pub finding: Finding,
 }
 
-/// All items of all layers.
 #[derive(Debug)]
 pub struct ItemStore {
     roots: Roots,
     items: Vec<Item>,
     by_name: HashMap<(ItemKind, String), Vec<usize>>,
-    /// Files that hold no usable item, by the id their name suggests.
+    /// Files without a usable item, by the id that their name suggests.
     broken: Vec<BrokenItem>,
     findings: Vec<Finding>,
-    /// Ids that are given twice; known once everything is read.
+    /// Duplicate ids; known once everything is read.
     clashes: Vec<Finding>,
     extractors: Vec<Extractor>,
 }
 
 impl ItemStore {
-    /// Reads the items of all layers; what is wrong with files of the project goes to
-    /// [`findings`](Self::findings).
+    /// Reads the items of all layers; problems of project files go to [`findings`](Self::findings).
     pub fn open(roots: Roots, strength: Strength) -> Self {
         let mut store = Self {
             roots,
@@ -304,59 +263,58 @@ impl ItemStore {
         store
     }
 
-    /// Reads a file or folder outside the folders of items, so that it can be validated like one of them.
+    /// Reads a file or folder outside of the item folders, so that it can be validated.
     ///
-    /// Says whether there was anything to read as an item.
+    /// Returns whether there was an item to read.
     pub fn adopt(&mut self, path: &Path, strength: Strength) -> bool {
         let adopted = load::adopt(self, path, strength, 0);
         self.index(strength);
         adopted
     }
 
-    /// Reads an item anew, as if its file held another text; its stamp is not looked at. The store stays as it is.
+    /// Reads an item as if its file contained `text`; its stamp is not checked. Does not change the
+    /// store.
     pub fn reread(&self, item: &Item, text: &str, strength: Strength) -> (Option<Item>, Vec<Finding>) {
         load::reread(self, item, text, strength)
     }
 
-    /// Reads a text that no file holds yet, as if it were in this one of the project. The store stays as it is.
+    /// Reads a text as if it were in this file of the project. Does not change the store.
     pub fn preview(&self, kind: ItemKind, path: &Path, text: &str, strength: Strength) -> (Option<Item>, Vec<Finding>) {
         load::preview(self, kind, path, text, strength)
     }
 
-    /// The folders the items came from.
     pub fn roots(&self) -> &Roots {
         &self.roots
     }
 
-    /// The folder of the tool that a path belongs to.
     pub fn tool_folder(&self, path: &Path) -> Option<&Path> {
         let of_items = self.items.iter().filter_map(|item| item.as_tool()?.folder.as_deref());
         let of_broken = self.broken.iter().map(|broken| broken.file.as_path());
         of_items.chain(of_broken).find(|folder| path != *folder && path.starts_with(folder))
     }
 
-    /// Whether a file is an item, or was found to be none for a reason.
+    /// Whether a file is an item, or has a finding that says why not.
     pub fn knows(&self, file: &Path) -> bool {
         let shown = self.roots.display(file);
         self.items.iter().any(|item| item.file == file) || self.findings().any(|finding| finding.file == shown)
     }
 
-    /// Every item, in a stable order.
+    /// In a stable order.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
 
-    /// What is wrong with the files as such: syntax, structure, duplicates.
+    /// Problems of the files: syntax, structure, duplicates.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().chain(&self.clashes)
     }
 
-    /// The project's files that should hold an item and hold none that can be used.
+    /// The project's files without a usable item.
     pub fn broken(&self) -> impl Iterator<Item = (ItemKind, &Path)> {
         self.broken_in(Layer::Project).map(|broken| (broken.kind, broken.file.as_path()))
     }
 
-    /// The files of a layer that should hold an item and hold none that can be used.
+    /// The files of a layer without a usable item.
     pub fn broken_in(&self, layer: Layer) -> impl Iterator<Item = &BrokenItem> {
         self.broken.iter().filter(move |broken| broken.layer == layer)
     }
@@ -373,7 +331,7 @@ impl ItemStore {
         candidates.retain(|item| layers.contains(&item.layer));
         candidates.sort_by_key(|item| (item.layer, item.legacy_root));
         let Some(first) = candidates.first() else { return Err(self.not_found(kind, wanted)) };
-        // A file that should have been this item must not be replaced by another one without a word.
+        // A broken file of a higher layer must not be silently replaced by this item.
         if let Some(broken) = self
             .find_broken(kind, &wanted)
             .filter(|broken| broken.layer < first.layer && layers.contains(&broken.layer))
@@ -397,7 +355,7 @@ impl ItemStore {
         found.into_iter().filter_map(|at| self.items.get(at)).filter(|item| item.answers_to(wanted)).collect()
     }
 
-    /// The file that should hold an item and holds none, by the id its name suggests.
+    /// The broken file for an id, by its name.
     fn find_broken(&self, kind: ItemKind, id: &ItemId) -> Option<&BrokenItem> {
         self.broken.iter().find(|broken| broken.kind == kind && broken.name == id.name())
     }

@@ -1,7 +1,7 @@
 //! Which files below `.ai/` may be items.
 //!
-//! A folder with a `tool.yaml` is one tool and everything below it belongs to that tool. Links are
-//! followed only when they stay inside the project; pipes, devices and caches are passed over.
+//! A folder with a `tool.yaml` is one tool, with everything below it. Symlinks are followed only if
+//! they stay inside the project; pipes, devices and caches are skipped.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,20 +18,16 @@ use crate::item::source::MAX_DEPTH;
 use crate::item::tool::Root;
 use crate::problem::Code;
 
-/// The kinds of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
-    /// Something that can be run.
     Tool,
-    /// A workflow.
     Directive,
-    /// Something worth knowing.
     Knowledge,
 }
 
 impl ItemKind {
-    /// The folder of such items below `.ai/`.
+    /// The folder for this kind below `.ai/`.
     pub fn folder(self) -> &'static str {
         match self {
             Self::Tool => "tools",
@@ -51,7 +47,6 @@ impl fmt::Display for ItemKind {
     }
 }
 
-/// A file that may be an item.
 #[derive(Clone, Debug)]
 pub(in crate::item) struct Candidate {
     pub(in crate::item) kind: ItemKind,
@@ -62,36 +57,33 @@ pub(in crate::item) struct Candidate {
     pub(in crate::item) in_lib: bool,
     /// The folders between that of the kind and the item, joined by `/`.
     pub(in crate::item) category: String,
-    /// Whether it was seen to be a regular file when it was listed, and no link to one.
+    /// Whether it was listed as a regular file and not a symlink.
     pub(in crate::item) is_regular: bool,
-    /// Which of the listed folders it was found in.
+    /// The index of its folder in the listing.
     pub(in crate::item) listed_in: usize,
 }
 
-/// A file or folder that is passed over for its name, for where it leads or because it cannot be read.
+/// A file or folder that is skipped because of its name, its link target or a read error.
 #[derive(Debug)]
 pub(in crate::item) struct Refused {
     pub(in crate::item) kind: ItemKind,
     pub(in crate::item) path: PathBuf,
-    /// Why; its file is relative to the folder with `.ai/`.
+    /// Its file is relative to the folder with `.ai/`.
     pub(in crate::item) finding: Finding,
 }
 
-/// What was found below one `.ai/`.
 #[derive(Debug, Default)]
 pub(in crate::item) struct Listing {
-    /// The candidates, sorted by path.
+    /// Sorted by path.
     pub(in crate::item) found: Vec<Candidate>,
-    /// What may not be read, or could not be listed.
     pub(in crate::item) refused: Vec<Refused>,
-    /// The folders whose entries decide what is found, as they were before they were listed. One that is not there
-    /// counts: it may come to be.
+    /// The folders whose entries decide what is found, with their metadata from before the listing.
+    /// A missing folder is included, because it may be created.
     pub(in crate::item) folders: Vec<(PathBuf, Sight)>,
-    /// Whether there are links: what they lead to can change without a trace in the folder.
+    /// Whether there are symlinks: their targets can change without changing the folder.
     pub(in crate::item) has_links: bool,
 }
 
-/// Lists the candidates of one layer.
 pub(in crate::item) fn candidates(ai: &Path, project: &Path, strength: Strength) -> Listing {
     let mut walk = Walk { project, ai, strength, seen: HashSet::new(), listing: Listing::default() };
     for (kind, root, folder) in [
@@ -113,7 +105,7 @@ pub(in crate::item) fn candidates(ai: &Path, project: &Path, strength: Strength)
     walk.listing
 }
 
-/// Keeps one candidate per file where links lead to the same file again, the one without a link first.
+/// Keeps one candidate per file if symlinks lead to the same file, preferring the direct path.
 fn drop_second_ways(found: &mut Vec<Candidate>) {
     let targets: Vec<Option<PathBuf>> = found.iter().map(|candidate| fs::canonicalize(&candidate.path).ok()).collect();
     let direct = |at: usize| targets.get(at).is_some_and(|target| target.as_ref() == found.get(at).map(|c| &c.path));
@@ -129,15 +121,14 @@ fn drop_second_ways(found: &mut Vec<Candidate>) {
     });
 }
 
-/// The names of the manifest of a folder tool; the first that is there counts.
+/// The manifest names of a folder tool; the first existing one counts.
 const MANIFESTS: [&str; 3] = ["tool.yaml", "tool.yml", "tool.json"];
 
-/// The manifest of a folder tool.
 pub(super) fn folder_manifest(folder: &Path) -> Option<PathBuf> {
     find_manifest(folder).map(|(path, _)| path)
 }
 
-/// The manifest of a folder tool, and whether it is a link to one.
+/// The manifest of a folder tool, and whether it is a symlink.
 fn find_manifest(folder: &Path) -> Option<(PathBuf, bool)> {
     MANIFESTS.iter().map(|name| folder.join(name)).find_map(|path| {
         let found = path.symlink_metadata().ok()?;
@@ -156,7 +147,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn folder(&mut self, kind: ItemKind, root: Root, folder: &Path, category: &str, depth: usize) {
-        // Before it is listed: what comes later leaves other marks.
+        // Take the metadata before listing, so that later changes are visible.
         self.listing.folders.push((folder.to_path_buf(), Sight::of(folder, Links::Followed)));
         let listed_in = self.listing.folders.len() - 1;
         let entries = match fs::read_dir(folder) {
@@ -198,7 +189,7 @@ impl Walk<'_> {
             if file_type.is_symlink() && !self.stays_inside(kind, &path) {
                 continue;
             }
-            // Only a link has to be asked what it leads to.
+            // Only a symlink needs a second look at its target.
             let is_folder = if file_type.is_symlink() { path.is_dir() } else { file_type.is_dir() };
             if is_folder {
                 self.subfolder(kind, root, &path, category, &name, (depth, listed_in));
@@ -236,7 +227,7 @@ impl Walk<'_> {
                     return;
                 }
             }
-            // Of several manifests the first counts: a better one may come to be, or has just done so.
+            // Of several manifests the first counts; a preferred one may have just been created.
             let (manifest, is_link) = if manifest.ends_with(MANIFESTS[0]) {
                 (manifest, is_link)
             } else {
@@ -294,7 +285,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a link may be followed; a folder is followed once.
+    /// Whether a symlink may be followed; a folder is followed once.
     fn stays_inside(&mut self, kind: ItemKind, link: &Path) -> bool {
         let Ok(target) = fs::canonicalize(link) else {
             self.refuse(

@@ -1,7 +1,7 @@
 //! The spelling with an executor block: `executor: {type: python, entrypoint: main.py, …}`.
 //!
-//! The type of the block names a built-in executor; what the block says about the tool as a whole
-//! moves up, everything else becomes the tool's config.
+//! The type of the block names a built-in executor. Fields about the tool as a whole move up;
+//! everything else becomes the tool's config.
 
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Entry, Node};
@@ -14,11 +14,11 @@ use crate::item::wording::{did_you_mean, nearest};
 
 const TYPES: [&str; 6] = ["python", "bash", "node", "api", "docker", "mcp"];
 
-/// What belongs to the tool, not to its config.
+/// Fields of the tool, not of its config.
 const LIFTED: [&str; 7] =
     ["requires", "mutates_state", "dependencies", "timeout", "isolation", "writes", "permissions"];
 
-/// What a block may say besides.
+/// Other known fields of a block.
 const SETTINGS: &[&str] = &[
     "entrypoint",
     "entry_point",
@@ -67,7 +67,7 @@ const SETTINGS: &[&str] = &[
     "legacy",
 ];
 
-/// Replaces the executor block of a map; returns the kind of tool that its type means.
+/// Replaces the executor block of a map; returns the kind of tool for its type.
 pub(super) fn lower(map: &mut Node, findings: &mut Findings) -> Option<ToolKind> {
     let entry = map.take("executor")?;
     if entry.value.entries().is_none() {
@@ -117,7 +117,6 @@ pub(super) fn lower(map: &mut Node, findings: &mut Findings) -> Option<ToolKind>
     kind
 }
 
-/// Finds the executor that the type of a block means.
 fn executor(map: &mut Node, block: &mut Node, written: &Entry, findings: &mut Findings) -> Option<ToolKind> {
     let place = written.value.place;
     let Some(name) = written.value.as_text() else {
@@ -152,7 +151,7 @@ fn executor(map: &mut Node, block: &mut Node, written: &Entry, findings: &mut Fi
     Some(kind)
 }
 
-/// A block of type `mcp` names a server, or is one.
+/// A block of type `mcp` names a server or describes one.
 fn mcp(map: &mut Node, block: &mut Node, written: &Entry) -> ToolKind {
     for alias in ["tool", "tool_name"] {
         if let Some(name) = block.take(alias)
@@ -174,7 +173,7 @@ fn mcp(map: &mut Node, block: &mut Node, written: &Entry) -> ToolKind {
     ToolKind::McpServer
 }
 
-/// The type of a tool and of its block must not contradict each other.
+/// Reports a type of the tool that contradicts its block.
 fn conflict(map: &Node, written: &Entry, findings: &mut Findings) {
     let (Some(tool), Some(block)) = (map.find("tool_type").and_then(Node::as_text), written.value.as_text()) else {
         return;

@@ -1,9 +1,8 @@
-//! Bringing aliases and misplaced fields to their one place.
+//! Moves aliases and misplaced fields to their canonical place.
 //!
-//! After [`settle`] a field has one name and one position whatever the author wrote: `executor`
-//! for `executor_id`, `config.url` for `url_template` and `endpoint`, `config.timeout` for
-//! `timeout`, `dependencies` for a list under `config.requires`, `inputs` for `input_schema`. Places
-//! stay where they were.
+//! After [`settle`] a field has one name and one position: `executor` for `executor_id`,
+//! `config.url` for `url_template` and `endpoint`, `config.timeout` for `timeout`, `dependencies`
+//! for a list under `config.requires`, `inputs` for `input_schema`. File positions are kept.
 
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Entry, Node};
@@ -11,7 +10,7 @@ use crate::problem::Code;
 
 use super::draft::{offer, put_section, section};
 
-/// Every key of the canonical map that means something.
+/// All known keys of the canonical map.
 pub(crate) const KEYS: [&str; 35] = [
     "tool_id",
     "tool_type",
@@ -50,10 +49,9 @@ pub(crate) const KEYS: [&str; 35] = [
     "required_scope",
 ];
 
-/// The keys by which something is recognised as a tool at all.
+/// The keys that identify a tool.
 pub(super) const CLAIMS: [&str; 4] = ["tool_id", "tool_type", "executor", "executor_id"];
 
-/// Moves every field of a canonical map to its one place.
 pub(super) fn settle(map: &mut Node, findings: &mut Findings) {
     if let Some(entry) = map.take("executor_id") {
         offer(map, Entry { key: "executor".to_owned(), ..entry }, "executor_id", findings);
@@ -65,7 +63,7 @@ pub(super) fn settle(map: &mut Node, findings: &mut Findings) {
     for (alias, key) in
         [("url_template", "url"), ("endpoint", "url"), ("entry_point", "entrypoint"), ("tool_name", "mcp_tool_name")]
     {
-        // `tool_name` is RYE's word, and a word that other tools may use for themselves.
+        // `tool_name` is RYE's name, and other tools may use it for themselves.
         if (alias != "tool_name" || calls_mcp)
             && let Some(entry) = config.take(alias)
         {
@@ -89,8 +87,8 @@ pub(super) fn settle(map: &mut Node, findings: &mut Findings) {
     settle_permissions(map, findings);
 }
 
-/// What a call takes is `input_schema` in the wrappers that RYE writes for MCP tools, and
-/// `config_schema` in its other tools; that of a primitive or a runtime describes its own `config`.
+/// The parameters are `input_schema` in RYE's wrappers for MCP tools and `config_schema` in its
+/// other tools; that of a primitive or a runtime describes its own `config`.
 fn settle_inputs(map: &mut Node, findings: &mut Findings) {
     if let Some(entry) = map.take("input_schema") {
         offer(map, Entry { key: "inputs".to_owned(), ..entry }, "input_schema", findings);
@@ -119,7 +117,7 @@ fn settle_auth(config: &mut Node) {
     put_section(config, "auth", auth);
 }
 
-/// Adds to a list that may be given in several places; anything else is offered.
+/// Extends a list that may be given in several places; other values are offered.
 fn extend(map: &mut Node, entry: Entry, written: &str, findings: &mut Findings) {
     let Some(mut present) = map.take(&entry.key) else {
         map.set(&entry.key, entry.place, entry.value);
@@ -142,7 +140,7 @@ fn extend(map: &mut Node, entry: Entry, written: &str, findings: &mut Findings) 
     }
 }
 
-/// A list under `requires` at the top is either Kiwi's `resource.action` words or dependencies.
+/// A top-level `requires` list is either Kiwi's `resource.action` words or dependencies.
 fn settle_requires(map: &mut Node, findings: &mut Findings) {
     let Some(elements) = map.find("requires").and_then(Node::elements) else { return };
     let are_actions = !elements.is_empty()
@@ -160,7 +158,7 @@ fn is_action(text: &str) -> bool {
     text.split_once('.').is_some_and(|(resource, action)| word(resource) && word(action))
 }
 
-/// A `permissions` list counts as requirements: directives grant, tools only say what they need.
+/// A `permissions` list counts as requirements: directives grant, tools only state what they need.
 fn settle_permissions(map: &mut Node, findings: &mut Findings) {
     let Some(entry) = map.take("permissions") else { return };
     declared_permissions(&entry, "permissions", findings);

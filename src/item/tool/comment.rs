@@ -1,8 +1,7 @@
-//! Metadata in the comment header of a script of any language, and in docstrings.
+//! Metadata in the comment header of a script in any language, and in docstrings.
 //!
-//! [`header`] finds the comment lines at the top of a file, [`find_fields`] the lines among them
-//! that are `key: value` fields of a tool. Comment marks become blanks, so that what the YAML
-//! reader says about columns is true of the file.
+//! [`header`] finds the comment lines at the top of a file, [`find_fields`] the `key: value` fields
+//! among them. Comment marks become blanks, so that columns from the YAML reader match the file.
 
 use std::ops::Range;
 
@@ -12,30 +11,25 @@ use crate::item::signature::is_stamp;
 
 use super::canonical::{CLAIMS, KEYS};
 
-/// A line with everything that is not its text blanked out.
+/// A line with everything but its text blanked out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Where the text begins.
     pub(crate) place: Place,
-    /// The text.
     pub(crate) text: String,
 }
 
-/// The fields found in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fields {
     /// The lines as one YAML document.
     pub(super) yaml: String,
-    /// Where it begins.
     pub(super) place: Place,
-    /// The other lines.
     pub(super) prose: Vec<Line>,
 }
 
-/// The marks that make the rest of a line a comment.
+/// Marks of line comments.
 const LINE_MARKS: [&str; 8] = ["#", "//", "--", ";", "%", "'", "!", "::"];
 
-/// The marks around comments of several lines.
+/// Marks of block comments.
 const BLOCK_MARKS: [(&str, &str); 7] = [
     ("/*", "*/"),
     ("\"\"\"", "\"\"\""),
@@ -46,7 +40,6 @@ const BLOCK_MARKS: [(&str, &str); 7] = [
     ("<!--", "-->"),
 ];
 
-/// Headers end here at the latest.
 const MAX_LINES: usize = 2000;
 
 /// Finds the comment lines at the top of a script, after shebang and stamp.
@@ -90,12 +83,12 @@ pub(crate) fn header(text: &str) -> Vec<Line> {
             continue;
         }
         let Some(mark) = LINE_MARKS.iter().find(|mark| trimmed.starts_with(*mark)) else { break };
-        // Repeated marks (`##`, `///`) are one.
+        // Repeated marks (`##`, `///`) count as one.
         let lead: usize = raw.chars().take_while(|c| c.is_whitespace()).count();
         let marks = trimmed.chars().take_while(|c| mark.starts_with(*c)).count();
         let rest: String = raw.chars().skip(lead + marks).collect();
         let body = rest.trim_start();
-        // A tab after the mark is a blank like any other; YAML would refuse it as indentation.
+        // Replace a tab after the mark by a blank; YAML would refuse it as indentation.
         let blank = lead + marks + rest.chars().count() - body.chars().count();
         lines.push(Line { place, text: format!("{}{body}", " ".repeat(blank)) });
     }
@@ -114,10 +107,10 @@ fn blank_star(line: &str) -> String {
     }
 }
 
-/// Finds the fields of a tool among lines; prose around and between them is kept apart.
+/// Finds the fields of a tool among lines and separates the prose.
 ///
-/// Only lines that say what they are (`tool_id`, `tool_type`, `executor`) count, and what stands at
-/// the same depth as these: prose is full of words followed by a colon.
+/// Only identifying lines (`tool_id`, `tool_type`, `executor`) and lines at the same indentation
+/// count, because prose is full of words followed by a colon.
 pub(super) fn find_fields(lines: &[Line]) -> Option<Fields> {
     let mut blocks = Vec::new();
     let mut from = 0;
@@ -148,12 +141,11 @@ pub(super) fn find_fields(lines: &[Line]) -> Option<Fields> {
     Some(Fields { yaml: yaml.join("\n"), place: lines.get(first)?.place, prose })
 }
 
-/// Whether a line is one of the fields.
 fn is_field(line: &Line, keys: &[&str]) -> bool {
     field_key(&line.text).is_some_and(|key| keys.contains(&key))
 }
 
-/// The line after the last of the block that begins at `start`.
+/// The end of the block that begins at `start`.
 fn block_end(lines: &[Line], start: usize) -> usize {
     let base = lines.get(start).map_or(0, |line| indent(&line.text));
     let mut end = start;
@@ -171,7 +163,7 @@ fn block_end(lines: &[Line], start: usize) -> usize {
             continue;
         }
         let depth = indent(&line.text);
-        // The first line of a docstring begins behind its quotes, whatever the others do.
+        // The first line of a docstring begins after its quotes, so its indentation differs.
         let depth = if at == start { base } else { depth };
         let belongs = if depth == base && field_key(&line.text).is_some() {
             let value = text.split_once(':').map(|(_, value)| value.trim()).unwrap_or_default();
@@ -203,7 +195,7 @@ fn field_key(text: &str) -> Option<&str> {
     (is_key && (rest.is_empty() || rest.starts_with([' ', '\t', '\r']))).then_some(key)
 }
 
-/// The first paragraph of prose as one line, and where it begins.
+/// The first paragraph of prose as one line, with its position.
 pub(crate) fn first_paragraph(lines: &[Line]) -> Option<Node> {
     let mut paragraph = lines
         .iter()

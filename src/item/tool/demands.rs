@@ -1,4 +1,4 @@
-//! What a tool needs and what it may touch: `requires` and `writes`.
+//! The requirements and writes of a tool: `requires` and `writes`.
 
 use globset::GlobBuilder;
 

@@ -1,7 +1,7 @@
-//! A tool on its way from a spelling to the manifest.
+//! A tool between its spelling and the manifest.
 //!
-//! A [`Draft`] is the canonical map (the keys of a plain `tool.yaml`) together with what the map
-//! itself cannot say. Spellings fill it; only [`manifest`](super::manifest) reads it.
+//! A [`Draft`] is the canonical map (the keys of a plain `tool.yaml`) plus what the map cannot
+//! express. Spellings fill it; only [`manifest`](super::manifest) reads it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,28 +12,25 @@ use crate::problem::Code;
 
 use super::{Origin, Spelling, ToolKind};
 
-/// The canonical map of one tool.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
-    /// The map; always a map.
+    /// Always a map.
     pub(super) node: Node,
-    /// How it was written.
     pub(super) spelling: Spelling,
-    /// What it must be when it does not say so itself.
+    /// The kind, if the tool does not state it.
     pub(super) kind: Option<ToolKind>,
-    /// The keys whose values stand in another file than the tool.
+    /// Keys whose values come from another file.
     pub(super) elsewhere: BTreeMap<String, Origin>,
-    /// The files beside the tool that gave it fields.
+    /// Files beside the tool that provided fields.
     pub(super) lenders: BTreeSet<PathBuf>,
 }
 
 impl Draft {
-    /// Starts a draft from a map.
     pub(super) fn new(node: Node, spelling: Spelling) -> Self {
         Self { node, spelling, kind: None, elsewhere: BTreeMap::new(), lenders: BTreeSet::new() }
     }
 
-    /// The name of a field as its author writes it.
+    /// The name of a field in this spelling.
     pub(super) fn label<'k>(&self, key: &'k str) -> &'k str {
         match (self.spelling, key) {
             (Spelling::ToolRoot, "tool_id") => "id",
@@ -42,7 +39,7 @@ impl Draft {
         }
     }
 
-    /// The path of a field as its author writes it.
+    /// The path of a field in this spelling.
     pub(super) fn path(&self, key: &str) -> String {
         match self.spelling {
             Spelling::ToolRoot => format!("tool.{}", self.label(key)),
@@ -51,7 +48,8 @@ impl Draft {
     }
 }
 
-/// Adds a field that can be said in several places: what was said first stays, a different second is reported.
+/// Adds a field that may be given in several places: the first value stays, a different second one
+/// is reported.
 pub(super) fn offer(map: &mut Node, entry: Entry, written: &str, findings: &mut Findings) {
     match map.find(&entry.key) {
         None => map.set(&entry.key, entry.place, entry.value),
@@ -68,13 +66,13 @@ pub(super) fn offer(map: &mut Node, entry: Entry, written: &str, findings: &mut 
     }
 }
 
-/// The value of a key in a map as a map of its own; an empty one where there is none.
+/// The value of a key as a map; empty if there is none.
 pub(super) fn section(map: &mut Node, key: &str) -> Node {
     match map.take(key) {
         Some(entry) if entry.value.entries().is_some() => entry.value,
         Some(entry) if entry.value.is_null() => Node::map(Vec::new(), entry.place),
         Some(entry) => {
-            // Left in place: the manifest reports that it should have been a mapping.
+            // Left in place: the manifest reports that it must be a mapping.
             map.set(key, entry.place, entry.value);
             Node::map(Vec::new(), map.place)
         }
@@ -82,7 +80,7 @@ pub(super) fn section(map: &mut Node, key: &str) -> Node {
     }
 }
 
-/// Puts a section back, unless it is empty or something of another type is there.
+/// Puts a section back, unless it is empty or another type is there.
 pub(super) fn put_section(map: &mut Node, key: &str, section: Node) {
     let filled = section.entries().is_some_and(|entries| !entries.is_empty());
     if filled && map.find(key).is_none() {

@@ -1,8 +1,8 @@
 //! The spelling in which a script describes itself.
 //!
-//! What the script says comes first: assignments of a Python module, fields in its docstring or in
-//! the comment header of any language. The project's extractors fill what it does not say; then
-//! follow what Python's `main` and docstring say by themselves, and the file name.
+//! The script's own metadata comes first: assignments of a Python module, fields in its docstring
+//! or in the comment header of any language. The project's extractors add missing fields; then
+//! Python's `main`, the docstring and the file name are used.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +20,14 @@ use super::python::{self, Module};
 use super::reading::{Lowered, Root, Surroundings};
 use super::{Spelling, ToolKind, block, canonical, kind};
 
-/// The endings of scripts: one that says nothing about itself is told so. Other programs are tools only where they say it.
+/// Extensions of scripts: one without metadata gets a finding. Other programs are tools only if
+/// they say so.
 pub(super) const SCRIPTS: [&str; 30] = [
     "py", "sh", "bash", "zsh", "fish", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm", "php", "lua", "r",
     "go", "rs", "ps1", "jl", "ex", "exs", "swift", "kt", "kts", "scala", "tcl", "awk", "nu",
 ];
 
-/// The fields that Python modules assign, with their canonical names.
+/// Python assignments and their canonical names.
 const ASSIGNMENTS: [(&str, &str); 31] = [
     ("__tool_id__", "tool_id"),
     ("__tool_type__", "tool_type"),
@@ -61,10 +62,10 @@ const ASSIGNMENTS: [(&str, &str); 31] = [
     ("VALIDATION", "validation"),
 ];
 
-/// What a program has to say before it counts as a tool.
+/// Fields that a program needs to count as a tool.
 const ANNOUNCING: [&str; 2] = ["tool_id", "tool_type"];
 
-/// Whether the beginning of a file makes it worth reading as a tool.
+/// Whether the start of a file makes it worth reading as a tool.
 pub(super) fn announces(beginning: &str, ending: &str) -> bool {
     beginning.starts_with("#!")
         || is_program(ending)
@@ -73,11 +74,11 @@ pub(super) fn announces(beginning: &str, ending: &str) -> bool {
                 .any(|line| ANNOUNCING.iter().any(|key| line.text.trim_start().starts_with(&format!("{key}:"))))
 }
 
-/// Lowers a script to the canonical map, if it is one.
+/// Lowers a script to the canonical map, if it is a tool.
 pub(super) fn lower(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findings) -> Lowered {
     let mut told = findings.clone();
     let lowered = examine(source, around, &mut told);
-    // What is no tool may be written as it likes.
+    // Findings count only if the file is a tool.
     if !matches!(lowered, Lowered::Nothing) {
         *findings = told;
     }
@@ -101,7 +102,7 @@ fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findin
     let mut module = Module::default();
     let mut lenders = BTreeSet::new();
     if ending == "py" {
-        // `CONFIG` is an everyday name: it means something only in a file that calls itself a tool.
+        // `CONFIG` is a common name: it counts only in a file that claims to be a tool.
         let claims =
             ["tool_type", "tool_id", "executor_id", "__executor__"].iter().any(|word| source.text.contains(word));
         let may_claim = claims || !extractors.is_empty();
@@ -123,7 +124,7 @@ fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findin
     let mut found = false;
     for (lines, is_docstring) in [(&docstring, true), (&header, false)] {
         match if found { Said::Nothing } else { fields(lines, &mut map, findings) } {
-            // The comments above a Python module are licences and the like, not descriptions.
+            // Comments above a Python module are licences and the like, not descriptions.
             Said::Nothing if is_docstring || ending != "py" => prose.extend(lines.iter().cloned()),
             Said::Nothing => {}
             Said::Fields(others) => {
@@ -165,7 +166,7 @@ fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findin
     Lowered::Draft(Box::new(draft))
 }
 
-/// Whether a comment speaks to programs or lawyers, not to readers.
+/// Whether a comment is a directive for programs or a licence.
 fn is_pragma(text: &str) -> bool {
     const BEGINNINGS: [&str; 11] = [
         "-*-",
@@ -183,13 +184,11 @@ fn is_pragma(text: &str) -> bool {
     BEGINNINGS.iter().any(|beginning| text.trim_start().starts_with(beginning))
 }
 
-/// What a header says.
+/// The result of reading a header.
 enum Said {
-    /// Nothing about a tool.
     Nothing,
-    /// Fields, besides this prose.
+    /// Fields, with the remaining prose.
     Fields(Vec<Line>),
-    /// Something unreadable.
     Broken,
 }
 
@@ -208,7 +207,7 @@ fn fields(lines: &[Line], map: &mut Node, findings: &mut Findings) -> Said {
     Said::Fields(found.prose)
 }
 
-/// Completes a script of `.ai/scripts/`; false when nothing is known about its language.
+/// Completes a script of `.ai/scripts/`; false when its language is unknown.
 fn assume_legacy(draft: &mut Draft, ending: &str) -> bool {
     let (tool_type, runtime) = match ending {
         "py" => ("python", "python_runtime"),

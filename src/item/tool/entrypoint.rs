@@ -1,7 +1,7 @@
 //! Parameters that a manifest leaves to its Python entrypoint.
 //!
-//! A manifest that says nothing about parameters means those of `main`, as in a file that describes
-//! itself. The script is parsed, never run.
+//! A manifest without parameters uses those of `main`, like a self-describing script. The script is
+//! parsed, never run.
 
 use crate::item::finding::Findings;
 use crate::item::node::Node;
@@ -18,9 +18,8 @@ pub(crate) fn speaks_for(tool: &LoadedTool) -> bool {
         && silent
 }
 
-/// Takes the parameters of `main` into the manifest.
 pub(crate) fn read_main(tool: &mut LoadedTool, script: &SourceFile) {
-    // Whether the script can be parsed is judged by its interpreter.
+    // The interpreter checks whether the script can be parsed.
     let mut ignored = Findings::new(&script.path, crate::item::finding::Strength::Lenient);
     let Some(main) = python::read(&script.text, |_| false, &mut ignored).main else { return };
     let mut map = Node::map(Vec::new(), main.place);

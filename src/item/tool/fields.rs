@@ -1,13 +1,12 @@
-//! Reading the fields of a canonical map with the type they must have.
+//! Typed access to the fields of a canonical map.
 //!
-//! Each function reports a value of the wrong type and then behaves as if the field were absent, so
-//! that one wrong field never hides the next.
+//! Each function reports a value of the wrong type and then treats the field as absent, so that one
+//! wrong field does not hide the next.
 
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Node};
 use crate::problem::Code;
 
-/// The text of a field.
 pub(super) fn text(map: &Node, key: &str, path: &str, findings: &mut Findings) -> Option<String> {
     let value = map.find(key)?;
     if value.as_text().is_none() {
@@ -16,7 +15,6 @@ pub(super) fn text(map: &Node, key: &str, path: &str, findings: &mut Findings) -
     value.as_text().map(str::to_owned)
 }
 
-/// The truth value of a field.
 pub(super) fn flag(map: &Node, key: &str, path: &str, findings: &mut Findings) -> Option<bool> {
     let value = map.find(key)?;
     if value.as_bool().is_none() {
@@ -25,7 +23,6 @@ pub(super) fn flag(map: &Node, key: &str, path: &str, findings: &mut Findings) -
     value.as_bool()
 }
 
-/// The texts of a field that is a list of them.
 pub(super) fn texts(map: &Node, key: &str, path: &str, findings: &mut Findings) -> Option<Vec<String>> {
     let value = map.find(key)?;
     let Some(elements) = value.elements() else {
@@ -42,7 +39,6 @@ pub(super) fn texts(map: &Node, key: &str, path: &str, findings: &mut Findings) 
     Some(list)
 }
 
-/// Reports a value that should have been something else.
 pub(super) fn wrong_type(value: &Node, path: &str, wanted: &str, findings: &mut Findings) {
     let finding =
         findings.add(Code::InvalidType, value.place, path, format!("{path} must be {wanted}, not {}", article(value)));

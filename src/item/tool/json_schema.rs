@@ -1,13 +1,12 @@
 //! The spelling in which `inputs` and `outputs` are JSON Schemas, in YAML or JSON.
 //!
-//! The keys are the canonical ones already; what is special is that type and version may be left
-//! out, because the executor says the one and `1.0.0` is the other.
+//! The keys are already canonical. Type and version may be left out: the type follows from the
+//! executor, and the version is `1.0.0`.
 
 use crate::item::node::Node;
 
 use super::{ToolKind, kind};
 
-/// Whether a map is written in this spelling.
 pub(super) fn is_spelled(map: &Node) -> bool {
     let is_schema = |key: &str| {
         map.find(key).is_some_and(|schema| {
@@ -18,7 +17,7 @@ pub(super) fn is_spelled(map: &Node) -> bool {
         || (map.find("parameters").is_none() && is_schema("outputs"))
 }
 
-/// The kind of tool that the executor means.
+/// The kind of tool for its executor.
 pub(super) fn derive_kind(map: &Node) -> Option<ToolKind> {
     let executor = map.find("executor").or_else(|| map.find("executor_id"))?;
     kind::executed_by(executor.as_text()?)

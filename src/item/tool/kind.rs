@@ -1,8 +1,7 @@
-//! The types a tool can have, and the words for them.
+//! The types of tools.
 
 use super::ToolKind;
 
-/// The documented types.
 pub(super) const NAMES: [&str; 15] = [
     "primitive",
     "runtime",
@@ -24,7 +23,7 @@ pub(super) const NAMES: [&str; 15] = [
 /// The types of the `tool:` spelling.
 pub(super) const ROOT_NAMES: [&str; 4] = ["mcp", "cli", "local", "meta"];
 
-/// The kind a documented type stands for; `mcp` alone is a server.
+/// The kind of a documented type; `mcp` alone is a server.
 pub(super) fn of(written: &str) -> Option<ToolKind> {
     Some(match written {
         "primitive" => ToolKind::Primitive,
@@ -43,7 +42,7 @@ pub(super) fn of(written: &str) -> Option<ToolKind> {
     })
 }
 
-/// The kind of a type that only files in the wild use, with the documented word for it.
+/// The kind of an undocumented type used by existing files, with the documented name.
 pub(super) fn in_the_wild(written: &str) -> Option<(ToolKind, &'static str)> {
     Some(match written {
         "http" => (ToolKind::Api, "api"),
@@ -52,7 +51,7 @@ pub(super) fn in_the_wild(written: &str) -> Option<(ToolKind, &'static str)> {
     })
 }
 
-/// The kind of whatever is executed by a tool of this id.
+/// The kind of a tool with this executor.
 pub(super) fn executed_by(executor: &str) -> Option<ToolKind> {
     match executor.rsplit('/').next().unwrap_or(executor) {
         "http_client" => Some(ToolKind::Api),
@@ -63,17 +62,15 @@ pub(super) fn executed_by(executor: &str) -> Option<ToolKind> {
     }
 }
 
-/// Whether an id is one of the primitives.
 pub(super) fn is_primitive(executor: &str) -> bool {
     matches!(executor.rsplit('/').next().unwrap_or(executor), "subprocess" | "http_client")
 }
 
-/// Whether the executor of a kind may be left out.
 pub(super) fn executor_is_optional(kind: ToolKind) -> bool {
     matches!(kind, ToolKind::Primitive | ToolKind::Knowledge | ToolKind::Directive | ToolKind::Meta)
 }
 
-/// What an author most likely wants as executor of a kind.
+/// The suggestion for a missing executor.
 pub(super) fn usual_executor(kind: Option<ToolKind>) -> &'static str {
     match kind {
         Some(ToolKind::Script) => "add `executor: python_runtime`, `bash_runtime` or `node_runtime`",

@@ -1,7 +1,7 @@
-//! From the canonical map to the manifest, with the checks every tool must pass.
+//! Turns the canonical map into the manifest, with the checks that every tool must pass.
 //!
-//! This is the first of the three layers of validation: it looks at the manifest alone, never at
-//! files or other tools. Read [`build`]; each field has one function that reports and recovers.
+//! This is the first of the three layers of validation: it checks the manifest alone, never files
+//! or other tools. Read [`build`]; each field has one function that reports and recovers.
 
 use std::path::Path;
 
@@ -21,11 +21,11 @@ use super::reading::Reading;
 use super::{Isolation, LoadedTool, Spelling, ToolKind, ToolManifest, kind, parameters, results};
 use crate::item::wording::{did_you_mean, nearest, separated};
 
-/// The sections of schema 1.0 and 2.0, kept as they were written.
+/// The sections of schema 1.0 and 2.0, kept as written.
 const KNOWLEDGE: [&str; 6] =
     ["schema_version", "knowledge_strategy", "executable_knowledge", "api_complexity", "anti_patterns", "examples"];
 
-/// Builds the manifest; it is broken when it has no usable type, which is then among the findings.
+/// Builds the manifest; it is broken without a usable type, which is reported.
 pub(super) fn build(mut draft: Draft, file: &Path, folder: Option<&Path>, findings: &mut Findings) -> Reading {
     settle(&mut draft.node, findings);
     report_unknown(&draft, findings);
@@ -89,7 +89,7 @@ pub(super) fn build(mut draft: Draft, file: &Path, folder: Option<&Path>, findin
     if is_named { Reading::Tool(tool) } else { Reading::Unnamed(tool) }
 }
 
-/// What people read.
+/// The texts for people.
 struct Words {
     name: Option<String>,
     description: String,
@@ -138,7 +138,6 @@ fn report_unknown(draft: &Draft, findings: &mut Findings) {
     }
 }
 
-/// The message about a field no tool has.
 pub(super) fn unknown_message(key: &str) -> String {
     format!("tools have no field `{}`", key.chars().take(64).collect::<String>().escape_debug())
 }
@@ -165,7 +164,7 @@ fn id(draft: &Draft, named: &Path, findings: &mut Findings) -> Option<ItemId> {
     let Some(value) = draft.node.find("tool_id").filter(|value| value.as_text() != Some("")) else {
         let label = draft.label("tool_id");
         let finding = findings.add(Code::MissingRequiredField, draft.node.place, path, format!("{label} is required"));
-        // An id is never taken from the name of a manifest, but it is a good guess.
+        // The file name is never used as id, but is a good suggestion.
         let guess = guess_id(named).map_or("…".to_owned(), |id| id.to_string());
         finding.suggest(format!("add `{label}: {guess}`"));
         return None;
@@ -204,14 +203,14 @@ fn version(draft: &Draft, findings: &mut Findings) -> String {
     };
     let lenient = findings.strength() == Strength::Lenient;
     let (written, finding) = version::check(value, &path, findings);
-    // A script that was never meant to be a tool may number itself as it likes.
+    // A script that was not meant as a tool may use any version scheme.
     if let Some(finding) = finding.filter(|_| lenient && draft.spelling == Spelling::LegacyScript) {
         finding.with_severity(Severity::Warning);
     }
     written
 }
 
-/// The type as written, and what it means.
+/// The type as written, and its kind.
 fn tool_type(draft: &Draft, findings: &mut Findings) -> (String, Option<ToolKind>) {
     let path = draft.path("tool_type");
     let value = draft.node.find("tool_type").filter(|value| value.as_text() != Some(""));
@@ -244,7 +243,7 @@ fn tool_type(draft: &Draft, findings: &mut Findings) -> (String, Option<ToolKind
     (written, None)
 }
 
-/// `mcp` is a tool of a server when it names one, and a server otherwise.
+/// `mcp` is a tool of a server if it names one, otherwise a server.
 fn mcp_kind(map: &Node) -> ToolKind {
     let names_tool = map.find("config").and_then(|config| config.find("mcp_tool_name")).is_some();
     let has_server = map.find("executor").and_then(Node::as_text).is_some_and(|id| !kind::is_primitive(id));
@@ -256,7 +255,7 @@ fn executor(draft: &Draft, tool_type: &str, kind: Option<ToolKind>, findings: &m
     let Some(value) = draft.node.find("executor").filter(|value| value.as_text() != Some("")) else {
         let optional = matches!(draft.spelling, Spelling::ExecutorBlock | Spelling::ToolRoot)
             || kind.is_some_and(kind::executor_is_optional)
-            // Without a type there is nothing to say yet; that it is missing was reported.
+            // A missing type was already reported.
             || (kind.is_none() && tool_type.is_empty());
         if !optional {
             let named = if tool_type.is_empty() { "script" } else { tool_type };

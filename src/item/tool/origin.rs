@@ -1,7 +1,7 @@
 //! Where each field of a tool came from.
 //!
-//! Origins are read off the canonical map when somebody asks, not kept: validating thousands of
-//! tools never needs them.
+//! Origins are computed from the canonical map on demand: validating thousands of tools does not
+//! need them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::item::place::Place;
 pub use crate::problem::Origin;
 
 impl LoadedTool {
-    /// Where each field came from, by dotted path (`config.method`, `parameters[0].type`).
+    /// By dotted path (`config.method`, `parameters[0].type`).
     pub fn origins(&self) -> BTreeMap<String, Origin> {
         let mut origins = self.elsewhere.clone();
         collect_origins(&self.node, "", 0, &mut |path, place| {
@@ -26,7 +26,7 @@ impl LoadedTool {
     }
 }
 
-/// Tells the place of every field below a node, by dotted path.
+/// Passes the position of every field below a node, by dotted path.
 pub(super) fn collect_origins(node: &Node, path: &str, depth: usize, tell: &mut impl FnMut(String, Place)) {
     if depth >= MAX_DEPTH {
         return;
@@ -51,12 +51,10 @@ pub(super) fn collect_origins(node: &Node, path: &str, depth: usize, tell: &mut 
 }
 
 impl Origin {
-    /// Makes an origin.
     pub fn new(file: PathBuf, place: Place) -> Self {
         Self { file, line: place.line, column: place.column }
     }
 
-    /// Where a finding is.
     pub fn of(finding: &Finding) -> Self {
         Self { file: finding.file.clone(), line: finding.line, column: finding.column }
     }

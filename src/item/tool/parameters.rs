@@ -1,7 +1,7 @@
-//! Parameters: a list or a JSON Schema, whichever was written, always available as both.
+//! Parameters as a list or a JSON Schema, always available as both.
 //!
-//! The schema built from a list and the same schema written by hand are equal, so that later layers
-//! need to know only one form. Whether a schema is valid as such is checked elsewhere.
+//! The schema built from a list equals the same schema written by hand, so later layers need only
+//! one form. Whether a schema is valid is checked elsewhere.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use super::Parameter;
 use super::fields::wrong_type;
 use crate::item::wording::{did_you_mean, nearest};
 
-/// The types a parameter may have; `any` restricts nothing.
+/// The types of a parameter; `any` restricts nothing.
 const TYPES: [&str; 8] = ["string", "number", "integer", "boolean", "array", "object", "null", "any"];
 
 /// The keys of a parameter besides `name` and `required`: those of a JSON Schema.
@@ -64,14 +64,13 @@ const KEYWORDS: [&str; 44] = [
     "$ref",
 ];
 
-/// The parameters of a tool in both forms.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Interface {
     pub(super) parameters: Vec<Parameter>,
     pub(super) input_schema: Value,
 }
 
-/// Reads `parameters` or `inputs`, each of which may be a list or a schema.
+/// Reads `parameters` or `inputs`; each may be a list or a schema.
 pub(super) fn read(map: &Node, path: impl Fn(&str) -> String, findings: &mut Findings) -> Interface {
     let given = ["parameters", "inputs"].map(|key| map.find_entry(key).filter(|entry| !entry.value.is_null()));
     if let [Some(_), Some(inputs)] = given {
@@ -186,7 +185,6 @@ fn name(element: &Node, path: &str, findings: &mut Findings) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The schema of one parameter of a list.
 fn property(element: &Node, path: &str, findings: &mut Findings) -> Map<String, Value> {
     let mut schema = Map::new();
     if element.find("type").is_none()
@@ -259,7 +257,7 @@ fn check_type(value: &Node, path: &str, findings: &mut Findings) {
     }
 }
 
-/// Brings a schema of parameters into its one form and lists the parameters in it.
+/// Normalizes a schema of parameters and lists them.
 fn from_schema(schema: &Value) -> Interface {
     let mut schema = schema.as_object().cloned().unwrap_or_default();
     schema.entry("type").or_insert_with(|| Value::from("object"));
@@ -292,7 +290,7 @@ fn from_schema(schema: &Value) -> Interface {
     Interface { parameters, input_schema: Value::Object(schema) }
 }
 
-/// The one type of a property, or `any`.
+/// The single type of a property, or `any`.
 fn kind(property: &Value) -> String {
     let one = match property.get("type") {
         Some(Value::String(kind)) => Some(kind.as_str()),

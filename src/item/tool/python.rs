@@ -1,8 +1,8 @@
-//! What a Python file says about itself, read without running it.
+//! Reads the metadata of a Python file without running it.
 //!
 //! [`read`] parses the file and finds the module's docstring, its assignments of literals and the
-//! parameters of `main`. Nothing is ever evaluated: a value that is no literal is reported and left
-//! out. Work is bounded by a budget, so that hostile nesting costs neither time nor stack.
+//! parameters of `main`. Nothing is evaluated: a value that is not a literal is reported and left
+//! out. A budget bounds the work, so that hostile nesting costs neither time nor stack.
 
 mod annotation;
 pub(crate) mod imports;
@@ -19,26 +19,26 @@ use crate::problem::Code;
 
 use super::comment::Line;
 
-/// How much of a file is searched: trees are many times larger than their text.
+/// How much of a file is parsed: trees are many times larger than their text.
 const MAX_SEARCHED: usize = 128 * 1024;
 
 /// How often the parser may report progress before it is stopped; it does so every hundred steps.
 const PARSE_BUDGET: u32 = 10_000;
 
-/// A Python module, as far as it describes a tool.
+/// The metadata of a Python module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Module {
     /// The lines of the docstring.
     pub(crate) docstring: Vec<Line>,
-    /// The names that were asked for, with their literal values; the last assignment of each.
+    /// The requested names with their literal values; the last assignment of each.
     pub(crate) assignments: Vec<Entry>,
     /// The parameters of `main` as a JSON Schema.
     pub(crate) main: Option<Node>,
-    /// Where the file is no Python.
+    /// The position of the first syntax error.
     pub(crate) broken: Option<Place>,
 }
 
-/// Reads a module; only names that `wanted` accepts are looked at.
+/// Reads a module; only names that `wanted` accepts are collected.
 pub(crate) fn read(text: &str, wanted: impl Fn(&str) -> bool, findings: &mut Findings) -> Module {
     let text = match text.get(..text.floor_char_boundary(MAX_SEARCHED)) {
         Some(head) if head.len() < text.len() => {
@@ -62,7 +62,7 @@ pub(crate) fn read(text: &str, wanted: impl Fn(&str) -> bool, findings: &mut Fin
     let mut statements = Vec::new();
     let mut cursor = tree.walk();
     for statement in root.children(&mut cursor) {
-        // What could not be parsed as a whole may hold statements that could.
+        // A statement that could not be parsed as a whole may contain valid ones.
         if statement.is_error() {
             statements.extend(statement.children(&mut statement.walk()));
         } else {
@@ -94,7 +94,6 @@ pub(crate) fn read(text: &str, wanted: impl Fn(&str) -> bool, findings: &mut Fin
     module
 }
 
-/// Where the first error begins.
 fn find_error(root: tree_sitter::Node<'_>) -> Option<usize> {
     let mut node = root;
     while node.has_error() {
@@ -121,7 +120,6 @@ fn parse(text: &str) -> Option<Tree> {
     parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options))
 }
 
-/// The text of a module with places in it.
 pub(super) struct Source<'t> {
     text: &'t str,
     index: LineIndex<'t>,
@@ -132,12 +130,10 @@ impl<'t> Source<'t> {
         Self { text, index: LineIndex::new(text) }
     }
 
-    /// The text of a syntax node.
     fn slice(&self, node: tree_sitter::Node<'_>) -> &'t str {
         self.text.get(node.byte_range()).unwrap_or_default()
     }
 
-    /// The place of a byte.
     fn place(&self, offset: usize) -> Place {
         self.index.place(offset)
     }
@@ -198,7 +194,7 @@ fn assign(
     let place = source.place(left.start_byte());
     let Some(value) = literal::read(right, source, name, findings) else { return };
     if module.assignments.iter().any(|entry| entry.key == name) {
-        // Once per name: a file of nothing else would give thousands.
+        // Once per name: a hostile file could cause thousands.
         if !findings.as_slice().iter().any(|found| found.code == Code::ConflictingField && found.path == name) {
             findings
                 .add(Code::ConflictingField, place, name, format!("`{name}` is assigned twice; the last value counts"))

@@ -1,8 +1,8 @@
-//! From a file in a tool folder to a tool.
+//! Reads a file in a tool folder as a tool.
 //!
-//! [`read`] decides what a file is (a manifest, a script, or nothing of ours), has its spelling
-//! lowered and the manifest built. It reads no file but the one it is given and, for an extractor
-//! with `source: config`, the one beside it; it never executes anything.
+//! [`read`] decides what a file is (a manifest, a script, or something else), lowers its spelling
+//! and builds the manifest. It reads only the given file and, for an extractor with `source:
+//! config`, the one beside it; it never executes anything.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -18,42 +18,36 @@ use crate::problem::Code;
 use super::draft::Draft;
 use super::{LoadedTool, Spelling, block, canonical, embedded, json_schema, manifest, tool_root};
 
-/// What a file in a tool folder turned out to be.
 #[derive(Debug)]
 pub enum Reading {
-    /// A tool, possibly with findings.
     Tool(Box<LoadedTool>),
-    /// A tool without a usable id: nothing can name it, but the rest of it can be judged.
+    /// A tool without a usable id: it cannot be named, but the rest can be validated.
     Unnamed(Box<LoadedTool>),
-    /// A helper, data, documentation: nothing to complain about.
+    /// A helper, data or documentation.
     NotATool,
-    /// It should be a tool and cannot be read as one; the findings say why.
+    /// It should be a tool but cannot be read; the findings say why.
     Broken,
 }
 
-/// The kind of folder a file lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// `.ai/tools/`.
     Tools,
     /// `.ai/scripts/`, where a script needs no metadata.
     Scripts,
 }
 
-/// Where a file lies.
+/// The location of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     /// The folder of a folder tool, of which only the manifest (`tool.yaml`) is read.
     pub folder: Option<&'a Path>,
-    /// The kind of folder.
     pub root: Root,
-    /// Whether it lies below `lib/`, where helpers without metadata are no tools.
+    /// Whether it is below `lib/`, where helpers without metadata are not tools.
     pub in_lib: bool,
-    /// The project's rules for scripts.
     pub extractors: &'a [Extractor],
 }
 
-/// The names of documents that belong to other programs.
+/// Documents of other programs.
 const FOREIGN: [&str; 8] = [
     "package.json",
     "package-lock.json",
@@ -65,15 +59,16 @@ const FOREIGN: [&str; 8] = [
     "pnpm-lock.yaml",
 ];
 
-/// How much of a file is looked at to see whether it is a tool.
+/// How much of a file is read to see whether it is a tool, in bytes.
 const BEGINNING: u64 = 8 * 1024;
 
-/// Whether a file is worth reading as a tool: a document, a script by its ending, or by its first bytes.
+/// Whether a file is worth reading as a tool: a document, or a script by its extension or its first
+/// bytes.
 pub fn may_be_tool(path: &Path, extractors: &[Extractor]) -> bool {
     is_tool_by_name(path, extractors) || announces(path)
 }
 
-/// Whether the ending of a file is that of a tool; nothing is opened.
+/// Whether the extension is that of a tool; does not open the file.
 pub fn is_tool_by_name(path: &Path, extractors: &[Extractor]) -> bool {
     let ending = ending_of(path);
     matches!(ending.as_str(), "yaml" | "yml" | "json")
@@ -81,7 +76,8 @@ pub fn is_tool_by_name(path: &Path, extractors: &[Extractor]) -> bool {
         || extractors.iter().any(|extractor| extractor.names(&ending))
 }
 
-/// Whether a file says at its beginning that it is a script or a tool; data beside tools may be large.
+/// Whether a file starts like a script or a tool. Only the start is read, because data beside tools
+/// may be large.
 fn announces(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = open_regular(path).and_then(|(file, _)| Ok(file.take(BEGINNING).read_to_end(&mut start)?));
@@ -92,7 +88,6 @@ fn ending_of(path: &Path) -> String {
     path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Reads a file as a tool.
 pub fn read(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findings) -> Reading {
     let name = source.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
@@ -112,17 +107,14 @@ pub fn read(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findi
     }
 }
 
-/// What a spelling made of a file.
+/// The result of lowering a spelling.
 pub(super) enum Lowered {
-    /// A tool to be.
     Draft(Box<Draft>),
-    /// Nothing of ours.
+    /// The file is not a tool.
     Nothing,
-    /// Unreadable.
     Broken,
 }
 
-/// The language of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
     Yaml,
@@ -134,8 +126,8 @@ fn document(node: Option<Node>, around: &Surroundings<'_>, sort: Sort, findings:
     let claims =
         node.find_entry("tool").is_some() || canonical::CLAIMS.iter().any(|key| node.find_entry(key).is_some());
     let is_tool = claims || tool_root::is_spelled(&node);
-    // Data in JSON is common beside tools; a YAML file there without any sign of a tool is more
-    // likely a mistake, unless it lies among the helpers.
+    // JSON data is common beside tools; a YAML file there without any sign of a tool is more likely
+    // a mistake, unless it is among the helpers.
     if !is_tool && (sort == Sort::Json || around.in_lib) {
         return Lowered::Nothing;
     }

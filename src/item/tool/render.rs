@@ -1,6 +1,6 @@
-//! A manifest as a plain `tool.yaml`, whatever it was written as.
+//! Writes any manifest as a plain `tool.yaml`.
 //!
-//! Reading what is written here gives an equal manifest again; a property of the tests says so.
+//! Reading the output gives an equal manifest again; a property test checks that.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::ToolManifest;
 use crate::item::yaml;
 
 impl ToolManifest {
-    /// Writes the manifest as YAML in its canonical spelling; empty fields are left out.
+    /// The manifest as YAML in its canonical spelling; empty fields are left out.
     pub fn to_yaml(&self) -> String {
         let mut fields = Map::new();
         let tool_type = if self.tool_type.is_empty() { json!(self.kind) } else { json!(self.tool_type) };
@@ -42,7 +42,7 @@ impl ToolManifest {
                 fields.insert(key.to_owned(), value);
             }
         }
-        // An empty list says that nothing may be written, which is not the same as saying nothing.
+        // An empty list means that nothing may be written, unlike a missing one.
         if let Some(writes) = &self.writes {
             fields.insert("writes".to_owned(), json!(writes));
         }
@@ -50,7 +50,7 @@ impl ToolManifest {
         yaml::to_yaml(&Value::Object(fields))
     }
 
-    /// The parameters as the list most people write, where a list can say all that the schema says.
+    /// The parameters as a list, if a list can express everything in the schema.
     fn parameter_list(&self) -> Option<Vec<Value>> {
         let schema = self.input_schema.as_object()?;
         let plain = schema.keys().all(|key| ["type", "properties", "required"].contains(&key.as_str()));

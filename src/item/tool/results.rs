@@ -1,4 +1,4 @@
-//! What a tool gives back and offers: `outputs` and `commands`.
+//! The results and commands of a tool: `outputs` and `commands`.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::draft::Draft;
 use super::fields::{text, wrong_type};
 use crate::item::wording::{did_you_mean, nearest};
 
-/// Reads `outputs`: how the result is read, or the JSON Schema of it.
+/// Reads `outputs`: how the result is read, or its JSON Schema.
 pub(super) fn outputs(draft: &Draft, findings: &mut Findings) -> (Outputs, Option<Value>) {
     const FORMATS: [&str; 3] = ["json", "text", "file"];
     const FIELDS: [&str; 3] = ["format", "schema", "parser"];

@@ -1,4 +1,5 @@
-//! Tools read as a whole: equal manifests from every spelling, the seeds' examples, wrong input.
+//! Whole tools: equal manifests from every spelling, the examples of the specification, wrong
+//! input.
 
 mod equal;
 mod hostile;
@@ -13,7 +14,7 @@ use crate::item::extractor::{self, Extractor};
 use crate::item::finding::{Findings, Strength};
 use crate::item::source::SourceFile;
 
-/// Reads a text as the file of a name, and says what was found as `CODE line:column path`.
+/// Reads a text as a file and lists the findings as `CODE line:column path`.
 struct Case {
     reading: Reading,
     findings: Findings,

@@ -1,8 +1,8 @@
 //! The spelling with a `tool:` root, schema 1.0 and 2.0.
 //!
-//! `id` and `type` get their canonical names, the `*_specific` section of the tool's type becomes
-//! its config, and from that follows the executor. What the sections of schema 2.0 hold is kept and
-//! judged elsewhere.
+//! `id` and `type` get their canonical names, and the `*_specific` section of the tool's type
+//! becomes its config, which determines the executor. The sections of schema 2.0 are kept and
+//! validated elsewhere.
 
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::node::{Data, Entry, Node};
@@ -16,7 +16,7 @@ use super::words::split_words;
 const SECTIONS: [(&str, &str); 4] =
     [("mcp", "mcp_specific"), ("cli", "cli_specific"), ("local", "local_specific"), ("meta", "meta_specific")];
 
-/// Whether a document is written in this spelling, with or without its root.
+/// Whether a document has this spelling, with or without its root.
 pub(super) fn is_spelled(map: &Node) -> bool {
     if map.find("tool_id").is_some() || map.find("tool_type").is_some() {
         return false;
@@ -24,7 +24,6 @@ pub(super) fn is_spelled(map: &Node) -> bool {
     map.find_entry("tool").is_some() || (map.find("id").is_some() && map.find("type").is_some())
 }
 
-/// Lowers a document to the canonical map.
 pub(super) fn lower(mut document: Node, findings: &mut Findings) -> Draft {
     let mut map = if let Some(root) = document.take("tool") {
         for entry in document.entries().unwrap_or_default() {
@@ -47,7 +46,7 @@ pub(super) fn lower(mut document: Node, findings: &mut Findings) -> Draft {
             root.value
         }
     } else {
-        // The one resolver in the wild accepts a document without its root; the specification does not.
+        // An existing resolver accepts a document without its root; the specification does not.
         let severity = if findings.strength() == Strength::Strict { Severity::Error } else { Severity::Warning };
         findings
             .add(Code::MissingRequiredField, document.place, "tool", "the document has no `tool:` root")
@@ -60,7 +59,7 @@ pub(super) fn lower(mut document: Node, findings: &mut Findings) -> Draft {
             map.set(key, entry.place, entry.value);
         }
     }
-    // Files in the wild describe the tools of a server where the specification only names commands.
+    // Existing files describe the tools of a server where the specification only names commands.
     if map.find("commands").is_none()
         && let Some(mut tools) = map.take("tools")
     {
@@ -171,7 +170,7 @@ fn lower_mcp(map: &mut Node, config: &mut Node, findings: &mut Findings) {
     }
 }
 
-/// The variables a server cannot do without are requirements of the tool.
+/// The required variables of a server become requirements of the tool.
 fn lower_environment(map: &mut Node, config: &Node) {
     let Some(variables) = config.find("environment_variables") else { return };
     let names: Vec<Node> = variables
@@ -207,7 +206,7 @@ fn lower_local(map: &mut Node, config: &mut Node) {
     set_executor(map, config, "runtime", runtime);
 }
 
-/// Sets the executor that follows from a setting, at the place of that setting.
+/// Sets the executor that follows from a setting, with the position of that setting.
 fn set_executor(map: &mut Node, config: &Node, setting: &str, executor: &str) {
     if let Some(reason) = config.find(setting)
         && map.find("executor").is_none()

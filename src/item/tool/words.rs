@@ -1,17 +1,14 @@
-//! Splitting a command line into words, without a shell.
+//! Splits a command line into words, without a shell.
 
-/// Why a command line cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WordError {
-    /// A quote has no counterpart.
     #[error("a quote is never closed")]
     Unclosed,
-    /// The line ends in a backslash.
     #[error("a backslash stands at the end")]
     TrailingBackslash,
 }
 
-/// Splits at white space; quotes and backslashes protect as in a shell, and nothing is ever expanded.
+/// Splits at white space; quotes and backslashes work as in a shell, and nothing is expanded.
 pub(super) fn split_words(line: &str) -> Result<Vec<String>, WordError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

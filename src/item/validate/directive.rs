@@ -1,4 +1,4 @@
-//! What a directive says about other items.
+//! References of a directive to other items.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::item::store::{Item, ItemKind, ItemStore, LookupError};
 use crate::item::template::Template;
 use crate::problem::{Code, Explain};
 
-/// Checks that every item a directive names exists and takes what it is given.
+/// Checks that every named item exists and accepts the given parameters.
 pub(super) fn check(directive: &Directive, store: &ItemStore, findings: &mut Findings) {
     for (at, step) in directive.steps.iter().enumerate() {
         let path = format!("process.step[{at}]");
@@ -59,7 +59,7 @@ fn named<'s>(
     path: &str,
     findings: &mut Findings,
 ) -> Option<&'s Item> {
-    // An id that is itself a template is known when it runs; a missing one is reported where it is read.
+    // An id with placeholders is known at run time; a missing one is reported when it is read.
     if id.contains('{') || id.is_empty() {
         return None;
     }
@@ -80,8 +80,8 @@ fn named<'s>(
     }
 }
 
-/// Parameters that the callee does not take, whatever their values are. A schema that says something about others has
-/// its own complaint about them.
+/// Reports parameters that the callee does not accept. If the schema mentions additional
+/// properties, its own check reports them.
 fn unknown(declared: &Declared<'_>, given: &[Param], path: &str, findings: &mut Findings) {
     for param in given.iter().filter(|_| declared.is_silent_about_others()) {
         if let Some(problem) = declared.unknown(&param.name) {
@@ -91,9 +91,9 @@ fn unknown(declared: &Declared<'_>, given: &[Param], path: &str, findings: &mut 
     }
 }
 
-/// Literal parameters are judged now; those with placeholders when the step runs.
+/// Checks literal parameters; those with placeholders are checked at run time.
 ///
-/// `callee` is the path of the step and the way to learn what is expected.
+/// `callee` is the path of the step, and the hint how to see what is expected.
 fn arguments(schema: &Value, given: &[Param], step: &Step, callee: (&str, &str), findings: &mut Findings) {
     let (path, hint) = callee;
     let place_of = |name: &str| given.iter().find(|param| param.name == name).map_or(step.place, |param| param.place);

@@ -1,4 +1,4 @@
-//! What a knowledge entry says about itself.
+//! Rules for knowledge entries.
 
 use super::{place_of, schema};
 use crate::item::finding::Findings;
@@ -6,7 +6,7 @@ use crate::item::knowledge::Knowledge;
 use crate::item::params;
 use crate::problem::Code;
 
-/// Checks the front matter against the schema it carries, if it carries one.
+/// Checks the front matter against its own schema, if it has one.
 pub(super) fn check(entry: &Knowledge, findings: &mut Findings) {
     let Some(node) = entry.schema() else { return };
     let schema = node.to_json();

@@ -1,8 +1,8 @@
-//! The rules: what an item must say beyond being readable.
+//! The rules for valid items.
 //!
-//! Everything here looks at one item and the store around it and adds findings; nothing stops at the
-//! first. Adding a rule means one function here and one section in `docs/reference/codes.md`. Rules
-//! that need executor chains or interpreters live in [`crate::validation`], which joins them.
+//! Each rule checks one item and the store around it and adds findings; none stops at the first. A
+//! new rule needs one function here and one section in `docs/reference/codes.md`. Rules that need
+//! executor chains or interpreters are in [`crate::validation`].
 
 mod directive;
 mod knowledge;
@@ -23,17 +23,15 @@ use crate::problem::{Call, Code, hint};
 
 pub(crate) use tool_root::place_in_function;
 
-/// What is said about stamps: no reason not to make a new one.
+/// Findings about stamps, which do not prevent stamping anew.
 pub const STAMPS: [Code; 5] =
     [Code::Unsigned, Code::HashMismatch, Code::ForeignStamp, Code::InvalidStamp, Code::UncoveredScript];
 
-/// What an unsigned item is.
+/// How an unsigned item is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unsigned {
-    /// Worth a warning.
     #[default]
     Warned,
-    /// Refused.
     Refused,
 }
 
@@ -46,7 +44,6 @@ impl Unsigned {
     }
 }
 
-/// Checks one item against every rule.
 pub fn check(item: &Item, store: &ItemStore, unsigned: Unsigned, findings: &mut Findings) {
     category(item, findings);
     match &item.content {
@@ -61,14 +58,14 @@ pub fn check(item: &Item, store: &ItemStore, unsigned: Unsigned, findings: &mut 
     integrity(item, unsigned, findings);
 }
 
-/// The file a tool starts with, if it has one and it can be read.
+/// The entrypoint of a tool, if it has one that can be read.
 pub fn entrypoint(tool: &LoadedTool) -> Option<PathBuf> {
-    // Whatever is wrong with it was found by `check`.
+    // `check` has reported any problem with it.
     find_entrypoint(tool).ok().flatten()
 }
 
-/// The script that a tool starts with and its stamp does not cover: one beside a manifest that is a single file, or in a
-/// folder that no stamp covers.
+/// The entrypoint, if the tool's stamp does not cover it: a script beside a single-file manifest,
+/// or in an uncovered folder.
 pub fn uncovered_script(item: &Item) -> Option<PathBuf> {
     let tool = item.as_tool()?;
     let script = entrypoint(tool).filter(|script| *script != tool.file)?;
@@ -79,7 +76,7 @@ pub fn uncovered_script(item: &Item) -> Option<PathBuf> {
     (!is_covered).then_some(script)
 }
 
-/// The file a tool starts with, or what is wrong with it.
+/// The entrypoint of a tool, or what is wrong with it.
 pub fn find_entrypoint(tool: &LoadedTool) -> Result<Option<PathBuf>, Box<Finding>> {
     let mut findings = Findings::new(&tool.file, super::finding::Strength::Lenient);
     let found = tool::entrypoint::find_entrypoint(tool, &mut findings);
@@ -89,7 +86,7 @@ pub fn find_entrypoint(tool: &LoadedTool) -> Result<Option<PathBuf>, Box<Finding
     }
 }
 
-/// The place of a dotted path in a document, or of the nearest thing above it that exists.
+/// The position of a dotted path in a document, or of its nearest existing parent.
 pub fn place_of(node: &Node, path: &str) -> Place {
     let mut current = node;
     for part in path.split(['.', '[', ']']).filter(|part| !part.is_empty()) {

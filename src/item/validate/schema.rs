@@ -1,7 +1,7 @@
-//! JSON Schemas: those inside items, and the files below `.ai/schemas/` that tools name.
+//! JSON Schemas in items, and the files of `.ai/schemas/` that tools name.
 //!
-//! [`report`] says what is wrong with a schema at the place where it is written; every kind of item
-//! uses it. [`check_files`] judges the files, [`exists`] tells whether a name leads to one.
+//! [`report`] reports the problems of a schema at its position; every kind of item uses it.
+//! [`check_files`] checks the files, [`exists`] whether a name has one.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::item::source::{MAX_DOCUMENT, SourceFile, files_below, leaves};
 use crate::item::store::Roots;
 use crate::problem::Code;
 
-/// Reports what is wrong with a schema; `locate` turns a JSON pointer into a field and its place.
+/// Reports the problems of a schema; `locate` turns a JSON pointer into a field and its position.
 pub(super) fn report(schema: &Value, locate: impl Fn(&str) -> (String, Place), findings: &mut Findings) {
     for problem in params::check_schema(schema) {
         let (path, place) = locate(&problem.pointer);
@@ -27,19 +27,19 @@ pub(super) fn report(schema: &Value, locate: impl Fn(&str) -> (String, Place), f
     }
 }
 
-/// The field below `base` that a JSON pointer means, and where it stands in the document.
+/// The field below `base` for a JSON pointer, and its position.
 pub(super) fn locate(node: &Node, base: &str, pointer: &str) -> (String, Place) {
     let path = format!("{base}{}", pointer.replace('/', "."));
     let place = place_of(node, &path);
     (path, place)
 }
 
-/// Whether a file below `.ai/schemas/` has this name.
+/// Whether `.ai/schemas/` has a file of this name.
 pub(super) fn exists(project: &Path, name: &str) -> bool {
     name.parse::<ItemId>().is_ok() && file_of(project, name).is_file()
 }
 
-/// Checks every file below `.ai/schemas/`.
+/// Checks every file of `.ai/schemas/`.
 pub fn check_files(roots: &Roots, strength: Strength) -> Vec<Finding> {
     let Some(project) = &roots.project else { return Vec::new() };
     let mut found = Vec::new();

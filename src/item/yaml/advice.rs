@@ -1,16 +1,16 @@
-//! What to do about a YAML syntax error.
+//! Advice for YAML syntax errors.
 //!
-//! The parser says where it gave up, not what was meant. Most mistakes are one of few: a tab, an
-//! unquoted value that YAML reads as something else, a quote or bracket that is not closed.
+//! The parser says where it failed, not what was meant. Most mistakes are a tab, an unquoted value
+//! that YAML reads differently, or an unclosed quote or bracket.
 
 use saphyr_parser::ScanError;
 
-/// Finds the line and column of what caused an error, both starting at 1.
+/// The line and column of the cause of an error, both starting at 1.
 ///
-/// The parser blames a tab on the beginning of the value that the tab interrupts.
+/// For a tab, the parser reports the start of the interrupted value.
 pub(super) fn find_cause(text: &str, error: &ScanError) -> (usize, usize) {
     let line = error.marker().line().max(1);
-    // The parser counts bytes in a line that begins with `%`; a column lies inside its line.
+    // The parser counts bytes in a line that begins with `%`, so limit the column to the line.
     let length = text.lines().nth(line - 1).unwrap_or(text).chars().count();
     let column = error.marker().col().min(length) + 1;
     if !error.info().contains("found a tab") {
@@ -24,7 +24,6 @@ pub(super) fn find_cause(text: &str, error: &ScanError) -> (usize, usize) {
     tabs.unwrap_or((line, column))
 }
 
-/// Finds the advice for an error of the parser on a line.
 pub(super) fn on(error: &str, line: &str) -> &'static str {
     if indentation(line).contains('\t') || error.contains("tab") {
         "indent with spaces, not tabs"

@@ -1,21 +1,19 @@
-//! What a plain YAML scalar means: the core schema of YAML 1.2.
+//! The meaning of a plain YAML scalar: the core schema of YAML 1.2.
 //!
-//! Only `true` and `false` are truth values; `yes`, `no`, `on`, `off` are text. Two deliberate
-//! differences from the core schema lose nothing that was written: digits with a leading zero
-//! (`0644`, `007`) stay text, and numbers that do not fit are [`Plain::Unusable`], never rounded.
+//! Only `true` and `false` are booleans; `yes`, `no`, `on`, `off` are text. Two deliberate
+//! differences lose nothing that was written: digits with a leading zero (`0644`, `007`) stay text,
+//! and numbers that do not fit are [`Plain::Unusable`], never rounded.
 
 use crate::item::node::Data;
 
-/// What a plain scalar means.
 #[derive(Debug, PartialEq)]
 pub(super) enum Plain {
-    /// A value.
     Value(Data),
     /// Infinite, not a number, or too large.
     Unusable,
 }
 
-/// Reads a scalar that stands without quotes.
+/// Reads a scalar without quotes.
 pub(super) fn read(text: &str) -> Plain {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Plain::Value(Data::Null),
@@ -66,7 +64,7 @@ fn is_float(unsigned: &str) -> bool {
     mantissa_fits && exponent_fits
 }
 
-/// Whether there is at least one byte and all of them fit.
+/// Whether the text is not empty and all bytes fit.
 fn all(text: &str, fits: impl Fn(u8) -> bool) -> bool {
     !text.is_empty() && text.bytes().all(fits)
 }

@@ -1,4 +1,4 @@
-//! Every way in which YAML surprises, and the promise that none of them panics.
+//! Surprising YAML, and the guarantee that none of it panics.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -365,7 +365,7 @@ fn what_the_writer_takes_for_line_breaks_survives() {
     }
 }
 
-/// Fills a document with repetitions, up to the size that is accepted.
+/// Fills a document with repetitions, up to the accepted size.
 fn filled(start: &str, repeat: impl Fn(usize) -> String, end: &str) -> String {
     let mut text = start.to_owned();
     for index in 0.. {
@@ -381,7 +381,7 @@ fn filled(start: &str, repeat: impl Fn(usize) -> String, end: &str) -> String {
 #[test]
 fn the_worst_documents_are_read_with_few_complaints() {
     let same = |text: &'static str| move |_| text.to_owned();
-    // What is quadratic takes minutes and is ended by the test runner.
+    // Quadratic behaviour would take minutes, and the test runner would stop it.
     for (name, text) in [
         ("brackets", filled("", same("["), "")),
         ("braces", filled("", same("{"), "")),
@@ -442,7 +442,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Pieces that mean something to YAML, so that random sequences reach every state of the parser.
+/// Pieces with a meaning in YAML, so that random sequences reach every state of the parser.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         prop::sample::select(vec![

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The grants of one permission element, as JSON without places, and the codes of the findings.
+/// The grants of one permission element, as JSON without positions, and the codes of the findings.
 fn grants(permission: &str) -> (Vec<Value>, Vec<String>) {
     let (directive, findings) = read_content(&format!(
         "<permissions>{permission}</permissions><process><step name=\"a\"><action>x</action></step></process>"

@@ -1,6 +1,6 @@
-//! Text made to hurt: never a panic, never a flood of findings.
+//! Hostile input: no panic, no flood of findings.
 //!
-//! What is quadratic takes minutes here and is ended by the test runner.
+//! Quadratic behaviour would take minutes, and the test runner would stop it.
 
 use proptest::prelude::*;
 

@@ -104,7 +104,7 @@ proptest! {
         let member = read["servers"].as_object_mut().expect("an object").remove("piton");
         prop_assert_eq!(member, Some(Value::Object(fields())));
         prop_assert_eq!(read, root);
-        // What is there already is not written twice.
+        // An existing entry is not written twice.
         prop_assert_eq!(added(&new), new);
     }
 }

@@ -1,4 +1,4 @@
-//! What was kept is never wrong: whatever happens to the files, an index that was kept answers as one that was not.
+//! A stored index is never wrong: after any change of the files it answers like a new one.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -46,13 +46,12 @@ impl World {
         Index::open(self.roots.clone(), Some(Cache { folder: &folder, program: &program }))
     }
 
-    /// The files of the cache.
     fn files(&self) -> Vec<PathBuf> {
         let listed = fs::read_dir(self.path("cache/search")).into_iter().flatten();
         listed.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// What an index and a store that was just read answer.
+    /// The answers of an index and of a fresh store.
     fn answers(&self, index: &Index) -> (String, String) {
         let store = ItemStore::open(self.roots.clone(), Strength::Lenient);
         let queries = ["", "deploy", "alpha beta", "gamma", "entry", "server migration"].map(|text| Query {
@@ -80,10 +79,10 @@ impl World {
     }
 }
 
-/// The end of time, before which every footprint can be trusted.
+/// A time before which all metadata can be trusted.
 const LATER: i64 = i64::MAX;
 
-/// Clocks of file systems stand still for a few milliseconds.
+/// The clock of a file system may stand still for a few milliseconds.
 fn tick() {
     std::thread::sleep(Duration::from_millis(15));
 }
@@ -101,7 +100,7 @@ fn nothing_is_read_when_nothing_changed() {
     index.refresh_at(LATER);
     assert_eq!(index.refresh_at(LATER), Freshness::Unchanged);
     world.assert_right(&index);
-    // Another process takes up what this one kept.
+    // Another process opens what this one stored.
     let again = world.kept();
     assert_eq!(again.note(), "nothing changed since the last search");
     world.assert_right(&again);
@@ -170,14 +169,14 @@ fn a_byte_that_went_bad_anywhere_changes_no_answer() {
     index.refresh_at(LATER);
     let file = world.files().pop().unwrap();
     let good = fs::read(&file).unwrap();
-    // A prime, so that bytes of every kind are met.
+    // A prime, so that bytes of every kind are hit.
     for at in (0..good.len()).step_by(17) {
         let mut bad = good.clone();
         bad[at] ^= 0x41;
         fs::write(&file, &bad).unwrap();
         let (kept, fresh) = world.answers(&world.kept());
         assert_eq!(kept, fresh, "byte {at} of {}", good.len());
-        // What was seen to be bad is not taken up a second time.
+        // A corrupt file is not opened a second time.
         let again = fs::read(&file).unwrap_or_default();
         assert!(again != bad || world.kept().note().starts_with("nothing changed"), "byte {at}");
     }
@@ -191,7 +190,7 @@ fn an_index_that_goes_bad_while_it_is_used_is_made_again() {
     let mut index = world.kept();
     assert_eq!(index.note(), "nothing changed since the last search");
     let file = world.files().pop().unwrap();
-    // In its place, which piton never does itself.
+    // Overwritten in place, which piton itself never does.
     fs::write(&file, "").unwrap();
     world.assert_right(&index);
     assert!(!file.exists());
@@ -220,7 +219,7 @@ fn what_another_build_of_the_program_kept_is_made_again() {
     world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "first", ""));
     world.kept().refresh_at(LATER);
     assert_eq!(world.kept().note(), "nothing changed since the last search");
-    // The same length, and an old time as package managers leave it.
+    // The same length, and an old time as package managers set it.
     let program = world.path("program");
     let before = fs::metadata(&program).unwrap().modified().unwrap();
     tick();
@@ -241,7 +240,7 @@ fn files_that_came_to_rest_are_not_read_again() {
     world.write("home/.ai/knowledge/k.md", &note("beta", "second"));
     assert_eq!(world.kept().note(), "2 of 2 files were read");
     assert_eq!(world.kept().note(), "2 of 2 files were read", "too young to be trusted");
-    // By the real clock of the file system: more than its coarsest step.
+    // By the real clock: more than the coarsest file system resolution.
     std::thread::sleep(Duration::from_millis(2_500));
     assert_eq!(world.kept().note(), "2 of 2 files were read", "an old look at them proves nothing");
     assert_eq!(world.kept().note(), "nothing changed since the last search");
@@ -261,10 +260,10 @@ fn an_index_that_nobody_uses_or_whose_project_is_gone_is_removed() {
     let now = fs::metadata(&file).unwrap().modified().unwrap();
     fs::File::options().append(true).open(&file).unwrap().set_modified(now - 2 * month).unwrap();
     assert_eq!(unused(&world.path("cache"), now - month), [file.as_path()]);
-    // Every use counts, also one that has nothing to write.
+    // Every use counts, even one that writes nothing.
     world.kept();
     assert_eq!(unused(&world.path("cache"), now - month), Vec::<PathBuf>::new());
-    // Others' things and what cannot be read are left alone until they are old.
+    // Foreign and unreadable files are left alone until they are old.
     world.write("cache/search/other", "new");
     fs::create_dir(world.path("cache/search/folder")).unwrap();
     symlink("nowhere", world.path("cache/search/link")).unwrap();
@@ -352,7 +351,7 @@ fn a_stamp_that_comes_to_be_beside_a_file_is_noticed() {
     step(&|| world.write(beside, &stamp), true);
     step(&|| world.write(beside, &stamp.replace("2020", "2021").replace(':', ";")), false);
     step(&|| fs::remove_file(world.path(beside)).unwrap(), false);
-    // By a name of its own first, and with the folder's old time.
+    // First under another name, and with the folder's old time.
     let before = fs::metadata(&folder).unwrap().modified().unwrap();
     let rename = || {
         world.write("project/.ai/draft", &stamp);
@@ -457,7 +456,7 @@ fn a_folder_that_cannot_be_read_is_passed_over_until_it_can() {
     assert_eq!(index.search(&query("beta")).total, 1);
 }
 
-/// Something that happens to a tree.
+/// A change of a tree.
 #[derive(Clone, Debug)]
 enum Edit {
     Write(usize, usize),
@@ -548,7 +547,7 @@ proptest! {
             let (kept, fresh) = world.answers(&index);
             prop_assert_eq!(kept, fresh);
             let second = index.refresh_at(LATER);
-            // Only what can never be proven is looked at again.
+            // Only what can never be proven is examined again.
             prop_assert_eq!(second, Freshness::Unchanged);
             tick();
         }

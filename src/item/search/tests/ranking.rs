@@ -12,7 +12,7 @@ use crate::item::search::image::{Facts, Image};
 use crate::item::search::ranking;
 use crate::item::search::ranking::rarity;
 
-/// Writes the items of the table as files: their path and text.
+/// The items of the table as files: path and text.
 fn files(table: &str) -> Vec<(String, String)> {
     table
         .lines()
@@ -89,7 +89,7 @@ fn item(spelling: &str, category: &str, id: &str, tags: &str, about: &str, text:
     }
 }
 
-/// The documents of the company, with those that are built in.
+/// The documents of the company and the built-in ones.
 static COMPANY: LazyLock<Vec<Document>> = LazyLock::new(|| {
     let files = files(include_str!("company.txt"));
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
@@ -107,7 +107,6 @@ fn asked(query: &Query) -> Vec<String> {
     ranking::search(&image(&COMPANY), query).results.iter().map(|hit| hit.name.clone()).collect()
 }
 
-/// The first of what a query finds.
 fn best(text: &str, count: usize) -> Vec<String> {
     asked(&Query { limit: Some(count), ..query(text) })
 }
@@ -119,7 +118,8 @@ fn there_are_two_hundred_items() {
 
 #[test]
 fn names_come_first_whatever_they_are_written_like() {
-    // Five ids of two words begin with it, all in the category as well: they are equal and go by name; longer ids follow.
+    // Five ids of two words begin with it, all in the category as well: they tie and are sorted by
+    // name; longer ids follow.
     assert_eq!(
         best("deploy", 7),
         [
@@ -132,11 +132,12 @@ fn names_come_first_whatever_they_are_written_like() {
             "deployToStaging"
         ]
     );
-    // An id is what it is: the project's, then the user's of the same name, then those with one of the words.
+    // The exact id: the project's, then the user's of the same name, then those with one of the
+    // words.
     for text in ["deploy_app", "deploy app", "deployApp", "Deploy-App", "app deploy"] {
         assert_eq!(best(text, 3), ["deploy_app", "deploy_app", "rollback_app"], "{text}");
     }
-    // In one word it is still the id; other ids are only forms of its beginning.
+    // In one word it is still the id; other ids match only by their prefix.
     assert_eq!(best("deployapp", 2), ["deploy_app", "deploy_app"]);
     assert_eq!(best("DEPLOY DOCS", 1), ["deployDocs"]);
     // The whole id beats a title with the same word.
@@ -151,27 +152,27 @@ fn names_come_first_whatever_they_are_written_like() {
 fn several_words_are_best_met_together() {
     // Both words in the id; then one in the id, the other in tags or category.
     assert_eq!(best("migrate database", 3), ["migrate_database", "db_migrate", "migrate_users"]);
-    // `migration` stands in one id only; `migrate` is another form of it.
+    // `migration` occurs in one id only; `migrate` is another form of it.
     assert_eq!(best("database migration", 3), ["migration_pattern", "migrate_database", "db_migrate"]);
     assert_eq!(best("release notes", 3), ["release_notes", "create_release", "my_notes"]);
     // The tool that is about both; then the one with both as tags.
     assert_eq!(best("postgres backup", 2), ["db_backup", "db_restore"]);
     assert_eq!(best("restore backup", 3), ["restore_drill", "db_restore", "backup_policy"]);
     assert_eq!(best("rotate secrets", 3), ["rotate_all_secrets", "rotate_api_keys", "rotate_db_password"]);
-    // Its tag is github and its id is the rest; the directive says the same in a longer id.
+    // Its tag is github and its id is the rest; the directive has the same words in a longer id.
     assert_eq!(best("github pull request", 3), ["fetch_pull_request", "review_pull_request", "post_review_comment"]);
     assert_eq!(best("review pull request", 3), ["review_pull_request", "fetch_pull_request", "post_review_comment"]);
     assert_eq!(best("k8s logs", 2), ["k8s_logs", "collect_logs"]);
     assert_eq!(best("certificates expire", 2), ["rotate_certificates", "check_tls"]);
-    // `churn` is rarer than `model`, but stands in descriptions; an id with one of them counts most.
+    // `churn` is rarer than `model` but occurs in descriptions; an id with one of them counts most.
     assert_eq!(best("churn model", 3), ["train_model", "retrain_model", "churn_definition"]);
-    // A word that nobody has lowers everything and changes no order.
+    // A word that no item has lowers all scores and keeps the order.
     assert_eq!(best("zzz deploy", 7), best("deploy", 7));
 }
 
 #[test]
 fn beginnings_and_slips_are_found() {
-    // By how much of the word is there, then by the id.
+    // By how much of the word matches, then by the id.
     assert_eq!(best("mig", 4), ["db_migrate", "migrate_database", "migrate_users", "migration_pattern"]);
     // The word itself, its plural as a beginning, then other words that begin with it.
     assert_eq!(best("test", 5), ["alert_test", "run_tests", "write_tests", "find_flaky_tests", "testing_pyramid"]);
@@ -182,9 +183,9 @@ fn beginnings_and_slips_are_found() {
     assert_eq!(best("kuberentes", 1), ["kubernetes_basics"]);
     assert_eq!(best("postmrotem", 1), ["write_postmortem"]);
     assert_eq!(best("terrafrom", 3), ["terraform_apply", "terraform_plan", "terraform_style"]);
-    // A slip is less than the word: `preview` itself before all `review`s.
+    // A typo counts less than the word: `preview` itself before all `review`s.
     assert_eq!(best("preview", 2), ["Deploy-Preview", "review_guidelines"]);
-    // A word inside words is found, below a slip.
+    // A word inside words is found, below a typo.
     let inside = best("ploy", 9);
     assert_eq!(inside[0], "play_store_listing");
     assert!(inside.contains(&"deploy_app".to_owned()), "{inside:?}");
@@ -196,7 +197,7 @@ fn tags_titles_categories_and_texts_are_found() {
     assert_eq!(best("oncall", 3), ["oncall_handbook", "page_oncall", "handle_incident"]);
     assert_eq!(best("kubernetes", 2), ["kubernetes_basics", "blue_green_switch"]);
     assert_eq!(best("translation", 3), ["i18n_extract", "add_language", "i18n_import"]);
-    // Only in texts: of a directive's steps and of knowledge.
+    // Only in bodies: of a directive's steps and of knowledge.
     assert_eq!(best("crypto shredding", 1), ["gdpr_delete"]);
     assert_eq!(best("PKCE", 1), ["oauth_flow"]);
     assert_eq!(best("laptop", 3), ["order_laptop", "first_day", "onboard_engineer"]);
@@ -220,7 +221,7 @@ fn every_script_is_found() {
     }
 }
 
-/// What developers type, and what they want to see; written down before it was tried.
+/// What developers type, and the expected result; written down before it was tried.
 const QUESTIONS: [(&str, &str); 13] = [
     ("backup database", "db_backup"),
     ("new employee laptop", "order_laptop"),
@@ -237,7 +238,8 @@ const QUESTIONS: [(&str, &str); 13] = [
     ("how do we name tables", "naming_tables"),
 ];
 
-/// What was wanted first and is second: another item has as many of the words, in its id. Only the meaning tells them apart.
+/// The expected item is second: another item has as many of the words in its id. Only the meaning
+/// distinguishes them.
 const NEARLY: [(&str, [&str; 2]); 2] = [
     ("send slack message", ["send_mail", "slack_post"]),
     ("pull request comment", ["fetch_pull_request", "post_review_comment"]),
@@ -273,7 +275,7 @@ fn filters_leave_out_what_was_not_asked_for() {
     assert_eq!(of(Query { category: Some("mine".to_owned()), ..query("") }), ["coffee", "deploy_app", "ideas"]);
 }
 
-/// Words of the company, none of which is a whole id.
+/// Words of the company; none is a whole id.
 const VOCABULARY: [&str; 24] = [
     "deploy",
     "database",
@@ -309,7 +311,7 @@ fn everything(text: &str) -> Query {
     Query { scope: Scope::All, limit: Some(1_000), ..query(text) }
 }
 
-/// An item that has no word of any query.
+/// An item without any word of a query.
 fn stranger(number: usize) -> Document {
     let mut terms = crate::item::search::terms::Terms::default();
     for (letters, strength) in [("ĸĸ", 6_900), ("ŋŋ", 8_900), ("ŧŧ", 4_900)] {
@@ -364,7 +366,7 @@ proptest! {
         words.dedup();
         let mut documents = COMPANY.clone();
         documents.extend((0..strangers).map(stranger));
-        // What each item has of each word, and how rare the word is among more items.
+        // The match of each item for each word, and the rarity of the word among more items.
         let alone: Vec<Results> = words.iter().map(|word| ranking::search(&image(&COMPANY), &everything(word))).collect();
         let weights: Vec<f64> = alone.iter().map(|results| rarity(documents.len(), results.total)).collect();
         let whole: f64 = weights.iter().sum();

@@ -31,7 +31,7 @@ fn shebangs_marks_and_line_ends_stay_where_they_are() {
     assert_eq!(stamped("sh", "#!/bin/sh\necho\n", TIME).lines().next(), Some("#!/bin/sh"));
     assert!(stamped("py", "\u{feff}x = 1\n", TIME).starts_with("\u{feff}# kiwi-mcp"));
     assert_eq!(stamped("py", "x = 1\r\ny = 2\r\n", TIME).matches("\r\n").count(), 3);
-    // Nothing could follow a shebang that does not end.
+    // A stamp cannot follow a shebang without a line end.
     let text = stamped("sh", "#!/bin/sh", TIME);
     assert!(text.starts_with("#!/bin/sh\n# kiwi-mcp") && is_valid("sh", &text), "{text}");
     let text = stamped("sh", "#!/bin/sh\r", TIME);
@@ -49,7 +49,7 @@ fn an_older_stamp_is_replaced_whoever_wrote_it() {
     ] {
         assert_eq!(stamped("md", &format!("{old}# Title\n"), TIME), plain, "{old}");
     }
-    // One that slipped down counts as no stamp, and must not stay as content either.
+    // A misplaced stamp does not count, and must not stay as content either.
     let far = "a\nb\nc\nd\n";
     let own = stamped("md", far, LATER);
     let (line, _) = own.split_once('\n').unwrap();
@@ -79,7 +79,7 @@ fn there_is_one_stamp_and_not_two() {
     let beside = stamp_file(Path::new("a.php"), old, TIME).unwrap();
     assert_eq!(beside.tidied, Tidied::Rewritten("a.php".into(), "<?php\n".to_owned()));
     assert!(matches!(check_detached(&beside.content, "<?php\n"), Integrity::Valid { .. }));
-    // In JSON such a line is a part of the data.
+    // In JSON such a line is data.
     let data = "{\n\"kiwi-mcp:validated:x\": 1}\n";
     let json = stamp_file(Path::new("a.json"), data, TIME).unwrap();
     assert_eq!((json.hash, json.tidied), (hash_of(data), Tidied::Nothing));
@@ -130,7 +130,7 @@ fn hash_of(text: &str) -> String {
     hex(&Sha256::digest(text))
 }
 
-/// Text out of what stamps, and what stands around them, are made of.
+/// Text made of pieces of stamps and their surroundings.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "# kiwi-mcp:validated:2026-01-28T12:00:00Z:0123456789ab",

@@ -1,7 +1,6 @@
-//! Type annotations of Python as JSON Schema.
+//! Python type annotations as JSON Schema.
 //!
-//! Only what says something about JSON is translated; an annotation nobody here knows restricts
-//! nothing.
+//! Only annotations with a JSON meaning are translated; an unknown annotation restricts nothing.
 
 use crate::item::node::{Data, Entry, Node};
 use crate::item::place::Place;
@@ -10,7 +9,6 @@ use super::{Source, literal};
 
 const MAX_DEPTH: usize = 16;
 
-/// The entries of the schema that an annotation means.
 pub(super) fn schema(annotation: tree_sitter::Node<'_>, source: &Source<'_>) -> Vec<Entry> {
     let place = source.place(annotation.start_byte());
     schema_from(translate(annotation, source, 0), place)
@@ -20,7 +18,7 @@ fn entry(key: &str, value: Node) -> Entry {
     Entry { key: key.to_owned(), place: value.place, value }
 }
 
-/// What an annotation says: nothing at all when both lists are empty.
+/// The meaning of an annotation; empty lists restrict nothing.
 #[derive(Default)]
 struct Meaning {
     kinds: Vec<&'static str>,
@@ -124,7 +122,7 @@ fn schema_from(meaning: Meaning, place: Place) -> Vec<Entry> {
     schema
 }
 
-/// One of several; a part that restricts nothing lifts the restriction of all.
+/// A union; a part that restricts nothing lifts the restriction of all.
 fn union(parts: Vec<Meaning>) -> Meaning {
     let mut whole = Meaning::default();
     let alone = parts.iter().filter(|part| part.kinds != ["null"]).count() == 1;
@@ -141,7 +139,7 @@ fn union(parts: Vec<Meaning>) -> Meaning {
                 whole.kinds.push(kind);
             }
         }
-        // What only one alternative says about values or elements cannot be said of all.
+        // Restrictions of one alternative do not apply to all.
         if alone {
             whole.items = whole.items.or(part.items);
             whole.values.splice(0..0, part.values);

@@ -1,26 +1,24 @@
-//! What a Python file imports, read without running it.
+//! The imports of a Python file, read without running it.
 
 use super::{MAX_SEARCHED, Source, find_error, parse};
 
-/// One import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Import {
-    /// How many dots precede it; none for an absolute one.
+    /// The number of leading dots; 0 for an absolute import.
     pub(crate) level: usize,
-    /// The module as it is written, without the dots; may be empty.
+    /// The module without the dots; may be empty.
     pub(crate) module: String,
-    /// What is taken from it by `from`; empty for a plain import.
+    /// The names after `from … import`; empty for a plain import.
     pub(crate) names: Vec<String>,
 }
 
 impl Import {
-    /// The first part of the module.
     pub(crate) fn head(&self) -> &str {
         self.module.split('.').next().unwrap_or_default()
     }
 }
 
-/// Finds every import of a file, wherever it stands; none where the file cannot be read as Python.
+/// Finds every import of a file, at any depth; `None` when the file is not valid Python.
 pub(crate) fn imports(text: &str) -> Option<Vec<Import>> {
     if text.len() > MAX_SEARCHED {
         return None;
@@ -62,7 +60,7 @@ fn from(statement: tree_sitter::Node<'_>, source: &Source<'_>) -> Import {
     Import { level: written.len() - module.len(), module: module.to_owned(), names: named(statement, source) }
 }
 
-/// The names of a statement, without what they are called afterwards.
+/// The names of a statement, without their aliases.
 fn named(statement: tree_sitter::Node<'_>, source: &Source<'_>) -> Vec<String> {
     let mut cursor = statement.walk();
     let names = statement.children_by_field_name("name", &mut cursor).map(|name| {

@@ -1,7 +1,7 @@
 //! Python literals as nodes.
 //!
-//! The same values that `ast.literal_eval` accepts and JSON can hold; anything else is code, which
-//! is reported and never evaluated.
+//! Values that `ast.literal_eval` accepts and JSON can hold; anything else is code, which is
+//! reported and never evaluated.
 
 use crate::item::finding::Findings;
 use crate::item::node::{Data, Entry, Node};
@@ -11,7 +11,7 @@ use super::Source;
 
 const MAX_DEPTH: usize = 64;
 
-/// Reads an expression; `None` when it is no literal, which is then among the findings.
+/// Reads an expression; `None` when it is not a literal, which is reported.
 pub(super) fn read(
     expression: tree_sitter::Node<'_>,
     source: &Source<'_>,
@@ -32,12 +32,12 @@ pub(super) fn read(
     node
 }
 
-/// Reads an expression that may well be no literal.
+/// Reads an expression that need not be a literal.
 pub(super) fn read_quietly(expression: tree_sitter::Node<'_>, source: &Source<'_>) -> Option<Node> {
     value(expression, source, 0, &mut None)
 }
 
-/// Why an expression could not be read, or not as it stands.
+/// Why an expression could not be read exactly.
 struct Complaint {
     code: Code,
     offset: usize,
@@ -199,16 +199,16 @@ fn string(node: tree_sitter::Node<'_>, source: &Source<'_>, complaint: &mut Opti
     let raw = source.text.get(start..end).unwrap_or_default();
     let mut cursor = node.walk();
     let interpolates = node.children(&mut cursor).any(|part| part.kind() == "interpolation");
-    // Bytes and templates are no text, and neither is a string with code in it.
+    // Bytes, templates and strings with code are not text.
     if interpolates || prefix.contains('b') || prefix.starts_with('t') {
         return not_literal(complaint);
     }
-    // A formatted string without code in it still writes braces twice.
+    // A formatted string without code still doubles its braces.
     let raw = if prefix.contains('f') { raw.replace("{{", "{").replace("}}", "}") } else { raw.to_owned() };
     Some(if prefix.contains('r') { raw } else { unescape(&raw) })
 }
 
-/// Resolves the escapes of a Python string; an unknown one stays as it is, as in Python.
+/// Resolves the escapes of a Python string; an unknown one stays, as in Python.
 fn unescape(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;

@@ -1,4 +1,4 @@
-//! What is read out of Python, construct by construct.
+//! What is read from each Python construct.
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// Reads all files below a folder of `fixtures/tools/equal/` and compares what they mean.
+/// Reads all files in a folder of `fixtures/tools/equal/` and compares their manifests.
 fn assert_equal(folder: &str, kind: ToolKind, spellings: &[Spelling]) {
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tools/equal").join(folder);
     let mut files: Vec<PathBuf> = walkdir::WalkDir::new(&base)
@@ -28,7 +28,7 @@ fn assert_equal(folder: &str, kind: ToolKind, spellings: &[Spelling]) {
         met.push(tool.spelling);
         let mut manifest = tool.manifest.clone();
         manifest.tool_type.clear();
-        // Python requires parameters with defaults to come last; the order is the author's, not the spelling's.
+        // Python requires parameters with defaults to come last, so the order may differ.
         manifest.parameters.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(names) = manifest.input_schema.get_mut("required").and_then(Value::as_array_mut) {
             names.sort_by_key(|name| name.as_str().map(str::to_owned));
@@ -48,7 +48,7 @@ fn assert_equal(folder: &str, kind: ToolKind, spellings: &[Spelling]) {
 #[test]
 fn a_script_means_the_same_in_every_spelling() {
     use Spelling::{Embedded, ExecutorBlock, JsonSchema, Manifest};
-    // The JSON file has `outputs.format`, which makes `inputs` what tells its spelling.
+    // The JSON file has `outputs.format`, so `inputs` identifies its spelling.
     assert_equal("script", ToolKind::Script, &[Manifest, ExecutorBlock, JsonSchema, Embedded]);
 }
 

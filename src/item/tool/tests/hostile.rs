@@ -1,6 +1,6 @@
-//! Hostile input: nothing panics, and nothing drowns the reader in findings.
+//! Hostile input: no panic, no flood of findings.
 //!
-//! What is quadratic takes minutes here and is ended by the test runner.
+//! Quadratic behaviour would take minutes, and the test runner would stop it.
 
 use std::fmt::Write as _;
 
@@ -65,7 +65,7 @@ fn a_megabyte_of_anything_is_read_or_refused_with_a_reason() {
     }
 }
 
-/// A Python literal with the JSON value it stands for.
+/// A Python literal and its JSON value.
 fn literal() -> impl Strategy<Value = (String, Value)> {
     let leaf = prop_oneof![
         Just(("None".to_owned(), Value::Null)),
@@ -98,7 +98,7 @@ fn literal() -> impl Strategy<Value = (String, Value)> {
     })
 }
 
-/// Writes a string as Python would print it.
+/// A string as Python prints it.
 fn quote(text: &str) -> String {
     let mut quoted = "'".to_owned();
     for character in text.chars() {
@@ -114,7 +114,7 @@ fn quote(text: &str) -> String {
     quoted + "'"
 }
 
-/// Pieces that have a meaning in one of the formats, put together at random.
+/// Random combinations of pieces with a meaning in one of the formats.
 fn fragments() -> impl Strategy<Value = String> {
     let words = prop::sample::select(vec![
         "tool_id: x",

@@ -1,4 +1,4 @@
-//! What is written as YAML is read as the same tool.
+//! A tool written as YAML reads as the same tool.
 
 use std::fs;
 

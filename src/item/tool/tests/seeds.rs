@@ -1,4 +1,4 @@
-//! The examples of the specifications, as they stand there.
+//! The examples of the specification, unchanged.
 
 use serde_json::json;
 
@@ -414,7 +414,7 @@ created_at: 2026-01-15
         Outputs { format: Some("json".into()), parser: None, schema: Some("business_list".into()) }
     );
     assert_eq!(manifest.mutates_state, Some(false));
-    // A lifted field still knows where it was written.
+    // A moved field keeps its original position.
     assert_eq!(tool.origins().get("dependencies").map(|origin| origin.line), Some(14));
     assert_eq!(tool.origins().get("executor").map(|origin| (origin.line, origin.column)), Some((11, 9)));
 }
@@ -573,7 +573,7 @@ fn a_program_of_any_language_is_a_tool_where_its_header_says_so() {
         let manifest = &case.tool().manifest;
         assert_eq!(manifest.tool_id.as_str(), "count", "{name}");
         assert_eq!(manifest.config["entrypoint"], name);
-        // What says nothing about a tool is data, and nobody complains.
+        // A file without tool fields is data, and gets no finding.
         for text in ["SELECT 1;\n", &format!("{mark} executor: somebody\nx\n"), &format!("{mark} a: [\nx\n")] {
             let case = lenient(name, text);
             assert!(matches!(case.reading, Reading::NotATool), "{name} {text}");

@@ -1,4 +1,4 @@
-//! Wrong input: each mistake has its code, place and way out.
+//! Wrong input: each mistake has its code, position and suggestion.
 
 use super::*;
 

@@ -12,7 +12,6 @@ use crate::problem::Code;
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
-/// Checks a tool that makes an HTTP call.
 pub(super) fn check(tool: &LoadedTool, findings: &mut Findings) {
     let config = &tool.manifest.config;
     match config.get("method").and_then(Value::as_str) {
@@ -33,7 +32,7 @@ pub(super) fn check(tool: &LoadedTool, findings: &mut Findings) {
     transform(tool, findings);
 }
 
-/// The path that picks the result out of the answer must be one.
+/// Checks the `JSONPath` that selects the result.
 fn transform(tool: &LoadedTool, findings: &mut Findings) {
     let Some(value) = tool.node.find("config").and_then(|config| config.find("response_transform")) else { return };
     let path = "config.response_transform";
@@ -78,7 +77,8 @@ fn auth(tool: &LoadedTool, findings: &mut Findings) {
     }
 }
 
-/// A URL must be one once its placeholders are filled, and each placeholder must be a parameter.
+/// Checks that the URL is valid once its placeholders are filled, and that each placeholder is a
+/// parameter.
 fn url_template(tool: &LoadedTool, url: &str, findings: &mut Findings) {
     let place = place_of(&tool.node, "config.url");
     let mut filled = String::with_capacity(url.len());
@@ -106,7 +106,7 @@ fn url_template(tool: &LoadedTool, url: &str, findings: &mut Findings) {
         rest = &from_brace[close + 1..];
     }
     filled.push_str(rest);
-    // A host that comes from the environment as a whole cannot be judged before it is known.
+    // A host that comes from the environment cannot be checked here.
     if url.starts_with("${") {
         return;
     }

@@ -1,4 +1,4 @@
-//! The files a script starts with and imports.
+//! The entrypoint and the imports of a script.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::item::tool::LoadedTool;
 use crate::item::validate::place_of;
 use crate::problem::Code;
 
-/// The file a tool starts with; what is wrong with it goes to `findings`.
+/// The entrypoint of a tool; problems go to `findings`.
 pub(in crate::item::validate) fn find_entrypoint(tool: &LoadedTool, findings: &mut Findings) -> Option<PathBuf> {
     let path = "config.entrypoint";
     let place = place_of(&tool.node, path);
@@ -67,7 +67,7 @@ pub(in crate::item::validate) fn find_entrypoint(tool: &LoadedTool, findings: &m
     Some(file)
 }
 
-/// Checks that the library modules a script imports are there.
+/// Checks that the imported library modules exist.
 pub(super) fn lib_imports(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
     let Some(list) = tool.node.find("config").and_then(|config| config.find("lib_imports")) else { return };
     let (Some(names), Some(project)) = (list.elements(), project) else { return };

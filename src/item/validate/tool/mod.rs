@@ -1,7 +1,7 @@
-//! What each kind of tool must say, beyond what every tool must say.
+//! Rules per kind of tool.
 //!
-//! One function per kind, in the words of the design where it has them. Who runs whom is checked
-//! where chains are resolved, not here.
+//! One function per kind, with the messages of the design where it has them. Chain resolution
+//! checks which executor may run which tool.
 
 mod api;
 pub(super) mod entrypoint;
@@ -21,7 +21,6 @@ use crate::problem::Code;
 
 const TRANSPORTS: [&str; 5] = ["stdio", "sse", "websocket", "http", "streamable_http"];
 
-/// Checks what the kind of a tool asks for.
 pub(super) fn check(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
     match tool.manifest.kind {
         ToolKind::Script => script(tool, project, findings),
@@ -67,7 +66,7 @@ fn mcp_server(tool: &LoadedTool, findings: &mut Findings) {
     let config = &tool.manifest.config;
     let text = |key: &str| config.get(key).and_then(Value::as_str);
     match text("transport") {
-        // Schema 1.0 files often name no server at all; running one says so.
+        // Schema 1.0 files often name no server at all; running one reports that.
         None if tool.spelling == Spelling::ToolRoot => {}
         None => required(tool, "config.transport", "MCP servers must specify config.transport", findings),
         Some("stdio") if text("command").is_none() => {
@@ -174,7 +173,7 @@ fn schemas(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
     }
 }
 
-/// Parameters given as a list become properties of a schema; leads back from there.
+/// Maps a pointer into the schema back to the list of parameters it was made from.
 fn in_list(list: &[Node], base: &str, pointer: &str) -> Option<(String, Place)> {
     let (name, rest) = pointer.strip_prefix("/properties/").map(|rest| rest.split_once('/').unwrap_or((rest, "")))?;
     let at = list.iter().position(|element| element.find("name").and_then(Node::as_text) == Some(name))?;
@@ -183,7 +182,7 @@ fn in_list(list: &[Node], base: &str, pointer: &str) -> Option<(String, Place)> 
     Some((format!("{base}[{at}]{field}"), place))
 }
 
-/// A relative path that stays in its folder, without characters that no path may hold.
+/// A relative path that stays in its folder, without control characters.
 fn is_inside(path: &str) -> bool {
     !path.is_empty()
         && !path.chars().any(char::is_control)

@@ -1,4 +1,4 @@
-//! Dependencies: package requirements, wherever they were written.
+//! Dependencies: package requirements from all sources.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -11,7 +11,6 @@ use crate::item::tool::LoadedTool;
 use crate::item::validate::place_of;
 use crate::problem::Code;
 
-/// Dependencies are package requirements, wherever they were written.
 pub(super) fn check(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
     let is_python = tool.manifest.executor.as_ref().is_none_or(|id| id.as_str() == "python_runtime");
     for (at, dependency) in tool.manifest.dependencies.iter().enumerate().filter(|(_, text)| !is_requirement(text)) {

@@ -1,4 +1,4 @@
-//! `api_complexity` and `anti_patterns`: what is special about an API, and how not to use it.
+//! Rules for `api_complexity` and `anti_patterns`.
 
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::node::{Entry, Node};
@@ -73,7 +73,7 @@ fn check_mappings(mappings: &Node, names: &Names<'_>, findings: &mut Findings) {
     for entry in entries.iter().take(MAX_ELEMENTS) {
         let path = format!("{path}.{}", shown(&entry.key));
         let inner = entry.value.entries().unwrap_or_default();
-        // Mappings may stand in groups, such as `custom_fields`.
+        // Mappings may be grouped, e.g. in `custom_fields`.
         if !is_mapping(&entry.value) && inner.iter().any(|inner| is_mapping(&inner.value)) {
             check_length(inner.len(), &entry.value, &path, findings);
             for inner in inner.iter().take(MAX_ELEMENTS) {
@@ -94,7 +94,7 @@ fn check_mapping(entry: &Entry, path: &str, names: &Names<'_>, findings: &mut Fi
         return wrong_type(&entry.value, path, "a mapping", findings);
     }
     if !is_mapping(&entry.value) {
-        // Files in the wild only take notes here.
+        // Existing files use this for notes.
         let severity = if findings.strength() == Strength::Strict { Severity::Error } else { Severity::Warning };
         findings
             .add(Code::MissingRequiredField, entry.place, path, "structure or extraction is required")

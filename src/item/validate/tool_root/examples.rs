@@ -1,4 +1,4 @@
-//! `examples`: scenarios of each command.
+//! Rules for `examples`: scenarios of each command.
 
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::node::{Entry, Node};
@@ -38,7 +38,7 @@ pub(super) fn check(map: &Node, names: &Names<'_>, findings: &mut Findings) {
 fn check_example(example: &Node, path: &str, findings: &mut Findings) {
     let scenario = match example.find("scenario") {
         None => {
-            // Files in the wild have whole workflows here, as a list of steps.
+            // Existing files have whole workflows here, as a list of steps.
             let is_workflow = example.find("steps").is_some();
             for key in ["scenario", "input"] {
                 if example.find(key).is_none() {
@@ -89,7 +89,7 @@ fn require(example: &Node, key: &str, path: &str, is_tolerated: bool, findings: 
         .suggest(format!("add `{key}:`"));
 }
 
-/// Whether a scenario is of a kind; edge cases may have a name of their own.
+/// Whether a scenario is of a kind; edge cases may have their own names.
 fn is_kind(scenario: &str, kind: &str) -> bool {
     scenario == kind || (kind == "edge_case" && scenario.starts_with("edge_case_"))
 }
@@ -100,7 +100,7 @@ fn report_missing(command: &Entry, scenarios: &[&str], path: &str, findings: &mu
         if scenarios.iter().any(|scenario| is_kind(scenario, kind)) {
             continue;
         }
-        // Without any failure, the first kind of failure stands for all.
+        // Without any failure, the first kind of failure represents all.
         let (wanted, required) = match kind {
             "success" => ("success", true),
             "failure_invalid_param" if !fails => ("failure_*", true),

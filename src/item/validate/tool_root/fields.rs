@@ -1,4 +1,4 @@
-//! What the rules of all sections share: types, required keys, names and references.
+//! Shared by the rules of all sections: types, required keys, names and references.
 
 use crate::item::finding::Findings;
 use crate::item::node::Node;
@@ -6,10 +6,9 @@ pub(super) use crate::item::wording::shown;
 use crate::item::wording::{did_you_mean, nearest};
 use crate::problem::Code;
 
-/// The most elements that a list or mapping may have; they are all looked at, functions compiled.
+/// The most elements of a list or mapping; all are checked, and functions compiled.
 pub(super) const MAX_ELEMENTS: usize = 200;
 
-/// Reports a value of the wrong type.
 pub(super) fn wrong_type(value: &Node, path: &str, expected: &str, findings: &mut Findings) {
     let name = path.rsplit('.').next().unwrap_or(path);
     let article = if value.type_name().starts_with('i') { "an" } else { "a" };
@@ -17,7 +16,7 @@ pub(super) fn wrong_type(value: &Node, path: &str, expected: &str, findings: &mu
     findings.add(Code::InvalidType, value.place, path, message).suggest(format!("write {expected}"));
 }
 
-/// The elements of a list; anything else is reported and has none.
+/// The elements of a list; anything else is reported and counts as empty.
 pub(super) fn list_of<'n>(value: &'n Node, path: &str, findings: &mut Findings) -> &'n [Node] {
     let Some(elements) = value.elements() else {
         wrong_type(value, path, "a list", findings);
@@ -27,7 +26,7 @@ pub(super) fn list_of<'n>(value: &'n Node, path: &str, findings: &mut Findings) 
     elements.get(..MAX_ELEMENTS).unwrap_or(elements)
 }
 
-/// Reports what has more elements than are looked at.
+/// Reports a list that has more elements than are checked.
 pub(super) fn check_length(length: usize, value: &Node, path: &str, findings: &mut Findings) {
     if length > MAX_ELEMENTS {
         let message = format!("{length} elements are more than the {MAX_ELEMENTS} that are accepted");
@@ -35,7 +34,7 @@ pub(super) fn check_length(length: usize, value: &Node, path: &str, findings: &m
     }
 }
 
-/// The mappings in a list, with the path of each; anything else is reported.
+/// The mappings in a list, with their paths; anything else is reported.
 pub(super) fn mappings_of<'n>(value: &'n Node, path: &str, findings: &mut Findings) -> Vec<(String, &'n Node)> {
     let mut mappings = Vec::new();
     for (at, element) in list_of(value, path, findings).iter().enumerate() {
@@ -49,7 +48,7 @@ pub(super) fn mappings_of<'n>(value: &'n Node, path: &str, findings: &mut Findin
     mappings
 }
 
-/// Reports each text that is missing, empty or no text.
+/// Reports missing, empty and non-text values.
 pub(super) fn require_texts(map: &Node, keys: &[&str], path: &str, findings: &mut Findings) {
     for key in keys {
         match map.find(key) {
@@ -63,7 +62,6 @@ pub(super) fn require_texts(map: &Node, keys: &[&str], path: &str, findings: &mu
     }
 }
 
-/// Reports a key that is missing.
 pub(super) fn missing(map: &Node, key: &str, path: &str, findings: &mut Findings) {
     let place = map.find_entry(key).map_or(map.place, |entry| entry.place);
     findings
@@ -71,7 +69,6 @@ pub(super) fn missing(map: &Node, key: &str, path: &str, findings: &mut Findings
         .suggest(format!("add `{key}:`"));
 }
 
-/// Reports keys that mean nothing.
 pub(super) fn report_unknown(map: &Node, known: &[&str], path: &str, findings: &mut Findings) {
     for entry in map.entries().unwrap_or_default().iter().take(MAX_ELEMENTS) {
         if !known.contains(&entry.key.as_str()) {
@@ -84,7 +81,6 @@ pub(super) fn report_unknown(map: &Node, known: &[&str], path: &str, findings: &
     }
 }
 
-/// Checks that `helpers.<id>` names a helper.
 pub(super) fn reference(value: &Node, path: &str, helpers: &[&str], findings: &mut Findings) {
     let Some(text) = value.as_text() else {
         return wrong_type(value, path, "a reference like `helpers.<id>`", findings);
@@ -101,12 +97,11 @@ pub(super) fn reference(value: &Node, path: &str, helpers: &[&str], findings: &m
     }
 }
 
-/// A suggestion of the nearest known word, or else what is given.
+/// Suggests the nearest known word, or else `otherwise`.
 pub(super) fn similar_or(word: &str, known: &[&str], otherwise: &str) -> String {
     did_you_mean(nearest(word, known.iter().copied()), otherwise)
 }
 
-/// Lower case words of letters and digits with one separator.
 pub(super) fn is_kebab_case(name: &str) -> bool {
     is_separated(name, '-')
 }

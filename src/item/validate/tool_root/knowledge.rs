@@ -1,4 +1,4 @@
-//! `executable_knowledge`: helpers, processors and validators in JavaScript.
+//! Rules for `executable_knowledge`: helpers, processors and validators in JavaScript.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use super::{Names, check_command_name, check_known_command};
 
 const PATH: &str = "tool.executable_knowledge";
 
-/// A list of functions and what each of them has.
+/// A list of functions and their keys.
 struct Section {
     key: &'static str,
     required: &'static [&'static str],
@@ -42,14 +42,14 @@ const SECTIONS: [Section; 3] = [
     },
 ];
 
-/// The ids of the helpers, whether they are right or not.
+/// The ids of the helpers, valid or not.
 pub(super) fn helper_ids(map: &Node) -> Vec<&str> {
     let helpers = map.find("executable_knowledge").and_then(|knowledge| knowledge.find("helpers"));
     let elements = helpers.and_then(Node::elements).unwrap_or_default();
     elements.iter().filter_map(|helper| helper.find("id")?.as_text()).collect()
 }
 
-/// Checks the functions of helpers in other spellings, where nothing else of them is judged.
+/// Checks the helper functions of other spellings, where nothing else is checked.
 pub(super) fn check_helper_functions(map: &Node, findings: &mut Findings) {
     let helpers = map.find("executable_knowledge").and_then(|knowledge| knowledge.find("helpers"));
     let elements = helpers.and_then(Node::elements).unwrap_or_default();
@@ -105,7 +105,7 @@ fn check_id<'n>(function: &'n Node, path: &str, seen: &mut HashMap<&'n str, Plac
     }
 }
 
-/// Checks a key that has only one allowed value; that it is there is checked elsewhere.
+/// Checks a key with only one allowed value; its presence is checked elsewhere.
 fn check_word(function: &Node, key: &str, only: &str, path: &str, findings: &mut Findings) {
     let Some(value) = function.find(key) else { return };
     let Some(word) = value.as_text().filter(|word| *word != only && !word.trim().is_empty()) else { return };
@@ -151,10 +151,10 @@ fn check_function(function: &Node, path: &str, findings: &mut Findings) {
     }
 }
 
-/// Where a place in a function stands in its file.
+/// The position in the file of a position in a function.
 ///
-/// A block scalar begins below its key, at the first line that is not blank; any other scalar may be
-/// escaped or folded, so that only its beginning can be told.
+/// A block scalar begins below its key, at the first non-blank line. Other scalars may be escaped
+/// or folded, so only their start is known.
 pub(crate) fn place_in(entry: &Entry, code: &str, line: u32, column: u32) -> Place {
     let origin = entry.value.place;
     if origin.line <= entry.place.line {

@@ -1,8 +1,9 @@
 //! The rules of tool schema 1.0 and 2.0, for tools with a `tool:` root.
 //!
-//! What every manifest must have (`id`, `type`, `name`, …) has been checked when it was read; here are
-//! the schema version, the sections that only version 2.0 knows, and names. JavaScript is compiled
-//! and scanned, never run. What files in the wild do is a warning, and an error in strict validation.
+//! Fields of every manifest (`id`, `type`, `name`, …) are checked when it is read; here are the
+//! schema version, the sections of version 2.0, and names. JavaScript is compiled and scanned,
+//! never run. Deviations that are common in existing files are warnings, and errors in strict
+//! validation.
 
 mod complexity;
 mod examples;
@@ -22,26 +23,25 @@ pub(crate) use knowledge::place_in as place_in_function;
 
 use fields::{is_command_name, list_of, reference, similar_or, wrong_type};
 
-/// The schema a tool is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// Sections that version 1.0 does not know.
+/// Sections that version 1.0 does not have.
 const SECTIONS: [&str; 3] = ["executable_knowledge", "api_complexity", "anti_patterns"];
 const STRATEGIES: [&str; 5] = ["embedded", "external", "hybrid", "executable", "none"];
 
-/// What the rules of single sections need to know about the rest of the tool.
+/// What the rules of a section need from the rest of the tool.
 struct Names<'t> {
     /// The ids of the helpers.
     helpers: Vec<&'t str>,
-    /// The commands, where the tool lists them.
+    /// The commands, if the tool lists them.
     commands: Option<Vec<&'t str>>,
 }
 
-/// Checks a tool with a `tool:` root; of others only what a meta tool refers to.
+/// Checks a tool with a `tool:` root; of others only the references of a meta tool.
 pub fn check(tool: &LoadedTool, findings: &mut Findings) {
     let map = &tool.node;
     if tool.spelling != Spelling::ToolRoot {
@@ -64,7 +64,7 @@ pub fn check(tool: &LoadedTool, findings: &mut Findings) {
     }
 }
 
-/// The version that the tool gives itself.
+/// The version that the tool states.
 fn explicit_version(map: &Node, findings: &mut Findings) -> Option<Version> {
     let value = map.find("schema_version")?;
     let path = "tool.schema_version";
@@ -144,9 +144,9 @@ fn check_strategy(map: &Node, findings: &mut Findings) {
     }
 }
 
-/// The commands that a tool lists, checked for their names.
+/// The listed commands; checks their names.
 fn command_names<'t>(map: &'t Node, findings: &mut Findings) -> Option<Vec<&'t str>> {
-    // A value of the wrong type has been reported when the manifest was read.
+    // A wrong type was reported when the manifest was read.
     let list = map.find("commands")?.elements()?;
     let mut names = Vec::new();
     for (at, command) in list.iter().enumerate().take(fields::MAX_ELEMENTS) {
@@ -166,7 +166,7 @@ fn check_command_name(name: &str, node: &Node, path: &str, findings: &mut Findin
     }
 }
 
-/// Warns when a command is named that the tool does not list.
+/// Warns about a command that the tool does not list.
 fn check_known_command(name: &str, node: &Node, path: &str, names: &Names<'_>, findings: &mut Findings) {
     let Some(commands) = names.commands.as_ref().filter(|commands| !commands.contains(&name)) else { return };
     let message = format!("`{}` is not among the commands of the tool", fields::shown(name));
@@ -177,13 +177,13 @@ fn check_known_command(name: &str, node: &Node, path: &str, names: &Names<'_>, f
         .suggest(suggestion);
 }
 
-/// Warns of tools that a meta tool may call and that are not there.
+/// Warns about missing tools that a meta tool may call.
 pub fn check_aggregates(tool: &LoadedTool, store: &ItemStore, findings: &mut Findings) {
     let section = if tool.spelling == Spelling::ToolRoot { "tool.meta_specific" } else { "config" };
     let listed = tool.node.find("config").and_then(|config| config.find("aggregates")).and_then(Node::elements);
     let listed = listed.filter(|_| tool.manifest.kind == ToolKind::Meta).unwrap_or_default();
     for (at, element) in listed.iter().enumerate().take(fields::MAX_ELEMENTS) {
-        // What is no id at all has its own complaint.
+        // An invalid id is reported elsewhere.
         let Some(id) = element.as_text().filter(|id| id.parse::<ItemId>().is_ok()) else { continue };
         if let Err(err) = store.find(ItemKind::Tool, id) {
             let suggestion = err.hint().unwrap_or_else(|| "make it, or take it out".into());
@@ -195,7 +195,7 @@ pub fn check_aggregates(tool: &LoadedTool, store: &ItemStore, findings: &mut Fin
     }
 }
 
-/// A meta tool combines others by means of a helper; `section` is what its file calls its settings.
+/// Checks the settings of a meta tool; `section` is their name in its file.
 fn check_meta(tool: &LoadedTool, helpers: &[&str], section: &str, findings: &mut Findings) {
     if tool.manifest.kind != ToolKind::Meta {
         return;

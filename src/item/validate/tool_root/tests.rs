@@ -7,7 +7,7 @@ use crate::item::finding::{Finding, Strength};
 use crate::item::source::SourceFile;
 use crate::item::tool::{Reading, Root, Surroundings, read};
 
-/// The findings of these rules alone; what reading reports is left out.
+/// The findings of these rules only, without those of reading.
 fn findings(text: &str, strength: Strength) -> Vec<Finding> {
     let around = Surroundings { folder: None, root: Root::Tools, in_lib: false, extractors: &[] };
     let mut reading = Findings::new(Path::new("tool.yaml"), strength);
@@ -35,7 +35,7 @@ fn check_fixture(name: &str, strength: Strength) -> Vec<String> {
     lines(&findings(&fixture(name), strength))
 }
 
-/// A version 2.0 tool with more sections; they begin on line 8.
+/// A version 2.0 tool with more sections, which begin on line 8.
 fn with(sections: &str) -> String {
     format!(
         "tool:\n  schema_version: \"2.0\"\n  id: t\n  type: cli\n  name: T\n  version: 1.0.0\n  description: d\n{sections}"
@@ -292,7 +292,7 @@ fn a_hostile_tool_is_answered() {
     }
 }
 
-/// Values with the keys that the rules look for.
+/// Values with the keys that the rules use.
 fn value() -> impl Strategy<Value = serde_json::Value> {
     use serde_json::{Value, json};
     let key = prop::sample::select(vec![
