@@ -1,8 +1,8 @@
-//! Where piton is and what it was given: project, home, environment, settings, time and chance.
+//! The surroundings of piton: project, home, environment, settings, time and randomness.
 //!
-//! The only reader of the process's environment and working folder, and of the clock. A front door builds one
-//! [`Context`] and passes it by reference; everything below takes what it needs as data, so that
-//! tests never have to change the process.
+//! The only reader of the process environment, the working folder and the clock. The CLI and the
+//! MCP server build one [`Context`] and pass it by reference; everything below takes what it needs
+//! as data, so that tests never have to change the process.
 
 mod clock;
 pub mod person;
@@ -29,52 +29,46 @@ use crate::item::signature::hex;
 use crate::item::store::Roots;
 use crate::problem::{Code, Explain, Hint};
 
-/// The folder of a project or user that holds items.
+/// The folder with the items of a project or user.
 pub const ITEMS: &str = ".ai";
 
-/// The variable with which piton tells hooks that it runs itself which commit is its own.
+/// The variable that tells hooks which commit is piton's own.
 pub const HOOK_TOKEN: &str = "PITON_HOOK_TOKEN";
 
-/// Where piton works and with which settings.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// The top of the project: absolute, without symbolic links. `/` where there is none; see [`Self::project`].
+    /// The project: absolute, without symlinks. `/` where there is none; see [`Self::project`].
     pub root: PathBuf,
-    /// How the top was found.
     pub found_by: FoundBy,
-    /// The user's home, if there is one.
     pub home: Option<PathBuf>,
     /// The folder piton was started in, or the one of `-C`.
     pub cwd: PathBuf,
-    /// The variables and working folder of the process.
     pub environment: Environment,
-    /// The settings.
     pub config: Config,
-    /// The program itself, to be started again.
+    /// The program itself, to start workers and supervisors.
     pub program: PathBuf,
-    /// Ends what is done for this caller.
+    /// Cancels the work of this caller.
     pub stop: Stop,
-    /// Writes the messages of commits for this caller.
+    /// Writes commit messages for this caller.
     pub scribe: Scribe,
     /// The person at the terminal, if there is one to ask.
     pub person: Person,
     clock: Clock,
 }
 
-/// What made a folder the project's.
+/// Why a folder is the project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
-    /// It has items.
+    /// It has `.ai/`.
     Items,
     /// It is the top of a git work tree.
     Git,
-    /// Nothing; it is where piton was started.
+    /// No better candidate; piton was started there.
     WorkingFolder,
-    /// It is not the project's: there is none.
+    /// There is no project.
     Nowhere,
 }
 
-/// The variables and the working folder of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
@@ -82,37 +76,31 @@ pub struct Environment {
     hook_token: Option<OsString>,
 }
 
-/// Why there is no project to work in.
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
-    /// The working folder was removed or may not be read.
+    /// The working folder was removed or cannot be read.
     #[error("the current folder does not exist or cannot be read")]
     NoWorkingFolder,
-    /// `-C` names something else than a folder.
     #[error("cannot enter the folder `{}`", .folder.display())]
     NotAFolder {
-        /// What was named.
         folder: PathBuf,
-        /// What the system said.
         #[source]
         source: std::io::Error,
     },
-    /// The project would be the root of the file system.
     #[error("the root of the file system is not a project")]
     RootIsSystem,
-    /// The project would be the user's whole home.
     #[error("the home folder `{}` is not a project", .0.display())]
     RootIsHome(PathBuf),
-    /// The folder lies inside git's own data: a bare repository, or `.git`.
+    /// A bare repository, or `.git`.
     #[error("`{}` holds the data of git, not a work tree", .0.display())]
     InsideGitData(PathBuf),
-    /// A variable holds a value that its setting cannot have.
     #[error(transparent)]
     Variable(#[from] InvalidVariable),
 }
 
 impl Context {
-    /// Finds the project around the working folder, or around `folder` (`-C`), and reads its settings.
+    /// Finds the project around the working folder, or around `folder` (`-C`), and reads its
+    /// settings.
     pub fn discover(environment: Environment, folder: Option<&Path>) -> Result<Self, ContextError> {
         let cwd = environment.enter(folder)?;
         let home = environment.home();
@@ -126,7 +114,7 @@ impl Context {
         Self::new(root, found_by, cwd, environment)
     }
 
-    /// The same for what needs no project: where there can be none, only the user's settings count.
+    /// The same for commands that need no project: without one, only the user's settings apply.
     pub fn anywhere(environment: Environment, folder: Option<&Path>) -> Result<Self, ContextError> {
         match Self::discover(environment.clone(), folder) {
             Err(ContextError::RootIsSystem | ContextError::RootIsHome(_) | ContextError::InsideGitData(_)) => {
@@ -137,13 +125,14 @@ impl Context {
         }
     }
 
-    /// Takes a folder as the project without looking around.
+    /// Uses a folder as the project without searching.
     pub fn at(environment: Environment, root: &Path) -> Result<Self, ContextError> {
         let root = environment.enter(Some(root))?;
         Self::new(root.clone(), FoundBy::WorkingFolder, root, environment)
     }
 
-    /// The same process at work in another folder: its project and settings are found anew, time and chance go on.
+    /// The same process in another folder: its project and settings are found anew; clock and
+    /// randomness continue.
     pub fn moved_to(&self, folder: &Path) -> Result<Self, ContextError> {
         let moved = Self::discover(self.environment.clone(), Some(folder))?;
         Ok(Self {
@@ -156,14 +145,14 @@ impl Context {
         })
     }
 
-    /// The same for a caller who can end what is done for them.
+    /// The same for a caller that can cancel its work.
     #[must_use]
     pub fn ended_by(mut self, stop: &Stop) -> Self {
         self.stop = stop.clone();
         self
     }
 
-    /// The same for a caller who has somebody to write messages of commits.
+    /// The same for a caller that has a model to write commit messages.
     #[must_use]
     pub fn written_by(mut self, scribe: &Scribe) -> Self {
         self.scribe = scribe.clone();
@@ -192,32 +181,30 @@ impl Context {
         })
     }
 
-    /// The time now, to the millisecond.
+    /// To the millisecond.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Random bits that nobody else has.
     pub fn random_bits(&self) -> u128 {
         self.clock.random_bits()
     }
 
-    /// The top of the project, where there is one.
+    /// The project, if there is one.
     pub fn project(&self) -> Option<&Path> {
         (self.found_by != FoundBy::Nowhere).then_some(&self.root)
     }
 
-    /// The folders that items are read from.
     pub fn roots(&self) -> Roots {
         Roots { project: self.project().map(Path::to_path_buf), user: self.home.clone() }
     }
 
-    /// The folders that programs are looked for in.
+    /// `PATH`.
     pub fn search_path(&self) -> &OsStr {
         self.environment.find("PATH").unwrap_or_default()
     }
 
-    /// Where state of this project is kept when there is no repository to keep it in.
+    /// Where the state of this project is kept without a repository.
     pub fn state_folder(&self) -> PathBuf {
         let state = self.environment.find("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let state = state.or_else(|| self.home.as_ref().map(|home| home.join(".local").join("state")));
@@ -226,33 +213,31 @@ impl Context {
         state.join("piton").join(hex(name.get(..8).unwrap_or(&name)))
     }
 
-    /// Where things are kept that can be made again, such as virtual environments.
+    /// Where data is kept that can be recreated, such as virtual environments.
     pub fn cache_folder(&self) -> PathBuf {
         let cache = self.environment.find("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = cache.or_else(|| self.home.as_ref().map(|home| home.join(".cache")));
         cache.unwrap_or_else(|| self.environment.temporary_folder()).join("piton")
     }
 
-    /// Where the user keeps what piton is to know about them, such as whom they trust; none without a home.
+    /// The user's settings folder, e.g. for trusted signers; `None` without a home.
     pub fn settings_folder(&self) -> Option<PathBuf> {
         let settings = self.environment.find("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let settings = settings.or_else(|| self.home.as_ref().map(|home| home.join(".config")))?;
         Some(settings.join("piton"))
     }
 
-    /// The folder with the project's items.
     pub fn project_items(&self) -> PathBuf {
         self.root.join(ITEMS)
     }
 
-    /// A path as it is shown: relative to the project where it lies inside.
+    /// A path as shown to users: relative to the project if it is inside.
     pub fn shown_path(&self, path: &Path) -> PathBuf {
         self.project().and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path).to_path_buf()
     }
 }
 
 impl FoundBy {
-    /// The reason in words.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Items => "which has `.ai/`",
@@ -264,57 +249,54 @@ impl FoundBy {
 }
 
 impl Environment {
-    /// Takes over what the process was started with.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn of_process() -> Self {
         let mut variables: BTreeMap<OsString, OsString> = env::vars_os().collect();
-        // Nothing that piton starts may have it but the hooks that it is made for.
+        // Only the hooks of piton's own commits may get it, not other child processes.
         let hook_token = variables.remove(OsStr::new(HOOK_TOKEN));
         Self { variables, cwd: env::current_dir().ok(), hook_token }
     }
 
-    /// Makes an environment from its parts.
     pub fn new(variables: BTreeMap<OsString, OsString>, cwd: PathBuf) -> Self {
         Self { variables, cwd: Some(cwd), hook_token: None }
     }
 
-    /// Every variable.
     pub fn variables(&self) -> &BTreeMap<OsString, OsString> {
         &self.variables
     }
 
-    /// The value of a variable; an empty one counts as not set.
+    /// An empty variable counts as unset.
     pub fn find(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// What a hook was given by piton itself, to know a commit of piton's own by.
+    /// The token by which a hook recognizes piton's own commit.
     pub fn hook_token(&self) -> Option<&[u8]> {
         self.hook_token.as_ref().map(|token| token.as_encoded_bytes())
     }
 
-    /// The variables for a program that is to find repositories by itself: all of the process but
-    /// those with which a git hook or alias points git at its own repository.
+    /// The variables for a program that has to find repositories itself: without those that point
+    /// git at the repository of a running hook or alias.
     ///
-    /// With them, a `git` anywhere else would write into that repository's index, objects and refs.
+    /// With them, `git` in any other folder would write into that repository's index, objects and
+    /// refs.
     pub fn without_git_variables(&self) -> BTreeMap<OsString, OsString> {
         let kept = self.variables.iter().filter(|(name, _)| !is_repository_local(name));
         kept.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// The folder for temporary files.
     pub fn temporary_folder(&self) -> PathBuf {
         self.find("TMPDIR").map_or_else(env::temp_dir, PathBuf::from)
     }
 
-    /// The user's home, without symbolic links, so that it can be compared with a project.
+    /// Without symlinks, so that it can be compared with a project.
     pub fn home(&self) -> Option<PathBuf> {
         let home = Path::new(self.find("HOME")?);
-        // A relative home would move with the working folder: treat it as not set.
+        // A relative home would move with the working folder: treat it as unset.
         home.is_absolute().then(|| fs::canonicalize(home).unwrap_or_else(|_| home.to_path_buf()))
     }
 
-    /// The folder to work in: that of the process, or another one as seen from there.
+    /// The folder to work in: that of the process, or another one relative to it.
     pub fn enter(&self, folder: Option<&Path>) -> Result<PathBuf, ContextError> {
         let target = match (&self.cwd, folder) {
             (None, None) => return Err(ContextError::NoWorkingFolder),
@@ -325,7 +307,7 @@ impl Environment {
         };
         let not_a_folder = |source| ContextError::NotAFolder { folder: target.clone(), source };
         let entered = fs::canonicalize(&target).map_err(not_a_folder)?;
-        // Reading it is the only way to know that it is a folder that may be entered.
+        // Reading it is the only way to know that the folder can be entered.
         fs::read_dir(&entered).map_err(not_a_folder)?;
         Ok(entered)
     }
@@ -360,7 +342,7 @@ impl Explain for ContextError {
     }
 }
 
-/// The file of the program. Linux has a name for it that is right even after an update replaced it.
+/// The file of the program. On Linux this path stays valid after an update replaced the file.
 pub fn own_program() -> PathBuf {
     if cfg!(target_os = "linux") {
         return PathBuf::from("/proc/self/exe");
@@ -368,13 +350,13 @@ pub fn own_program() -> PathBuf {
     env::current_exe().unwrap_or_else(|_| PathBuf::from("piton"))
 }
 
-/// What the process was called with, the program's own name first.
+/// With the program name first.
 pub fn arguments() -> Vec<OsString> {
     env::args_os().collect()
 }
 
-/// The variables that tie git to one repository: `git rev-parse --local-env-vars`, and those that
-/// hooks are given beside them.
+/// The variables that tie git to one repository: `git rev-parse --local-env-vars`, and others that
+/// hooks get.
 const REPOSITORY_LOCAL: [&str; 18] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -404,9 +386,9 @@ pub(crate) fn is_repository_local(name: &OsStr) -> bool {
     numbered || REPOSITORY_LOCAL.contains(&name)
 }
 
-/// Finds the top of the project that a folder lies in.
+/// Finds the project that contains a folder.
 ///
-/// The nearest folder with items wins, searched up to the top of the git work tree; the home folder
+/// The nearest folder with items wins, searched up to the top of the git work tree. The home folder
 /// never counts, because its items belong to the user layer.
 fn find_root(cwd: &Path, home: Option<&Path>) -> Result<(PathBuf, FoundBy), ContextError> {
     for folder in cwd.ancestors() {
@@ -427,7 +409,7 @@ fn find_root(cwd: &Path, home: Option<&Path>) -> Result<(PathBuf, FoundBy), Cont
     Ok((cwd.to_path_buf(), FoundBy::WorkingFolder))
 }
 
-/// Whether git would take a folder for the data of a repository, by its own three signs.
+/// Whether git would recognize a folder as a repository, by the same three entries.
 fn holds_git_data(folder: &Path) -> bool {
     folder.join("objects").is_dir() && folder.join("refs").is_dir() && folder.join("HEAD").is_file()
 }

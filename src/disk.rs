@@ -16,49 +16,45 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub enum Fsync {
     /// Nothing is synced.
     Never,
-    /// Files are staged, and a few barriers bring them to the disk.
+    /// Files are staged, and a few barriers sync them.
     #[default]
     Auto,
-    /// Every file and folder is synced by itself.
+    /// Every file and folder is synced separately.
     Always,
 }
 
-/// How files of one file system are brought to the disk.
+/// How the files of one file system are synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
-    /// The file system writes its changes in their order. The bytes of a staged file are handed to the disk at once, and
-    /// syncing any later file makes them permanent together with all names.
+    /// The file system writes its changes in order. The bytes of a staged file are written at once,
+    /// and syncing any later file makes them permanent together with all names.
     Ordered,
-    /// Nothing is known of the order. A barrier syncs the whole file system.
+    /// The order is unknown. A barrier syncs the whole file system.
     Whole,
-    /// Each file and folder is synced when it is staged.
     Each,
-    /// Nothing is synced.
     Nothing,
 }
 
-/// The file system that holds a repository's git directory, or its work tree.
+/// The file system of a repository's git directory or work tree.
 #[derive(Clone, Debug)]
 pub struct Disk {
     method: Method,
     device: u64,
-    /// Any file or folder of the file system; none where no barrier needs one.
+    /// Any file or folder of the file system; `None` where no barrier needs one.
     handle: Option<Arc<File>>,
 }
 
-/// So many files are synced one by one; for more, the whole file system at once is faster.
+/// Up to this many files are synced one by one; for more, syncing the whole file system is faster.
 #[cfg(target_os = "linux")]
 const FEW: usize = 64;
 
-/// The file systems with staged files. This belongs to the process: a second handle on a repository may stage
-/// what the journal of the first relies on.
+/// The file systems with staged files, shared by the process: a second handle on a repository may
+/// stage files that the journal of the first relies on.
 static STAGED: Mutex<BTreeMap<u64, Disk>> = Mutex::new(BTreeMap::new());
 
 impl Fsync {
-    /// Every value.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
 
-    /// The value as it is written in a settings file.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -67,14 +63,13 @@ impl Fsync {
         }
     }
 
-    /// The value of a word.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|value| value.as_str() == text)
     }
 }
 
 impl Disk {
-    /// The file system of a folder. One that cannot be examined gets a sync for each file.
+    /// A file system that cannot be examined gets a sync for each file.
     pub fn of(folder: &Path, fsync: Fsync) -> Self {
         let each = |method| Self { method, device: 0, handle: None };
         match fsync {
@@ -84,7 +79,6 @@ impl Disk {
         }
     }
 
-    /// What a barrier does there.
     pub fn barrier_in_words(&self) -> &'static str {
         match self.method {
             Method::Ordered => "syncs one file for all changes before it",
@@ -94,7 +88,7 @@ impl Disk {
         }
     }
 
-    /// Nothing is synced: for tests of other things.
+    /// For tests that do not need syncs.
     #[cfg(test)]
     pub(crate) fn unsynced() -> Self {
         Self { method: Method::Nothing, device: 0, handle: None }
@@ -113,12 +107,12 @@ impl Disk {
         Ok(Self { method: Method::Each, device: 0, handle: None })
     }
 
-    /// Stages a file: it is on disk before the next line of a journal that relies on it.
+    /// Stages a file: it is on disk before the next journal line that relies on it.
     pub fn stage(&self, file: &File) -> io::Result<()> {
         match self.method {
             Method::Nothing => return Ok(()),
             Method::Each => return file.sync_all(),
-            // A link may lead to another file system.
+            // A symlink may lead to another file system.
             Method::Ordered | Method::Whole if file.metadata()?.dev() != self.device => return file.sync_all(),
             Method::Ordered => write_out(file)?,
             Method::Whole => {}
@@ -127,7 +121,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Brings the bytes of a file to the disk now: it is about to get the name under which it is used.
+    /// Syncs the bytes of a file now, before it gets its final name.
     pub fn bring(&self, file: &File) -> io::Result<()> {
         if self.method == Method::Nothing { Ok(()) } else { file.sync_data() }
     }
@@ -137,7 +131,7 @@ impl Disk {
         if self.method == Method::Each { file.sync_all() } else { Ok(()) }
     }
 
-    /// Brings many files to the disk, whose bytes must be there before their names are.
+    /// Syncs many files whose bytes must be on disk before their names.
     pub fn bring_others(&self) -> io::Result<()> {
         match self.method {
             Method::Nothing | Method::Each => return Ok(()),
@@ -148,7 +142,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Stages many files that are closed already, and the names in their folders. Files that are gone are left out.
+    /// Stages many closed files, and the names in their folders. Missing files are skipped.
     pub fn stage_paths(&self, paths: &BTreeSet<PathBuf>, folders: &BTreeSet<PathBuf>) -> io::Result<()> {
         if self.method == Method::Nothing || (paths.is_empty() && folders.is_empty()) {
             return Ok(());
@@ -169,7 +163,7 @@ impl Disk {
         folders.try_for_each(|folder| self.stage_folder(folder))
     }
 
-    /// As [`Self::stage`] for a file of this file system that is closed already.
+    /// Like [`Self::stage`] for a closed file of this file system.
     pub fn stage_path(&self, path: &Path) -> io::Result<()> {
         match self.method {
             Method::Nothing => Ok(()),
@@ -192,7 +186,8 @@ impl Disk {
         Ok(())
     }
 
-    /// A file that is on disk no later than the next line of a journal that has to be; nothing relies on it before.
+    /// Writes a file that must be on disk no later than the next synced journal line; nothing
+    /// relies on it earlier.
     pub fn accompany(&self, file: &File) -> io::Result<()> {
         match self.method {
             Method::Nothing | Method::Whole => Ok(()),
@@ -201,22 +196,22 @@ impl Disk {
         }
     }
 
-    /// As [`Self::accompany`] for the names in a folder.
+    /// Like [`Self::accompany`] for the names in a folder.
     pub fn accompany_folder(&self, folder: &Path) -> io::Result<()> {
         if self.method == Method::Each { File::open(folder)?.sync_all() } else { Ok(()) }
     }
 
-    /// Brings everything that is staged to the disk before anything that is written from now on.
+    /// Syncs everything staged, before anything that is written later.
     pub fn settle(&self) -> io::Result<()> {
         match self.method {
             Method::Nothing | Method::Each => Ok(()),
-            // It does so by itself.
+            // This file system keeps the order itself.
             Method::Ordered => sync_staged(&|device| device != self.device),
             Method::Whole => sync_staged(&|_| true),
         }
     }
 
-    /// Brings a file to the disk, and everything that was staged before.
+    /// Syncs a file and everything that was staged before.
     pub fn barrier(&self, file: &File) -> io::Result<()> {
         match self.method {
             Method::Nothing => Ok(()),
@@ -233,7 +228,7 @@ impl Disk {
         }
     }
 
-    /// Whether a barrier would bring more to the disk than the file it is given.
+    /// Whether a barrier would sync more than its file.
     pub fn has_staged(&self) -> bool {
         matches!(self.method, Method::Ordered | Method::Whole) && !staged().is_empty()
     }
@@ -255,15 +250,15 @@ impl Disk {
 }
 
 fn staged() -> std::sync::MutexGuard<'static, BTreeMap<u64, Disk>> {
-    // The map is whole at every moment, whichever thread ended.
+    // The map is consistent even if another thread panicked.
     STAGED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Syncs the chosen file systems with staged files. After an error they count as staged still.
+/// Syncs the chosen file systems with staged files. After an error they stay staged.
 fn sync_staged(is_chosen: &dyn Fn(u64) -> bool) -> io::Result<()> {
     let chosen: Vec<Disk> = staged().values().filter(|disk| is_chosen(disk.device)).cloned().collect();
     for disk in chosen {
-        // What is staged from now on is not part of this sync.
+        // Files staged from now on are not part of this sync.
         staged().remove(&disk.device);
         if let Err(err) = disk.sync_all() {
             disk.mark();
@@ -283,7 +278,7 @@ use linux::write_out;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    //! What Linux tells of a file system.
+    //! Properties of Linux file systems.
 
     use std::fs::{self, File};
     use std::io;
@@ -293,8 +288,8 @@ mod linux {
     const EXT4: u64 = 0xEF53;
     const XFS: u64 = 0x5846_5342;
 
-    /// Whether syncing one file makes every earlier change of names permanent as well. That holds where one
-    /// journal takes all of them in turn: XFS, and ext4 unless it was made without a journal.
+    /// Whether syncing one file makes every earlier name change permanent too. This holds if one
+    /// journal takes all of them in order: XFS, and ext4 unless it was created without a journal.
     pub(super) fn keeps_order(handle: &File, device: u64) -> bool {
         let kind = rustix::fs::fstatfs(handle).map(|found| found.f_type.cast_unsigned());
         match kind {
@@ -313,7 +308,7 @@ mod linux {
         task.and_then(Result::ok).is_some_and(|task| task.trim().parse::<u32>().is_ok())
     }
 
-    /// Hands the bytes of a file to the disk and waits until the disk has them. They are permanent after the next
+    /// Writes the bytes of a file to the disk and waits for it. They are permanent after the next
     /// sync of any file there.
     #[expect(unsafe_code, reason = "no crate wraps this call")]
     pub(super) fn write_out(file: &File) -> io::Result<()> {

@@ -1,8 +1,9 @@
-//! Places at which tests let piton die or fail. Release builds have none.
+//! Points at which tests make piton die or fail. Release builds have none.
 //!
-//! The front door arms one place with [`arm`]; `name` kills the process the first time it is passed,
-//! `name:3` the third time, `name=error` and `name:3=error` make [`fail`] report a full disk there
-//! instead, `name=stop` lets the process wait there until somebody sends it on. Lies below everything, because everything has places worth dying at.
+//! The CLI arms one point with [`arm`]: `name` kills the process the first time it is reached,
+//! `name:3` the third time, `name=error` and `name:3=error` make [`fail`] report a full disk
+//! instead, `name=stop` stops the process until a test continues it. It is the lowest module,
+//! because every other one has such points.
 
 #[cfg(debug_assertions)]
 pub use armed::{arm, fail, failpoint};
@@ -20,16 +21,14 @@ mod armed {
 
     static ARMED: OnceLock<Failpoint> = OnceLock::new();
 
-    /// A place, and what happens there.
     #[derive(Debug)]
     pub(super) struct Failpoint {
         name: String,
-        /// How many times it is passed unharmed, and once more.
+        /// The remaining passes, including the one that triggers.
         passes_left: AtomicU64,
         action: Action,
     }
 
-    /// What happens at an armed place.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum Action {
         Kill,
@@ -49,7 +48,7 @@ mod armed {
             Self { name: name.to_owned(), passes_left: AtomicU64::new(pass), action }
         }
 
-        /// Whether this pass of a place is the one; each call counts as a pass.
+        /// Whether this pass triggers; each call counts as a pass.
         pub(super) fn strikes(&self, name: &str, action: Action) -> bool {
             let here = self.name == name && self.action == action;
             here && self
@@ -59,14 +58,14 @@ mod armed {
         }
     }
 
-    /// Arms a place, once for the life of the process; nothing when there is no text.
+    /// Arms a point, once per process.
     pub fn arm(text: Option<&OsStr>) {
         if let Some(text) = text {
             ARMED.get_or_init(|| Failpoint::parse(&text.to_string_lossy()));
         }
     }
 
-    /// Kills the process without any goodbye when this place is armed, or stops it with `=stop`.
+    /// Kills the process if this point is armed, or stops it with `=stop`.
     pub fn failpoint(name: &str) {
         if ARMED.get().is_some_and(|armed| armed.strikes(name, Action::Stop)) {
             let _ = kill_process(getpid(), Signal::STOP);
@@ -76,7 +75,7 @@ mod armed {
         }
     }
 
-    /// Fails as a full disk would when this place is armed with `=error`.
+    /// Fails like a full disk if this point is armed with `=error`.
     pub fn fail(name: &str) -> io::Result<()> {
         match ARMED.get() {
             Some(armed) if armed.strikes(name, Action::Error) => Err(rustix::io::Errno::NOSPC.into()),
@@ -90,15 +89,12 @@ mod disarmed {
     use std::ffi::OsStr;
     use std::io;
 
-    /// Nothing: there are no failpoints in this build.
     #[inline]
     pub fn arm(_: Option<&OsStr>) {}
 
-    /// Nothing: there are no failpoints in this build.
     #[inline]
     pub fn failpoint(_: &str) {}
 
-    /// Nothing: there are no failpoints in this build.
     #[inline]
     pub fn fail(_: &str) -> io::Result<()> {
         Ok(())
@@ -115,7 +111,7 @@ mod tests {
     use super::armed::{Action, Failpoint};
     use super::*;
 
-    /// The pass at which a place strikes, of five.
+    /// The passes, of five, at which a point triggers.
     fn struck(text: &str, name: &str, action: Action) -> Vec<u32> {
         let failpoint = Failpoint::parse(text);
         (1..=5).filter(|_| failpoint.strikes(name, action)).collect()

@@ -1,7 +1,6 @@
-//! Time and chance: the only reader of the clock and of the system's random numbers.
+//! Time and randomness: the only reader of the clock and of the system's random numbers.
 //!
-//! Debug builds, and they alone, take both from variables, so that tests see the same ids and times
-//! on every run.
+//! Debug builds take both from variables, so that tests see the same ids and times on every run.
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
@@ -13,12 +12,12 @@ use jiff::{SignedDuration, Timestamp};
 use super::Environment;
 use crate::config::InvalidVariable;
 
-/// When the clock of a test starts; each reading of it is a second later.
+/// The start of a test's clock; each reading is a second later.
 const CLOCK: &str = "PITON_TEST_CLOCK";
-/// The number that the random bits of a test follow from.
+/// The seed of a test's random bits.
 const SEED: &str = "PITON_TEST_SEED";
 
-/// Where times and random bits come from. Clones go on where the original is.
+/// The source of times and random bits. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     start: Option<Timestamp>,
@@ -28,7 +27,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// The real one, unless this is a debug build and a test has set one.
+    /// The real clock, unless this is a debug build and a test has set one.
     pub(super) fn of(environment: &Environment) -> Result<Self, InvalidVariable> {
         if !cfg!(debug_assertions) {
             return Ok(Self::default());
@@ -48,7 +47,7 @@ impl Clock {
         Ok(Self { start: start.transpose()?, seed: seed.transpose()?, ..Self::default() })
     }
 
-    /// The time, to the millisecond: what run ids can hold.
+    /// To the millisecond, which run ids can hold.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
     pub(super) fn now(&self) -> Timestamp {
         let now = match self.start {
@@ -61,7 +60,6 @@ impl Clock {
         Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
     }
 
-    /// Bits that nobody else has.
     pub(super) fn random_bits(&self) -> u128 {
         if let Some(seed) = self.seed {
             let draw = self.draws.fetch_add(1, Ordering::Relaxed).wrapping_mul(2);
@@ -72,7 +70,7 @@ impl Clock {
         if getrandom::fill(&mut bytes).is_ok() {
             return u128::from_le_bytes(bytes);
         }
-        // The keys of hash maps are random as well and cannot fail.
+        // The keys of hash maps are random too, and creating them cannot fail.
         let half = || u128::from(RandomState::new().hash_one(std::process::id()));
         half() << 64 | half()
     }

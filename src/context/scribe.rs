@@ -1,25 +1,23 @@
-//! Whoever writes the messages of commits for a caller, where somebody does.
+//! The writer of commit messages for a caller.
 //!
-//! A front door whose caller has a model at hand gives its [`Context`](super::Context) a [`Scribe`]. It may take its
-//! time, and may have nothing to say: then a message is made from the changes, as it is without one.
+//! The MCP server gives its [`Context`](super::Context) a [`Scribe`] if the client has a model. It
+//! may be slow and may return nothing: then the message is made from the changes.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Writes messages of commits.
 #[derive(Clone, Default)]
 pub struct Scribe(Option<Arc<Writer>>);
 
-/// What is shown of a commit goes in, a message comes out.
+/// Gets a description of the commit and returns a message.
 type Writer = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 impl Scribe {
-    /// One who writes.
     pub fn new(write: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(write)))
     }
 
-    /// The message of a commit, after what is shown of it; nothing without anybody who writes.
+    /// The message for a commit description; `None` without a writer.
     pub fn write(&self, shown: impl FnOnce() -> String) -> Option<String> {
         self.0.as_ref().and_then(|write| write(&shown()))
     }

@@ -1,17 +1,17 @@
-//! A way to end one piece of work among several in the same process, as Ctrl-C ends the only one.
+//! Cancels one piece of work among several in the same process.
 //!
-//! A front door that serves several callers gives each its own [`Stop`]. What listens for signals
-//! on behalf of that caller is attached to it; asking rings all of them, at once or when they come.
+//! A server with several callers gives each its own [`Stop`]. Signal listeners of that caller are
+//! attached to it; [`Stop::ask`] wakes all of them, including those attached later.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The number of SIGTERM on every system that piton knows.
+/// SIGTERM on every supported system.
 const TERMINATED: usize = 15;
 
-/// Ends the work of one caller.
+/// Cancels the work of one caller.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<Listeners>);
 
@@ -21,7 +21,7 @@ struct Listeners {
     ears: Mutex<Vec<Ear>>,
 }
 
-/// Somebody who waits for the end: where it is written down, and what wakes them.
+/// A listener: the flag to set, and the socket that wakes it.
 #[derive(Clone, Debug)]
 pub struct Ear {
     received: Weak<AtomicUsize>,
@@ -29,42 +29,40 @@ pub struct Ear {
 }
 
 impl Ear {
-    /// An ear that lives as long as its owner does.
+    /// Holds weak references, so it does not keep its owner alive.
     pub fn new(received: &Arc<AtomicUsize>, bell: &Arc<UnixStream>) -> Self {
         Self { received: Arc::downgrade(received), bell: Arc::downgrade(bell) }
     }
 
-    /// Tells the owner to end.
+    /// Asks the owner to end.
     pub fn ring(&self) {
         let (Some(received), Some(bell)) = (self.received.upgrade(), self.bell.upgrade()) else { return };
-        // A signal that came first stays the reason.
+        // Keep a signal that arrived first as the reason.
         let _ = received.compare_exchange(0, TERMINATED, Ordering::SeqCst, Ordering::SeqCst);
-        // A full socket wakes as well.
+        // A full socket wakes the reader as well.
         let _ = bell.as_ref().write(&[0]);
     }
 }
 
 impl Stop {
-    /// Asks for the end of everything that is attached, and of whatever comes to be.
+    /// Cancels everything that is attached now or later.
     pub fn ask(&self) {
         self.0.asked.store(true, Ordering::SeqCst);
         let ears = std::mem::take(&mut *self.0.ears.lock().unwrap_or_else(PoisonError::into_inner));
         ears.iter().for_each(Ear::ring);
     }
 
-    /// Whether the end was asked for.
     pub fn is_asked(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    /// Lets somebody hear it.
     pub fn attach(&self, ear: &Ear) {
         {
             let mut ears = self.0.ears.lock().unwrap_or_else(PoisonError::into_inner);
             ears.retain(|ear| ear.bell.strong_count() > 0);
             ears.push(ear.clone());
         }
-        // Looked at last: whoever asks meanwhile sees the ear, or is seen here.
+        // Check last: a concurrent `ask` either sees the new listener or is seen here.
         if self.is_asked() {
             ear.ring();
         }

@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A temporary folder with `home/` in it; everything else is made by the tests.
+/// A temporary folder with `home/` in it; the tests create the rest.
 struct Ground(TempDir);
 
 impl Ground {
