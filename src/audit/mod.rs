@@ -10,5 +10,5 @@ pub mod history;
 pub mod reference;
 pub mod retention;
 pub mod trail;
-pub mod travel;
+pub mod sync;
 pub mod verification;

@@ -2,7 +2,7 @@
 
 use super::past;
 use super::ui::{Format, Ui};
-use crate::audit::travel;
+use crate::audit::sync;
 use crate::checkpoint::remote::Remote;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &FetchArguments, ctx: &Context, ui: &mut Ui) -> Res
     let repository = open_repository(ctx).map_err(RunError::from)?;
     let address = past::remote_address(ctx, &arguments.remote);
     let remote = Remote::open(&repository, ctx.environment.variables(), &address).map_err(RunError::from)?;
-    let done = travel::fetch(&repository, &remote).map_err(RunError::from)?;
+    let done = sync::fetch(&repository, &remote).map_err(RunError::from)?;
     if ui.format() == Format::Json {
         ui.json(&done)?;
     } else if done.fetched.is_empty() && done.attestations == 0 {

@@ -4,7 +4,7 @@ use super::past;
 use super::ui::{Format, Ui};
 use crate::audit::reference;
 use crate::audit::trail;
-use crate::audit::travel::{self, OnSecret, Pushed};
+use crate::audit::sync::{self, OnSecret, Pushed};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::remote::Remote;
 use crate::checkpoint::secret::Scanner;
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &PushArguments, ctx: &Context, ui: &mut Ui) -> Resu
     };
     let address = past::remote_address(ctx, &arguments.remote);
     let remote = Remote::open(&repository, ctx.environment.variables(), &address).map_err(RunError::from)?;
-    let done = travel::push(&repository, &remote, &runs, &scanner, on_secret).map_err(RunError::from)?;
+    let done = sync::push(&repository, &remote, &runs, &scanner, on_secret).map_err(RunError::from)?;
     for (run, hit) in &done.secrets {
         ui.warning(&format!("{} in line {} of the log of run `{run}` ({})", hit.rule, hit.line, hit.fingerprint));
     }
