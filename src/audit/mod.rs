@@ -9,6 +9,6 @@ pub mod fate;
 pub mod history;
 pub mod reference;
 pub mod retention;
-pub mod trail;
 pub mod sync;
+pub mod trail;
 pub mod verification;

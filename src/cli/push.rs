@@ -3,8 +3,8 @@
 use super::past;
 use super::ui::{Format, Ui};
 use crate::audit::reference;
-use crate::audit::trail;
 use crate::audit::sync::{self, OnSecret, Pushed};
+use crate::audit::trail;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::remote::Remote;
 use crate::checkpoint::secret::Scanner;

@@ -4,12 +4,12 @@
 //! `kiwi-mcp:validated:<UTC time>Z:<sha256>`; the hash covers the raw bytes without that line. For
 //! a folder tool it is in `tool.yaml` and covers every file; if no comment can come first, as in
 //! JSON, it is in `<file>.sig`. A stamp proves that nothing changed since it was made, not who made
-//! it: any user can recompute it. [`stamp`] writes stamps, [`seat`](seat()) decides where they are,
+//! it: any user can recompute it. [`stamp`] writes stamps, [`stamp_location`](stamp_location()) decides where they are,
 //! and [`author`] adds the signature of a person.
 
 pub mod author;
-mod seat;
 pub mod stamp;
+mod stamp_location;
 
 use std::fmt::Write as _;
 use std::io;
@@ -23,7 +23,7 @@ use walkdir::WalkDir;
 use super::source::{Unread, leaves, open_regular};
 use super::wording::shown;
 
-pub use seat::{Seat, author_file, detached_file, is_companion, is_program, mark, seat};
+pub use stamp_location::{StampLocation, author_file, detached_file, is_companion, is_program, mark, stamp_location};
 
 const KIWI: &str = "kiwi-mcp:validated:";
 const RYE: [&str; 3] = ["rye:signed:", "rye:validated:", "ryeos:signed:"];
@@ -96,7 +96,7 @@ pub fn after_stamp(text: &str) -> usize {
 
 /// Checks the stamp inside a file, which must be a comment of its language and nothing else.
 pub fn check(file: &Path, content: &str) -> Integrity {
-    check_with(seat(file, content), content, |without| hex(&Sha256::digest(without)))
+    check_with(stamp_location(file, content), content, |without| hex(&Sha256::digest(without)))
 }
 
 /// Checks the stamp of a directive, which older tools computed over its XML block only.
@@ -113,7 +113,7 @@ pub fn check_directive(file: &Path, content: &str, name: &str, version: &str) ->
 /// Checks the stamp in the manifest of a folder tool against all files of the folder.
 pub fn check_folder(folder: &Path, manifest: &Path, manifest_content: &str) -> io::Result<Integrity> {
     let mut failure = None;
-    let integrity = check_with(seat(manifest, manifest_content), manifest_content, |without| {
+    let integrity = check_with(stamp_location(manifest, manifest_content), manifest_content, |without| {
         folder_hash(folder, manifest, without).unwrap_or_else(|err| {
             failure = Some(err);
             String::new()
@@ -156,7 +156,7 @@ pub fn check_folder_detached(
 pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str) -> io::Result<String> {
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut budget = MAX_FOLDER;
-    let is_beside = seat(manifest, manifest_without_stamp) == Seat::Beside;
+    let is_beside = stamp_location(manifest, manifest_without_stamp) == StampLocation::Beside;
     let companions = [Some(author_file(manifest)), is_beside.then(|| detached_file(manifest))];
     let walk = WalkDir::new(folder).into_iter().filter_entry(|entry| {
         let is_unstamped = UNSTAMPED_FOLDERS.iter().any(|folder| entry.file_name() == *folder);
@@ -190,10 +190,10 @@ pub fn folder_hash(folder: &Path, manifest: &Path, manifest_without_stamp: &str)
     Ok(hex(&all.finalize()))
 }
 
-fn check_with(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Integrity {
+fn check_with(location: StampLocation, text: &str, hash: impl FnOnce(&str) -> String) -> Integrity {
     let line_of = |range: &Range<usize>| 1 + u32::try_from(text[..range.start].matches('\n').count()).unwrap_or(0);
     let Some(range) = stamp_line(text) else {
-        let line = misplaced(text).or_else(|| moved(seat, text, hash).map(|range| line_of(&range)));
+        let line = misplaced(text).or_else(|| moved(location, text, hash).map(|range| line_of(&range)));
         return match line {
             Some(line) => Integrity::Invalid { reason: "a stamp must be the first line", line },
             None => Integrity::Unsigned,
@@ -208,10 +208,12 @@ fn check_with(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Inte
         return Integrity::Invalid { reason: "there are two stamps", line: line_number + 1 };
     }
     // No hash covers this line: if it were not a comment, it would run, or hide what follows.
-    let Some(body) = seat.body(text.get(range.clone()).unwrap_or_default()) else {
-        let reason = match seat {
-            Seat::Comment(..) => "a stamp must be a comment of the file's language, with nothing else on its line",
-            Seat::Beside => "the stamp of such a file stands beside it, in a file with the ending `.sig`",
+    let Some(body) = location.body(text.get(range.clone()).unwrap_or_default()) else {
+        let reason = match location {
+            StampLocation::Comment(..) => {
+                "a stamp must be a comment of the file's language, with nothing else on its line"
+            }
+            StampLocation::Beside => "the stamp of such a file stands beside it, in a file with the ending `.sig`",
         };
         return Integrity::Invalid { reason, line: line_number };
     };
@@ -261,7 +263,7 @@ fn misplaced(text: &str) -> Option<u32> {
 
 /// A line further down that is the file's own stamp: its hash matches the rest. Without a match it
 /// is content, e.g. a quotation.
-fn moved(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Option<Range<usize>> {
+fn moved(location: StampLocation, text: &str, hash: impl FnOnce(&str) -> String) -> Option<Range<usize>> {
     let mut start = 0;
     let mut lines = text.split_inclusive('\n').map(|line| {
         start += line.len();
@@ -269,7 +271,7 @@ fn moved(seat: Seat, text: &str, hash: impl FnOnce(&str) -> String) -> Option<Ra
     });
     // Only the first is tried: hashing the whole file for each of many would take too long.
     let (range, stamped) = lines.find_map(|(range, line)| {
-        let body = seat.body(line).filter(|_| is_stamp(line))?;
+        let body = location.body(line).filter(|_| is_stamp(line))?;
         let (_, stamped) = time_and_hash(body.strip_prefix(KIWI)?)?;
         (stamped.len() == SHA256_HEX && is_hex(stamped)).then_some((range, stamped))
     })?;

@@ -15,7 +15,7 @@ use super::record::{EntryRecord, EntryState};
 use crate::item::extractor::Extractor;
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::footprint::{Links, Sight};
-use crate::item::signature::{self, Integrity, Seat, UNSTAMPED_FOLDERS};
+use crate::item::signature::{self, Integrity, StampLocation, UNSTAMPED_FOLDERS};
 use crate::item::source::{SourceFile, Unread};
 use crate::item::store::walk::Candidate;
 use crate::item::store::{Item, ItemKind, Layer, Roots, load};
@@ -156,7 +156,7 @@ fn beside(candidate: &Candidate, extractors: &[Extractor]) -> Vec<(PathBuf, Sigh
     let ending = candidate.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let mut files = Vec::new();
     if candidate.kind == ItemKind::Tool {
-        if signature::seat(&candidate.path, "") == Seat::Beside {
+        if signature::stamp_location(&candidate.path, "") == StampLocation::Beside {
             files.push(seen(signature::detached_file(&candidate.path)));
         }
         if !extractors.is_empty() && !SETTINGS.contains(&ending) {

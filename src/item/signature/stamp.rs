@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{KIWI, Seat, detached_file, folder_hash, hex, is_stamp, moved, seat, without};
+use super::{KIWI, StampLocation, detached_file, folder_hash, hex, is_stamp, moved, stamp_location, without};
 use crate::item::source::read_bytes;
 use crate::problem::{Code, Explain, Hint};
 
@@ -102,15 +102,15 @@ fn place(
 ) -> Result<Stamped, StampError> {
     let content = unstamped(raw);
     // The file's own stamp further down must not stay as content.
-    let content = match moved(seat(file, &content), &content, |content| hash(content).unwrap_or_default()) {
+    let content = match moved(stamp_location(file, &content), &content, |content| hash(content).unwrap_or_default()) {
         Some(range) => without(&content, &range),
         None => content,
     };
-    let (opening, closing) = match seat(file, &content) {
-        Seat::Comment(opening, closing) => (opening, closing),
+    let (opening, closing) = match stamp_location(file, &content) {
+        StampLocation::Comment(opening, closing) => (opening, closing),
         // In JSON a line that looks like a stamp is data.
-        Seat::Beside if is_json(file) => return beside(file, raw, raw, time, hash),
-        Seat::Beside => return beside(file, raw, &content, time, hash),
+        StampLocation::Beside if is_json(file) => return beside(file, raw, raw, time, hash),
+        StampLocation::Beside => return beside(file, raw, &content, time, hash),
     };
     // A file may end in half a line end.
     let first = content.split_inclusive('\n').next().unwrap_or_default();

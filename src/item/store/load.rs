@@ -13,7 +13,7 @@ use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::footprint::{Links, Sight};
 use crate::item::id::ItemId;
 use crate::item::place::Place;
-use crate::item::signature::{self, Integrity, Seat};
+use crate::item::signature::{self, Integrity, StampLocation};
 use crate::item::source::{
     MAX_DEPTH, MAX_DOCUMENT, MAX_TEXT, SourceFile, Unread, files_below, leaves, read_bytes, read_seen,
 };
@@ -464,9 +464,9 @@ fn shadows_primitive(tool: &LoadedTool, findings: &mut Findings) -> bool {
 
 fn tool_integrity(source: &SourceFile, candidate: &Candidate, findings: &mut Findings) -> Integrity {
     let raw = source.raw();
-    let stamp = match signature::seat(&candidate.path, &raw) {
-        Seat::Comment(..) => None,
-        Seat::Beside => match read_bytes(&signature::detached_file(&candidate.path), MAX_DOCUMENT) {
+    let stamp = match signature::stamp_location(&candidate.path, &raw) {
+        StampLocation::Comment(..) => None,
+        StampLocation::Beside => match read_bytes(&signature::detached_file(&candidate.path), MAX_DOCUMENT) {
             Ok(stamp) => Some(String::from_utf8_lossy(&stamp).into_owned()),
             Err(Unread::Failed(err)) if err.kind() == std::io::ErrorKind::NotFound => {
                 let is_json = candidate.path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));

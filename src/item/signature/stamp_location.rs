@@ -1,6 +1,6 @@
 //! Where the stamp of a file is: in a comment on its first line, or in `<file>.sig` beside it.
 //!
-//! [`seat`] decides by the extension, and for unknown ones by a shebang, so that signing, checking,
+//! [`stamp_location`] decides by the extension, and for unknown ones by a shebang, so that signing, checking,
 //! copying and hashing agree. A file that cannot begin with a comment (JSON, PHP, unknown
 //! languages) has its stamp beside it.
 
@@ -11,14 +11,14 @@ const MARK: char = '\u{feff}';
 const BLANKS: [char; 2] = [' ', '\t'];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat {
+pub enum StampLocation {
     /// On the first line, after a shebang, as a comment with this start and end.
     Comment(&'static str, &'static str),
     /// In a file of its own.
     Beside,
 }
 
-impl Seat {
+impl StampLocation {
     /// The content of a comment line of this language; `None` if the line has anything else.
     ///
     /// Only blanks that no language treats as a line end are accepted.
@@ -69,18 +69,18 @@ pub fn mark(ending: &str) -> Option<&'static str> {
 }
 
 /// Decides where the stamp of a file is; `raw` is its content.
-pub fn seat(file: &Path, raw: &str) -> Seat {
+pub fn stamp_location(file: &Path, raw: &str) -> StampLocation {
     let ending = file.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
     match (mark(&ending), ending.as_str()) {
-        (Some(mark), _) if !mark.is_empty() => Seat::Comment(mark, ""),
-        (_, "md" | "markdown" | "html" | "xml") => Seat::Comment("<!-- ", " -->"),
-        (_, "yaml" | "yml" | "toml") => Seat::Comment("# ", ""),
-        (_, "css") => Seat::Comment("/* ", " */"),
+        (Some(mark), _) if !mark.is_empty() => StampLocation::Comment(mark, ""),
+        (_, "md" | "markdown" | "html" | "xml") => StampLocation::Comment("<!-- ", " -->"),
+        (_, "yaml" | "yml" | "toml") => StampLocation::Comment("# ", ""),
+        (_, "css") => StampLocation::Comment("/* ", " */"),
         // JSON has no comments.
-        (_, "json" | "php") => Seat::Beside,
+        (_, "json" | "php") => StampLocation::Beside,
         // Interpreters named in a shebang treat that line as a comment.
-        _ if raw.trim_start_matches(MARK).starts_with("#!") => Seat::Comment("# ", ""),
-        _ => Seat::Beside,
+        _ if raw.trim_start_matches(MARK).starts_with("#!") => StampLocation::Comment("# ", ""),
+        _ => StampLocation::Beside,
     }
 }
 
@@ -112,24 +112,24 @@ mod tests {
     #[test]
     fn every_language_has_a_place_for_its_stamp() {
         for (name, raw, expected) in [
-            ("a.py", "", Seat::Comment("# ", "")),
-            ("a.PY", "", Seat::Comment("# ", "")),
-            ("a.ts", "#!/usr/bin/env deno\n", Seat::Comment("// ", "")),
-            ("a.lua", "", Seat::Comment("-- ", "")),
-            ("a.json", "", Seat::Beside),
-            ("a.php", "#!/usr/bin/env php\n<?php\n", Seat::Beside),
-            ("a.what", "x", Seat::Beside),
-            ("a.what", "#!/bin/what\n", Seat::Comment("# ", "")),
-            ("a", "\u{feff}#!/bin/what\n", Seat::Comment("# ", "")),
-            ("a", "x", Seat::Beside),
+            ("a.py", "", StampLocation::Comment("# ", "")),
+            ("a.PY", "", StampLocation::Comment("# ", "")),
+            ("a.ts", "#!/usr/bin/env deno\n", StampLocation::Comment("// ", "")),
+            ("a.lua", "", StampLocation::Comment("-- ", "")),
+            ("a.json", "", StampLocation::Beside),
+            ("a.php", "#!/usr/bin/env php\n<?php\n", StampLocation::Beside),
+            ("a.what", "x", StampLocation::Beside),
+            ("a.what", "#!/bin/what\n", StampLocation::Comment("# ", "")),
+            ("a", "\u{feff}#!/bin/what\n", StampLocation::Comment("# ", "")),
+            ("a", "x", StampLocation::Beside),
         ] {
-            assert_eq!(seat(Path::new(name), raw), expected, "{name} {raw:?}");
+            assert_eq!(stamp_location(Path::new(name), raw), expected, "{name} {raw:?}");
         }
     }
 
     #[test]
     fn a_stamp_is_a_whole_comment_and_nothing_else() {
-        let python = Seat::Comment("# ", "");
+        let python = StampLocation::Comment("# ", "");
         for line in ["# x:1", "#x:1", "#\tx:1 \t", "# x:1\n", "# x:1\r\n"] {
             assert_eq!(python.body(line), Some("x:1"), "{line:?}");
         }
@@ -154,12 +154,12 @@ mod tests {
         ] {
             assert_eq!(python.body(line), None, "{line:?}");
         }
-        let page = Seat::Comment("<!-- ", " -->");
+        let page = StampLocation::Comment("<!-- ", " -->");
         assert_eq!((page.body("<!--x:1-->"), page.body("<!-- x:1 --> ")), (Some("x:1"), Some("x:1")));
         assert_eq!((page.body("<!-- x:1"), page.body("<!-- x:1 --> y"), page.body("# x:1")), (None, None, None));
-        assert_eq!(Seat::Comment("/* ", " */").body("/* x:1"), None);
-        assert_eq!(Seat::Comment("-- ", "").body("--x:1"), None);
-        assert_eq!(Seat::Beside.body("# x:1"), None);
+        assert_eq!(StampLocation::Comment("/* ", " */").body("/* x:1"), None);
+        assert_eq!(StampLocation::Comment("-- ", "").body("--x:1"), None);
+        assert_eq!(StampLocation::Beside.body("# x:1"), None);
     }
 
     #[test]
