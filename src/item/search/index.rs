@@ -15,11 +15,11 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use super::bytes::Reader;
+use super::cache_file::{self, Cache, CacheFile};
 use super::document::Document;
 use super::image::{Facts, Image};
 use super::reading::{self, Around, Known, Reading};
 use super::record::{EntryRecord, EntryState, FolderRecord};
-use super::shelf::{self, Cache, Shelf};
 use super::{Query, Results, ranking};
 use crate::item::extractor::Extractor;
 use crate::item::finding::Strength;
@@ -40,7 +40,7 @@ const SHARE: usize = 128;
 pub struct Index {
     roots: Roots,
     /// Where it is stored, or why it is not.
-    shelf: Result<Shelf, &'static str>,
+    cache_file: Result<CacheFile, &'static str>,
     image: Image,
     note: String,
 }
@@ -56,10 +56,10 @@ pub enum Freshness {
 impl Index {
     /// Opens the index of some folders and updates it.
     pub fn open(roots: Roots, cache: Option<Cache<'_>>) -> Self {
-        let shelf = Shelf::of(&roots, cache);
-        let kept = shelf.as_ref().ok().and_then(Shelf::take);
+        let cache_file = CacheFile::of(&roots, cache);
+        let kept = cache_file.as_ref().ok().and_then(CacheFile::take);
         let image = kept.unwrap_or_else(|| Image::build(Facts::default(), &[], &[]));
-        let mut index = Self { roots, shelf, image, note: String::new() };
+        let mut index = Self { roots, cache_file, image, note: String::new() };
         index.look();
         index
     }
@@ -72,14 +72,14 @@ impl Index {
     }
 
     fn look(&mut self) -> Freshness {
-        let key = key(self.shelf.as_ref().ok(), &self.roots);
+        let key = key(self.cache_file.as_ref().ok(), &self.roots);
         if self.is_right(&key) {
             "nothing changed since the last search".clone_into(&mut self.note);
             return Freshness::Unchanged;
         }
         // Create it before anything is examined: its time decides which metadata can be trusted
         // later.
-        let draft = self.shelf.as_ref().ok().map(Shelf::start_draft);
+        let draft = self.cache_file.as_ref().ok().map(CacheFile::start_draft);
         let moment = match &draft {
             Some(Ok(draft)) => modified(draft),
             _ => NamedTempFile::new().map_or(i64::MIN, |file| modified(&file)),
@@ -90,11 +90,11 @@ impl Index {
     /// The same with a given time.
     #[cfg(test)]
     pub(super) fn refresh_at(&mut self, moment: i64) -> Freshness {
-        let key = key(self.shelf.as_ref().ok(), &self.roots);
+        let key = key(self.cache_file.as_ref().ok(), &self.roots);
         if self.is_right(&key) {
             return Freshness::Unchanged;
         }
-        let draft = self.shelf.as_ref().ok().map(Shelf::start_draft);
+        let draft = self.cache_file.as_ref().ok().map(CacheFile::start_draft);
         self.renew(key, moment, draft)
     }
 
@@ -109,7 +109,7 @@ impl Index {
             return Freshness::Unchanged;
         }
         self.image = renewed.image;
-        let kept = match &self.shelf {
+        let kept = match &self.cache_file {
             Ok(place) => draft.unwrap_or_else(|| place.start_draft()).and_then(|draft| place.keep(draft, &self.image)),
             Err(reason) => Err(std::io::Error::other(*reason)),
         };
@@ -127,8 +127,8 @@ impl Index {
         }
         // The stored index is corrupt: search the files themselves, and let the next search store a
         // new index.
-        if let Ok(shelf) = &self.shelf {
-            shelf.clear();
+        if let Ok(cache_file) = &self.cache_file {
+            cache_file.clear();
         }
         let nothing = Image::build(Facts::default(), &[], &[]);
         ranking::search(&rebuild(&self.roots, &nothing, Vec::new(), i64::MIN).image, query)
@@ -154,8 +154,8 @@ impl Index {
 
 /// What documents depend on besides their files: the program, the folders and the rules for
 /// scripts.
-fn key(shelf: Option<&Shelf>, roots: &Roots) -> Vec<u8> {
-    let mut out = shelf::label(shelf, roots);
+fn key(cache_file: Option<&CacheFile>, roots: &Roots) -> Vec<u8> {
+    let mut out = cache_file::label(cache_file, roots);
     for root in [&roots.project, &roots.user].into_iter().flatten() {
         let rules = root.join(".ai").join("extractors");
         if rules.is_symlink() {

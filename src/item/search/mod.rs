@@ -5,6 +5,7 @@
 //! the result depends only on the items and the query.
 
 mod bytes;
+mod cache_file;
 mod document;
 mod image;
 mod index;
@@ -13,7 +14,6 @@ mod ranking;
 mod reading;
 mod record;
 mod rows;
-mod shelf;
 mod terms;
 mod words;
 
@@ -22,10 +22,10 @@ use serde::Serialize;
 
 use super::footprint::{Links, Sight};
 use super::store::{Item, ItemKind, ItemStore, Layer};
+pub use cache_file::{Cache, remove_unused, unused};
 use document::Document;
 use image::{Facts, Image};
 pub use index::{Freshness, Index};
-pub use shelf::{Cache, remove_unused, unused};
 
 pub const DEFAULT_LIMIT: usize = 10;
 

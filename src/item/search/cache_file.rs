@@ -34,12 +34,12 @@ pub struct Cache<'c> {
 
 /// The file of one index.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf {
+pub(super) struct CacheFile {
     file: PathBuf,
     program: Sight,
 }
 
-impl Shelf {
+impl CacheFile {
     /// The file for the index of some folders, or why there is none.
     pub(super) fn of(roots: &Roots, cache: Option<Cache<'_>>) -> Result<Self, &'static str> {
         let cache = cache.ok_or("there is no folder for it")?;
@@ -93,10 +93,10 @@ impl Shelf {
 }
 
 /// The start of the key: for which program and folders an index was made.
-pub(super) fn label(shelf: Option<&Shelf>, roots: &Roots) -> Writer {
+pub(super) fn label(cache_file: Option<&CacheFile>, roots: &Roots) -> Writer {
     let mut out = Writer::default();
     out.number(u64::from(FORMAT));
-    out.sight(&shelf.map_or(Sight::Absent, |shelf| shelf.program));
+    out.sight(&cache_file.map_or(Sight::Absent, |cache_file| cache_file.program));
     for root in [&roots.project, &roots.user] {
         out.byte(u8::from(root.is_some()));
         out.path(root.as_deref().unwrap_or_else(|| Path::new("")));
