@@ -13,7 +13,6 @@ use rustix::buffer::spare_capacity;
 use rustix::io::retry_on_intr;
 
 use super::finding::Findings;
-use super::footprint::Sight;
 use super::place::{LineIndex, Place};
 use crate::problem::Code;
 
@@ -133,17 +132,17 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
 
 /// Reads what was just listed as a regular file. Also returns its metadata from before the first
 /// read, if it could be opened.
-pub(crate) fn read_seen(path: &Path, limit: u64) -> (Sight, Result<Vec<u8>, Unread>) {
+pub(crate) fn read_seen(path: &Path, limit: u64) -> (FileStat, Result<Vec<u8>, Unread>) {
     let file = match open_without_waiting(path) {
         Ok(file) => file,
-        Err(err) => return (Sight::Unknown, Err(err.into())),
+        Err(err) => return (FileStat::Unknown, Err(err.into())),
     };
-    let sight = Sight::of_open(&file);
-    let bytes = match sight.footprint() {
+    let stat = FileStat::of_open(&file);
+    let bytes = match stat.footprint() {
         Some(footprint) if footprint.is_regular() => read_open(&file, footprint.size, limit),
         _ => Err(Unread::NotRegular),
     };
-    (sight, bytes)
+    (stat, bytes)
 }
 
 /// Reads an open file that was `length` bytes long a moment ago.
@@ -218,7 +217,7 @@ fn without_waiting(_: &mut OpenOptions) {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::footprint::Links;
+    use crate::item::file_stat::Links;
 
     #[test]
     fn only_regular_files_are_opened() {
@@ -264,15 +263,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        assert!(matches!(read_seen(&pipe, 9), (Sight::Present(_), Err(Unread::NotRegular))));
-        assert!(matches!(read_seen(folder.path(), 9), (Sight::Present(_), Err(Unread::NotRegular))));
-        assert!(matches!(read_seen(&folder.path().join("none"), 9), (Sight::Unknown, Err(Unread::Failed(_)))));
+        assert!(matches!(read_seen(&pipe, 9), (FileStat::Present(_), Err(Unread::NotRegular))));
+        assert!(matches!(read_seen(folder.path(), 9), (FileStat::Present(_), Err(Unread::NotRegular))));
+        assert!(matches!(read_seen(&folder.path().join("none"), 9), (FileStat::Unknown, Err(Unread::Failed(_)))));
         let file = folder.path().join("file");
         fs::write(&file, "four").unwrap();
-        assert!(matches!(read_seen(&file, 3), (Sight::Present(_), Err(Unread::TooLarge { limit: 3 }))));
-        let (sight, bytes) = read_seen(&file, 4);
+        assert!(matches!(read_seen(&file, 3), (FileStat::Present(_), Err(Unread::TooLarge { limit: 3 }))));
+        let (stat, bytes) = read_seen(&file, 4);
         assert_eq!(bytes.unwrap(), b"four");
-        assert!(Sight::of(&file, Links::Seen).proves_unchanged(&sight, i64::MAX), "both looks see the same");
+        assert!(FileStat::of(&file, Links::Seen).proves_unchanged(&stat, i64::MAX), "both looks see the same");
     }
 
     #[expect(clippy::disallowed_methods, reason = "only a program can make a pipe with a name")]

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::item::footprint::{Footprint, Sight};
+use crate::item::file_stat::{FileStat, Footprint};
 
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
@@ -60,13 +60,13 @@ impl Writer {
         self.bytes(value.as_os_str().as_bytes());
     }
 
-    pub(super) fn sight(&mut self, sight: &Sight) {
-        self.byte(match sight {
-            Sight::Absent => ABSENT,
-            Sight::Present(_) => PRESENT,
-            Sight::Unknown => UNKNOWN,
+    pub(super) fn stat(&mut self, stat: &FileStat) {
+        self.byte(match stat {
+            FileStat::Absent => ABSENT,
+            FileStat::Present(_) => PRESENT,
+            FileStat::Unknown => UNKNOWN,
         });
-        let Footprint { size, modified, changed, inode, device, mode } = sight.footprint().copied().unwrap_or_default();
+        let Footprint { size, modified, changed, inode, device, mode } = stat.footprint().copied().unwrap_or_default();
         self.number(size);
         self.signed(modified);
         self.signed(changed);
@@ -152,7 +152,7 @@ impl<'b> Reader<'b> {
         self.array()
     }
 
-    pub(super) fn sight(&mut self) -> Option<Sight> {
+    pub(super) fn stat(&mut self) -> Option<FileStat> {
         let tag = self.byte()?;
         let footprint = Footprint {
             size: self.number()?,
@@ -163,9 +163,9 @@ impl<'b> Reader<'b> {
             mode: u32::try_from(self.number()?).ok()?,
         };
         match tag {
-            ABSENT => Some(Sight::Absent),
-            PRESENT => Some(Sight::Present(footprint)),
-            _ => Some(Sight::Unknown),
+            ABSENT => Some(FileStat::Absent),
+            PRESENT => Some(FileStat::Present(footprint)),
+            _ => Some(FileStat::Unknown),
         }
     }
 }

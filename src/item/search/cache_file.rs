@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 
 use super::bytes::{Reader, Writer};
 use super::image::{FORMAT, Image};
-use crate::item::footprint::{Links, Sight};
+use crate::item::file_stat::{FileStat, Links};
 use crate::item::signature::hex;
 use crate::item::source::open_regular;
 use crate::item::store::Roots;
@@ -36,7 +36,7 @@ pub struct Cache<'c> {
 #[derive(Clone, Debug)]
 pub(super) struct CacheFile {
     file: PathBuf,
-    program: Sight,
+    program: FileStat,
 }
 
 impl CacheFile {
@@ -46,7 +46,7 @@ impl CacheFile {
         if roots.project.as_ref().is_some_and(|project| cache.folder.starts_with(project)) {
             return Err("there is no folder for it outside the project");
         }
-        let program = Sight::of(cache.program, Links::Followed);
+        let program = FileStat::of(cache.program, Links::Followed);
         if program.footprint().is_none() {
             return Err("it cannot be said which program makes it");
         }
@@ -96,7 +96,7 @@ impl CacheFile {
 pub(super) fn label(cache_file: Option<&CacheFile>, roots: &Roots) -> Writer {
     let mut out = Writer::default();
     out.number(u64::from(FORMAT));
-    out.sight(&cache_file.map_or(Sight::Absent, |cache_file| cache_file.program));
+    out.stat(&cache_file.map_or(FileStat::Absent, |cache_file| cache_file.program));
     for root in [&roots.project, &roots.user] {
         out.byte(u8::from(root.is_some()));
         out.path(root.as_deref().unwrap_or_else(|| Path::new("")));
@@ -110,7 +110,7 @@ fn project(image: &Image) -> Option<PathBuf> {
     if label.number()? != u64::from(FORMAT) {
         return None;
     }
-    label.sight()?;
+    label.stat()?;
     let has_project = label.byte()? == 1;
     label.owned_path().filter(|_| has_project)
 }

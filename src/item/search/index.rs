@@ -22,8 +22,8 @@ use super::reading::{self, Around, Known, Reading};
 use super::record::{EntryRecord, EntryState, FolderRecord};
 use super::{Query, Results, ranking};
 use crate::item::extractor::Extractor;
+use crate::item::file_stat::{FileStat, Links};
 use crate::item::finding::Strength;
-use crate::item::footprint::{Links, Sight};
 use crate::item::source::{files_below, leaves, read_bytes};
 use crate::item::store::walk::{self, Candidate, Listing};
 use crate::item::store::{Layer, Roots, builtin_items, load};
@@ -178,7 +178,7 @@ fn key(cache_file: Option<&CacheFile>, roots: &Roots) -> Vec<u8> {
 }
 
 fn modified(file: &NamedTempFile) -> i64 {
-    Sight::of(file.path(), Links::Seen).footprint().map_or(i64::MIN, |footprint| footprint.modified)
+    FileStat::of(file.path(), Links::Seen).footprint().map_or(i64::MIN, |footprint| footprint.modified)
 }
 
 /// Whether the metadata of every folder and file proves that nothing changed.
@@ -195,9 +195,9 @@ fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
     let row = image.look(number);
     let mut reader = Reader::at(&row, 0);
     let path = reader.path()?;
-    let then = reader.sight()?;
+    let then = reader.stat()?;
     let moment = image.facts.moment;
-    if !Sight::of(path, Links::Followed).proves_unchanged(&then, moment) {
+    if !FileStat::of(path, Links::Followed).proves_unchanged(&then, moment) {
         return Some(false);
     }
     let count = reader.count()?;
@@ -207,11 +207,11 @@ fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
     let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     for _ in 0..count {
         for _ in 0..reader.count()? {
-            let (path, then) = (reader.path()?, reader.sight()?);
+            let (path, then) = (reader.path()?, reader.stat()?);
             if is_absent_by_folder(path, &then) {
                 continue;
             }
-            if !Sight::below(&folder, path, Links::Seen).proves_unchanged(&then, moment) {
+            if !FileStat::below(&folder, path, Links::Seen).proves_unchanged(&then, moment) {
                 return Some(false);
             }
         }
@@ -221,9 +221,9 @@ fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
 
 /// Whether an unchanged folder proves that a file is still absent: adding a file changes its
 /// folder. Files in subfolders do not change this one.
-fn is_absent_by_folder(path: &Path, then: &Sight) -> bool {
+fn is_absent_by_folder(path: &Path, then: &FileStat) -> bool {
     let mut parts = path.components();
-    matches!(then, Sight::Absent) && matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
+    matches!(then, FileStat::Absent) && matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
 }
 
 struct Renewed {
@@ -337,13 +337,13 @@ fn record(
             entries.push(entry);
         }
     }
-    for ((path, sight), mut entries) in listing.folders.into_iter().zip(by_folder) {
+    for ((path, stat), mut entries) in listing.folders.into_iter().zip(by_folder) {
         while entries.len() > SHARE {
             let rest = entries.split_off(SHARE);
-            folders.push(FolderRecord { layer, path: path.clone(), sight, entries });
+            folders.push(FolderRecord { layer, path: path.clone(), stat, entries });
             entries = rest;
         }
-        folders.push(FolderRecord { layer, path, sight, entries });
+        folders.push(FolderRecord { layer, path, stat, entries });
     }
 }
 
@@ -351,7 +351,7 @@ fn record(
 fn same_folders(old: &[FolderRecord], new: &[FolderRecord], moment: i64) -> bool {
     let same = |(old, new): (&FolderRecord, &FolderRecord)| {
         (old.layer, &old.path, old.entries.len()) == (new.layer, &new.path, new.entries.len())
-            && new.sight.proves_unchanged(&old.sight, moment)
+            && new.stat.proves_unchanged(&old.stat, moment)
     };
     old.len() == new.len() && old.iter().zip(new).all(same)
 }

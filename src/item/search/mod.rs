@@ -20,7 +20,7 @@ mod words;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::footprint::{Links, Sight};
+use super::file_stat::{FileStat, Links};
 use super::store::{Item, ItemKind, ItemStore, Layer};
 pub use cache_file::{Cache, remove_unused, unused};
 use document::Document;
@@ -100,7 +100,7 @@ pub fn search(store: &ItemStore, query: &Query) -> Results {
     let documents: Vec<Document> = named
         .map(|item| {
             let mut document = Document::of(item, store.roots());
-            document.file_date = file_date(&Sight::of(&item.file, Links::Followed));
+            document.file_date = file_date(&FileStat::of(&item.file, Links::Followed));
             document
         })
         .collect();
@@ -112,8 +112,8 @@ pub fn description(item: &Item) -> &str {
 }
 
 /// In seconds.
-fn file_date(sight: &Sight) -> Option<i64> {
-    sight.footprint().map(|footprint| footprint.modified.div_euclid(1_000_000_000))
+fn file_date(stat: &FileStat) -> Option<i64> {
+    stat.footprint().map(|footprint| footprint.modified.div_euclid(1_000_000_000))
 }
 
 #[cfg(test)]

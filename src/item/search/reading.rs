@@ -13,8 +13,8 @@ use super::document::Document;
 use super::file_date;
 use super::record::{EntryRecord, EntryState};
 use crate::item::extractor::Extractor;
+use crate::item::file_stat::{FileStat, Links};
 use crate::item::finding::{Findings, Severity, Strength};
-use crate::item::footprint::{Links, Sight};
 use crate::item::signature::{self, Integrity, StampLocation, UNSTAMPED_FOLDERS};
 use crate::item::source::{SourceFile, Unread};
 use crate::item::store::walk::Candidate;
@@ -57,18 +57,18 @@ pub(super) fn read(candidate: &Candidate, around: &Around<'_>, known: Option<&Kn
     if let Some(known) = known.filter(|known| known.others_are_unchanged(around.base))
         && let Some((_, then)) = known.entry.depends_on.first()
     {
-        let sight = Sight::of(&candidate.path, Links::Followed);
-        if sight.proves_unchanged(then, known.moment) {
-            return Reading { is_proven: true, ..known.again(sight) };
+        let stat = FileStat::of(&candidate.path, Links::Followed);
+        if stat.proves_unchanged(then, known.moment) {
+            return Reading { is_proven: true, ..known.again(stat) };
         }
         if known.entry.hash != NO_HASH {
-            let (sight, bytes) = load::content(candidate);
+            let (stat, bytes) = load::content(candidate);
             if let Ok(bytes) = &bytes
                 && hash(bytes) == known.entry.hash
             {
-                return known.again(sight);
+                return known.again(stat);
             }
-            content = Some((sight, bytes));
+            content = Some((stat, bytes));
         }
     }
     parse(candidate, around, content)
@@ -77,34 +77,34 @@ pub(super) fn read(candidate: &Candidate, around: &Around<'_>, known: Option<&Kn
 impl Known<'_> {
     fn others_are_unchanged(&self, base: &Path) -> bool {
         let mut others = self.entry.depends_on.iter().skip(1);
-        others.all(|(path, then)| Sight::of(&base.join(path), Links::Followed).proves_unchanged(then, self.moment))
+        others.all(|(path, then)| FileStat::of(&base.join(path), Links::Followed).proves_unchanged(then, self.moment))
     }
 
-    fn again(&self, sight: Sight) -> Reading {
+    fn again(&self, stat: FileStat) -> Reading {
         let mut entry = self.entry.clone();
         if let Some((_, then)) = entry.depends_on.first_mut() {
-            *then = sight;
+            *then = stat;
         }
         let mut document = self.document.cloned();
         if let Some(document) = &mut document {
-            document.file_date = file_date(&sight);
+            document.file_date = file_date(&stat);
         }
         Reading { entry, document, is_proven: false }
     }
 }
 
-fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(Sight, Result<Vec<u8>, Unread>)>) -> Reading {
+fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(FileStat, Result<Vec<u8>, Unread>)>) -> Reading {
     let mut findings = Findings::new(&candidate.path, Strength::Lenient);
     let mut others = beside(candidate, around.extractors);
     let mut own_hash = NO_HASH;
     let mut item = None;
     // If the first bytes decide, examine the file before reading them.
     let is_by_name = load::is_item_by_name(candidate, around.extractors);
-    let before = (!is_by_name).then(|| Sight::of(&candidate.path, Links::Followed));
-    let mut sight = before.unwrap_or(Sight::Unknown);
+    let before = (!is_by_name).then(|| FileStat::of(&candidate.path, Links::Followed));
+    let mut stat = before.unwrap_or(FileStat::Unknown);
     if is_by_name || load::may_be_item(candidate, around.extractors) {
         let (at_opening, bytes) = content.unwrap_or_else(|| load::content(candidate));
-        sight = before.unwrap_or(at_opening);
+        stat = before.unwrap_or(at_opening);
         match bytes {
             Ok(bytes) => {
                 own_hash = hash(&bytes);
@@ -119,14 +119,14 @@ fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(Sight, Res
                 unread.report(&mut findings);
                 // The cause of a read error may go away without changing the file's metadata.
                 if matches!(unread, Unread::Failed(_)) {
-                    sight = Sight::Unknown;
+                    stat = FileStat::Unknown;
                 }
             }
         }
     }
     let document = item.as_ref().filter(|item| item.is_named()).map(|item| {
         let mut document = Document::of(item, around.roots);
-        document.file_date = file_date(&sight);
+        document.file_date = file_date(&stat);
         document
     });
     let error = findings.as_slice().iter().find(|finding| finding.severity == Severity::Error);
@@ -136,22 +136,22 @@ fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(Sight, Res
         _ => EntryState::Fine,
     };
     let relative = |path: PathBuf| path.strip_prefix(around.base).map(Path::to_path_buf).unwrap_or(path);
-    let files = std::iter::once((candidate.path.clone(), sight)).chain(others);
+    let files = std::iter::once((candidate.path.clone(), stat)).chain(others);
     let entry = EntryRecord {
         document: None,
         state,
         hash: own_hash,
         starts: item.as_ref().and_then(started),
-        depends_on: files.map(|(path, sight)| (relative(path), sight)).collect(),
+        depends_on: files.map(|(path, stat)| (relative(path), stat)).collect(),
     };
     Reading { entry, document, is_proven: false }
 }
 
 /// The files beside a candidate that its document may depend on, examined before it is read.
-fn beside(candidate: &Candidate, extractors: &[Extractor]) -> Vec<(PathBuf, Sight)> {
+fn beside(candidate: &Candidate, extractors: &[Extractor]) -> Vec<(PathBuf, FileStat)> {
     let seen = |path: PathBuf| {
-        let sight = Sight::of(&path, Links::Followed);
-        (path, sight)
+        let stat = FileStat::of(&path, Links::Followed);
+        (path, stat)
     };
     let ending = candidate.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let mut files = Vec::new();
@@ -171,12 +171,12 @@ fn stamp(
     item: &Item,
     source: &SourceFile,
     candidate: &Candidate,
-    others: &mut Vec<(PathBuf, Sight)>,
+    others: &mut Vec<(PathBuf, FileStat)>,
     findings: &mut Findings,
 ) -> Integrity {
     let detached = others
         .iter()
-        .any(|(path, sight)| sight.footprint().is_some() && signature::detached_file(&candidate.path) == *path);
+        .any(|(path, stat)| stat.footprint().is_some() && signature::detached_file(&candidate.path) == *path);
     if signature::check(&candidate.path, &source.raw()) == Integrity::Unsigned && !detached {
         return Integrity::Unsigned;
     }
@@ -188,16 +188,16 @@ fn stamp(
         for entry in walk {
             match entry {
                 // The target of a link may change unnoticed.
-                Ok(entry) if entry.path_is_symlink() => others.push((entry.into_path(), Sight::Unknown)),
+                Ok(entry) if entry.path_is_symlink() => others.push((entry.into_path(), FileStat::Unknown)),
                 Ok(entry) => {
-                    let sight = Sight::of(entry.path(), Links::Followed);
-                    others.push((entry.into_path(), sight));
+                    let stat = FileStat::of(entry.path(), Links::Followed);
+                    others.push((entry.into_path(), stat));
                 }
-                Err(_) => others.push((folder.clone(), Sight::Unknown)),
+                Err(_) => others.push((folder.clone(), FileStat::Unknown)),
             }
             if others.len() - before > MAX_FILES {
                 others.truncate(before);
-                others.push((folder.clone(), Sight::Unknown));
+                others.push((folder.clone(), FileStat::Unknown));
                 break;
             }
         }

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use super::bytes::{Reader, Writer};
-use crate::item::footprint::Sight;
+use crate::item::file_stat::FileStat;
 use crate::item::store::Layer;
 
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(super) struct FolderRecord {
     pub(super) layer: Layer,
     pub(super) path: PathBuf,
     /// Its metadata before it was listed.
-    pub(super) sight: Sight,
+    pub(super) stat: FileStat,
     /// The files in it that may be items.
     pub(super) entries: Vec<EntryRecord>,
 }
@@ -30,7 +30,7 @@ pub(super) struct EntryRecord {
     /// The entrypoint of a single-file tool.
     pub(super) starts: Option<PathBuf>,
     /// Everything its document depends on, relative to the folder, the file itself first.
-    pub(super) depends_on: Vec<(PathBuf, Sight)>,
+    pub(super) depends_on: Vec<(PathBuf, FileStat)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,13 +66,13 @@ impl FolderRecord {
     /// depends on.
     pub(super) fn write_looks(&self, out: &mut Writer) {
         out.path(&self.path);
-        out.sight(&self.sight);
+        out.stat(&self.stat);
         out.count(self.entries.len());
         for entry in &self.entries {
             out.count(entry.depends_on.len());
-            for (path, sight) in &entry.depends_on {
+            for (path, stat) in &entry.depends_on {
                 out.path(path);
-                out.sight(sight);
+                out.stat(stat);
             }
         }
     }
@@ -90,17 +90,17 @@ impl FolderRecord {
     pub(super) fn read(looks: &mut Reader<'_>, records: &mut Reader<'_>) -> Option<Self> {
         let layer = layer_of(records.byte()?);
         let path = looks.owned_path()?;
-        let sight = looks.sight()?;
+        let stat = looks.stat()?;
         let count = looks.count()?;
         let entries = (0..count).map(|_| EntryRecord::read(looks, records)).collect::<Option<_>>()?;
-        Some(Self { layer, path, sight, entries })
+        Some(Self { layer, path, stat, entries })
     }
 }
 
 impl EntryRecord {
     fn read(looks: &mut Reader<'_>, records: &mut Reader<'_>) -> Option<Self> {
         let count = looks.count()?;
-        let depends_on = (0..count).map(|_| Some((looks.owned_path()?, looks.sight()?))).collect::<Option<_>>()?;
+        let depends_on = (0..count).map(|_| Some((looks.owned_path()?, looks.stat()?))).collect::<Option<_>>()?;
         Some(Self {
             document: records.maybe()?.and_then(|number| u32::try_from(number).ok()),
             state: EntryState::of_code(records.byte()?),

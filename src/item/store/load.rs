@@ -9,8 +9,8 @@ use rayon::prelude::*;
 use super::walk::{self, Candidate, ItemKind, Listing, Refused};
 use super::{BrokenItem, Content, Item, ItemStore, Layer, Roots};
 use crate::item::extractor::{self, Extractor};
+use crate::item::file_stat::{FileStat, Links};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
-use crate::item::footprint::{Links, Sight};
 use crate::item::id::ItemId;
 use crate::item::place::Place;
 use crate::item::signature::{self, Integrity, StampLocation};
@@ -325,12 +325,12 @@ pub(in crate::item) fn may_be_item(candidate: &Candidate, extractors: &[Extracto
 }
 
 /// The content of a candidate, and its metadata from before the read.
-pub(in crate::item) fn content(candidate: &Candidate) -> (Sight, Result<Vec<u8>, Unread>) {
+pub(in crate::item) fn content(candidate: &Candidate) -> (FileStat, Result<Vec<u8>, Unread>) {
     let (path, limit) = (&candidate.path, size_limit(candidate));
     if candidate.is_regular {
         return read_seen(path, limit);
     }
-    (Sight::of(path, Links::Followed), read_bytes(path, limit))
+    (FileStat::of(path, Links::Followed), read_bytes(path, limit))
 }
 
 fn size_limit(candidate: &Candidate) -> u64 {

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::item::finding::{Finding, Findings, Strength};
-use crate::item::footprint::{Links, Sight};
 use crate::item::place::Place;
 use crate::item::signature::{UNSTAMPED_FOLDERS, is_companion};
 use crate::item::source::MAX_DEPTH;
@@ -79,7 +78,7 @@ pub(in crate::item) struct Listing {
     pub(in crate::item) refused: Vec<Refused>,
     /// The folders whose entries decide what is found, with their metadata from before the listing.
     /// A missing folder is included, because it may be created.
-    pub(in crate::item) folders: Vec<(PathBuf, Sight)>,
+    pub(in crate::item) folders: Vec<(PathBuf, FileStat)>,
     /// Whether there are symlinks: their targets can change without changing the folder.
     pub(in crate::item) has_links: bool,
 }
@@ -148,7 +147,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn folder(&mut self, kind: ItemKind, root: Root, folder: &Path, category: &str, depth: usize) {
         // Take the metadata before listing, so that later changes are visible.
-        self.listing.folders.push((folder.to_path_buf(), Sight::of(folder, Links::Followed)));
+        self.listing.folders.push((folder.to_path_buf(), FileStat::of(folder, Links::Followed)));
         let listed_in = self.listing.folders.len() - 1;
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -231,7 +230,7 @@ impl Walk<'_> {
             let (manifest, is_link) = if manifest.ends_with(MANIFESTS[0]) {
                 (manifest, is_link)
             } else {
-                self.listing.folders.push((path.to_path_buf(), Sight::of(path, Links::Followed)));
+                self.listing.folders.push((path.to_path_buf(), FileStat::of(path, Links::Followed)));
                 find_manifest(path).unwrap_or((manifest, is_link))
             };
             let in_lib = category.split('/').any(|part| part == "lib");

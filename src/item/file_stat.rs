@@ -2,7 +2,7 @@
 //!
 //! A [`Footprint`] tells whether a file can have changed since it was read. It is limited by the
 //! clock of the file system: one about as old as the read itself proves nothing, see
-//! [`Footprint::is_older_than`]. A file that cannot be examined is [`Sight::Unknown`], which equals
+//! [`Footprint::is_older_than`]. A file that cannot be examined is [`FileStat::Unknown`], which equals
 //! nothing, not even itself.
 
 use std::os::fd::AsFd;
@@ -30,7 +30,7 @@ pub(crate) struct Footprint {
 
 /// The result of examining a path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Sight {
+pub(crate) enum FileStat {
     Absent,
     Present(Footprint),
     /// It cannot be examined.
@@ -45,7 +45,7 @@ pub(crate) enum Links {
     Seen,
 }
 
-impl Sight {
+impl FileStat {
     pub(crate) fn of(path: &Path, links: Links) -> Self {
         Self::below(CWD, path, links)
     }
@@ -122,18 +122,18 @@ mod tests {
     fn only_an_old_footprint_proves_anything() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
-        assert!(Sight::of(&file, Links::Seen).proves_unchanged(&Sight::Absent, 0));
+        assert!(FileStat::of(&file, Links::Seen).proves_unchanged(&FileStat::Absent, 0));
         std::fs::write(&file, "one").unwrap();
-        let first = Sight::of(&file, Links::Seen);
+        let first = FileStat::of(&file, Links::Seen);
         assert!(first.proves_unchanged(&first, i64::MAX));
         let own = first.footprint().unwrap().changed;
         assert!(!first.proves_unchanged(&first, own), "written in the same moment");
         assert!(!first.proves_unchanged(&first, own + SLACK));
         assert!(first.proves_unchanged(&first, own + SLACK + 1));
         std::fs::write(&file, "three").unwrap();
-        assert!(!Sight::of(&file, Links::Seen).proves_unchanged(&first, i64::MAX));
-        assert!(!Sight::Unknown.proves_unchanged(&Sight::Unknown, i64::MAX));
-        assert!(!Sight::Absent.proves_unchanged(&first, i64::MAX));
+        assert!(!FileStat::of(&file, Links::Seen).proves_unchanged(&first, i64::MAX));
+        assert!(!FileStat::Unknown.proves_unchanged(&FileStat::Unknown, i64::MAX));
+        assert!(!FileStat::Absent.proves_unchanged(&first, i64::MAX));
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "one").unwrap();
         std::os::unix::fs::symlink("file", folder.path().join("link")).unwrap();
-        let inode = |name: &str, links| Sight::of(&folder.path().join(name), links).footprint().unwrap().inode;
+        let inode = |name: &str, links| FileStat::of(&folder.path().join(name), links).footprint().unwrap().inode;
         assert_eq!(inode("link", Links::Followed), inode("file", Links::Seen));
         assert_ne!(inode("link", Links::Seen), inode("file", Links::Seen));
     }
