@@ -21,7 +21,7 @@ mod result;
 mod seccomp;
 mod touched;
 #[cfg(target_os = "linux")]
-mod witness;
+mod write_monitor;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -22,7 +22,7 @@ use super::launch::{Launched, close_inherited, launch};
 use super::protocol::{End, Inbox, Order, Report};
 use super::result::Incoming;
 use super::touched::Touched;
-use super::witness::Witness;
+use super::write_monitor::WriteMonitor;
 use super::{Farewell, STOP_GRACE, TIMEOUT_GRACE, Work};
 use crate::exec::process::{kill_below, signal_below};
 
@@ -63,7 +63,7 @@ struct Guard {
     input: Option<OwnedFd>,
     fed: usize,
     incoming: Option<Incoming>,
-    witness: Option<Witness>,
+    monitor: Option<WriteMonitor>,
     tool: u32,
     status: Option<(WaitStatus, Instant)>,
     asked: Option<Reason>,
@@ -114,7 +114,7 @@ impl Guard {
             input: None,
             fed: 0,
             incoming: None,
-            witness: None,
+            monitor: None,
             tool: 0,
             status: None,
             asked: None,
@@ -131,11 +131,11 @@ impl Guard {
         // Only the command may hold the streams: a pipe must end when the command closes it.
         self.streams = None;
         match launched {
-            Ok(Launched { pid, input, channel, witness }) => {
+            Ok(Launched { pid, input, channel, monitor }) => {
                 self.tool = pid;
                 self.input = input;
                 self.incoming = channel.map(Incoming::new);
-                self.witness = witness;
+                self.monitor = monitor;
                 tell(&Report::Started(pid));
             }
             Err(err) => return tell(&Report::Failed(err.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()))),
@@ -156,7 +156,7 @@ impl Guard {
         if let Some(report) = self.incoming.take().and_then(Incoming::finish) {
             tell(&report);
         }
-        match self.witness.take().map(Witness::finish) {
+        match self.monitor.take().map(WriteMonitor::finish) {
             Some(Touched::Paths(paths)) => tell(&Report::Touched(paths)),
             Some(Touched::Unknown(doubt)) => tell(&Report::Unwatched(doubt)),
             Some(Touched::Everything) | None => {}
@@ -211,7 +211,7 @@ impl Guard {
                 Some(incoming) if incoming.is_open() => PollFd::from_borrowed_fd(incoming.as_fd(), PollFlags::IN),
                 _ => PollFd::new(&self.null, nothing),
             },
-            match self.witness.as_ref().and_then(Witness::listener) {
+            match self.monitor.as_ref().and_then(WriteMonitor::listener) {
                 Some(listener) => PollFd::from_borrowed_fd(listener, PollFlags::IN),
                 None => PollFd::new(&self.null, nothing),
             },
@@ -220,9 +220,9 @@ impl Guard {
             return News::None;
         }
         let can_be_seen = fds.last().is_some_and(|fd| fd.revents().contains(PollFlags::IN));
-        let [control, signals, input, channel, witness] = fds.map(|fd| !fd.revents().is_empty());
-        if let Some(seen_by) = self.witness.as_mut().filter(|_| witness) {
-            if can_be_seen { seen_by.look() } else { seen_by.leave() }
+        let [control, signals, input, channel, is_monitor_ready] = fds.map(|fd| !fd.revents().is_empty());
+        if let Some(monitor) = self.monitor.as_mut().filter(|_| is_monitor_ready) {
+            if can_be_seen { monitor.look() } else { monitor.leave() }
         }
         if input {
             self.feed();

@@ -21,7 +21,7 @@ use rustix::stdio::stdin;
 use rustix::termios::tcsetpgrp;
 
 use super::seccomp::{filter, install, receive_listener, send_failure};
-use super::witness::Witness;
+use super::write_monitor::WriteMonitor;
 use super::{Channel, Foreground, Watch, Work};
 use crate::exec::invocation::Limits;
 
@@ -37,7 +37,7 @@ pub(super) struct Launched {
     /// Connected to its private channel.
     pub(super) channel: Option<OwnedFd>,
     /// Records which files it changes.
-    pub(super) witness: Option<Witness>,
+    pub(super) monitor: Option<WriteMonitor>,
 }
 
 /// Closes everything but the standard streams; inherited descriptors are not for a supervisor.
@@ -116,8 +116,8 @@ pub(super) fn launch(work: &Work, streams: Option<&[OwnedFd; 3]>) -> io::Result<
         started => started?,
     };
     // The first process has already sent it before `exec`, or never will.
-    let witness = watching.map(|(ours, _)| Witness::new(receive_listener(ours), work));
-    Ok(Launched { pid: child.id(), input, channel, witness })
+    let monitor = watching.map(|(ours, _)| WriteMonitor::new(receive_listener(ours), work));
+    Ok(Launched { pid: child.id(), input, channel, monitor })
 }
 
 /// What a process resets and applies before it becomes the tool or the command.

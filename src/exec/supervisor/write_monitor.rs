@@ -1,6 +1,6 @@
 //! Records which files the tool is about to change.
 //!
-//! For each system call that the kernel reports, the [`Witness`] reads its path from the caller's
+//! For each system call that the kernel reports, the [`WriteMonitor`] reads its path from the caller's
 //! memory, resolves it there, and lets the call continue. If anything cannot be determined,
 //! everything is unknown for the rest of the work.
 
@@ -23,7 +23,7 @@ use crate::checkpoint::attribution::Doubt;
 const LINKS: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Witness {
+pub(super) struct WriteMonitor {
     listener: Option<OwnedFd>,
     touched: Touched,
     own_mounts: Option<PathBuf>,
@@ -59,12 +59,12 @@ enum Act {
     Move(Place, Place),
 }
 
-impl Witness {
+impl WriteMonitor {
     /// Without a listener, everything stays unknown.
     pub(super) fn new(listener: Result<OwnedFd, Doubt>, work: &Work) -> Self {
         // A log that cannot be opened was deleted, which means that nothing is known.
         let log = work.log.as_ref().and_then(|path| TouchedLog::open(path).ok());
-        let mut witness = Self {
+        let mut monitor = Self {
             listener: None,
             touched: Touched::Paths(TouchedPaths::default()),
             own_mounts: fs::read_link("/proc/self/ns/mnt").ok(),
@@ -73,10 +73,10 @@ impl Witness {
             log,
         };
         match listener {
-            Ok(listener) => witness.listener = Some(listener),
-            Err(doubt) => witness.give_up(doubt),
+            Ok(listener) => monitor.listener = Some(listener),
+            Err(doubt) => monitor.give_up(doubt),
         }
-        witness
+        monitor
     }
 
     /// Readable when a call waits.
