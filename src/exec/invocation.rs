@@ -1,6 +1,6 @@
 //! What a tool call will do, fully resolved.
 //!
-//! Data only: [`super::lower()`] creates an [`Invocation`], the policy checks it, `--dry-run`
+//! Data only: [`super::resolve_call`] creates an [`Invocation`], the policy checks it, `--dry-run`
 //! prints it, tests compare it, and [`super::call`] carries it out. Every value from the caller's
 //! environment is a secret: a [`Text`] is printed without it.
 

@@ -1,6 +1,6 @@
 //! Runs tools: executor chains, and the only module that starts processes.
 //!
-//! [`chain`], [`description`] and [`lower()`] are pure and produce an [`invocation`]. [`syntax`]
+//! [`chain`], [`description`] and [`resolve_call`] are pure and produce an [`invocation`]. [`syntax`]
 //! asks interpreters to parse a script without running it. [`subprocess`] runs a command line and
 //! kills everything that it leaves behind; [`worker`] is piton's own code in a process of its own;
 //! [`ssh`] calls `ssh-keygen`; [`process`] identifies processes across reused ids.
@@ -14,12 +14,12 @@ mod http;
 pub mod interrupt;
 pub mod invocation;
 mod javascript;
-mod lower;
 pub mod mcp;
 pub mod parameters;
 mod parser;
 pub mod process;
 pub mod python;
+mod resolve;
 pub mod ssh;
 pub mod subprocess;
 pub mod supervisor;
@@ -28,7 +28,7 @@ mod terminal;
 mod web;
 pub mod worker;
 
-pub use lower::{Call, LowerError, Outline, Surroundings, lower, outline};
+pub use resolve::{Call, Outline, ResolveError, Surroundings, outline, resolve_call};
 pub use web::Reach;
 
-pub(crate) use lower::{check_stamp, is_always_given, is_public};
+pub(crate) use resolve::{check_stamp, is_always_given, is_public};

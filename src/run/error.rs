@@ -16,7 +16,7 @@ use crate::audit::error::AuditError;
 use crate::audit::reference::ReferenceError;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
-use crate::exec::LowerError;
+use crate::exec::ResolveError;
 use crate::exec::call::CallError;
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::supervisor::SupervisorError;
@@ -63,7 +63,7 @@ pub enum RunError {
     Lookup(#[from] LookupError),
     /// A call cannot be resolved.
     #[error(transparent)]
-    Lower(Box<LowerError>),
+    Lower(Box<ResolveError>),
     /// A call could not be made ready.
     #[error(transparent)]
     Call(#[from] CallError),

@@ -350,7 +350,7 @@ impl Walk<'_> {
             home: roots.user.clone(),
             environment: BTreeMap::new(),
         };
-        lower(self.store, item, &call, &around).ok()
+        resolve_call(self.store, item, &call, &around).ok()
     }
 
     /// Adds the environment variables that the texts of a step name.

@@ -3,7 +3,7 @@
 use super::RunError;
 use crate::audit::error::AuditError;
 use crate::audit::reference::MomentError;
-use crate::exec::LowerError;
+use crate::exec::ResolveError;
 
 impl From<MomentError> for RunError {
     fn from(err: MomentError) -> Self {
@@ -24,8 +24,8 @@ impl From<AuditError> for RunError {
     }
 }
 
-impl From<LowerError> for RunError {
-    fn from(err: LowerError) -> Self {
+impl From<ResolveError> for RunError {
+    fn from(err: ResolveError) -> Self {
         Self::Lower(Box::new(err))
     }
 }

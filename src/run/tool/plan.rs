@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::exec::call::Asked;
 use crate::exec::invocation::{Action, Invocation, Link, Process};
 use crate::exec::subprocess::SubprocessError;
-use crate::exec::{Call, LowerError, Surroundings, lower, parameters, subprocess};
+use crate::exec::{Call, ResolveError, Surroundings, parameters, resolve_call, subprocess};
 use crate::item::directive::Directive;
 use crate::item::finding::{Finding, Severity};
 use crate::item::id::ItemId;
@@ -118,7 +118,7 @@ pub fn plan(
     let item = store.find(ItemKind::Tool, &request.id)?;
     let mut call = Call { command: request.command.clone(), parameters: request.parameters.clone() };
     if let Some(tool) = item.as_tool() {
-        let wrong = |problems| LowerError::Parameters { id: item.id.clone(), problems };
+        let wrong = |problems| ResolveError::Parameters { id: item.id.clone(), problems };
         call.parameters.extend(parameters::from_words(&tool.manifest, &request.words).map_err(wrong)?);
     }
     let around = Surroundings {
@@ -126,7 +126,7 @@ pub fn plan(
         home: ctx.home.clone(),
         environment: ctx.environment.variables().clone(),
     };
-    let mut invocation = lower(store, item, &call, &around)?;
+    let mut invocation = resolve_call(store, item, &call, &around)?;
     let items = pin::links(store, &request.id);
     let (unstamped, authors) = judge_signatures(ctx, &items, &invocation)?;
     let verdict = policy::judge(authority, &invocation);

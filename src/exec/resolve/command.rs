@@ -1,0 +1,254 @@
+//! The process of a call: program, arguments, variables, input.
+//!
+//! The resolved runtime decides how parameters are passed: Python's `main` takes them by name, a
+//! Python script without `main` as options, every other script as variables and as JSON on stdin,
+//! and a command as options.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::arguments::{self, Argument};
+use super::environment::Environment;
+use super::error::ResolveError;
+use super::placeholder::{Filled, Used, Vocabulary};
+use super::script::{self, Entrypoint};
+use super::settings::Setting;
+use super::{Context, Resolved, bounds, inline, origin};
+use crate::exec::invocation::{Action, Process, Python, Text};
+use crate::item::store::Layer;
+use crate::item::tool::{LoadedTool, ToolKind};
+use crate::item::wording::shown;
+
+/// Keeps Python from writing bytecode next to its scripts.
+const NO_BYTECODE: &str = "PYTHONDONTWRITEBYTECODE";
+
+/// How parameters are passed to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    /// The built-in Python runtime.
+    Python,
+    /// The built-in shell runtime.
+    Shell,
+    /// Node, and runtimes defined by a project or user.
+    Script,
+    /// A program that takes options.
+    Command,
+}
+
+pub(super) fn resolve(
+    context: &Context<'_>,
+    wanted_timeout: Option<f64>,
+    origins: &mut BTreeMap<String, String>,
+) -> Result<Resolved, ResolveError> {
+    let style = style(context);
+    let entrypoint = if style == Style::Command { None } else { Some(entrypoint(context)?) };
+    let words = context.words(context.tool, entrypoint.as_ref().map(|entrypoint| entrypoint.path.clone()))?;
+    let mut used = Used::default();
+    let folder = bounds::folder(context.settings, &words, &mut used, origins)?;
+    let program = program(context, style, &words, &mut used, &folder, origins)?;
+    let configured = arguments::configured(context.settings, &words, &mut used)?;
+    let python = match (&entrypoint, style) {
+        (Some(entrypoint), Style::Python) => Some(entrypoint.python(context.settings, context.tools, context.roots)?),
+        _ => None,
+    };
+    let calls_main = python.as_ref().is_some_and(|python| python.calls_main);
+
+    let mut arguments = place_script(context, entrypoint.as_ref(), configured, &used);
+    if let Some(command) = context.command {
+        arguments.push(Argument::plain(command, "command"));
+    }
+    if style == Style::Command || (style == Style::Python && !calls_main) {
+        arguments.extend(arguments::options(context.parameters, &used.parameters)?);
+    }
+    arguments::check(&arguments)?;
+    inline::check(&program.value, &arguments)?;
+    for (at, argument) in arguments.iter().enumerate() {
+        origins.insert(format!("action.arguments[{at}]"), argument.origin.clone());
+    }
+
+    let environment = environment(context, style, python.as_ref(), &words, &mut used)?;
+    for (name, origin) in &environment.origins {
+        origins.insert(format!("action.environment.{name}"), origin.clone());
+    }
+    let input = match style {
+        Style::Command => Vec::new(),
+        _ => Value::Object(context.parameters.clone()).to_string().into_bytes(),
+    };
+    let timeout = bounds::timeout(context.settings, bounds::PROCESS, wanted_timeout, &words, &mut used, origins)?;
+    let text = |key: &str| context.settings.find(key).and_then(Setting::as_text).map(str::to_owned);
+    let process = Process {
+        program,
+        arguments: arguments.into_iter().map(|argument| argument.text).collect(),
+        folder,
+        environment: environment.values,
+        input,
+        script: entrypoint.map(|entrypoint| entrypoint.script),
+        python,
+        limits: bounds::limits(context.settings, origins)?,
+        install_check: text("install_check"),
+        install_guide: text("install_guide"),
+    };
+    Ok(Resolved { action: Action::Process(process), timeout, variables: used.variables })
+}
+
+/// The process of an MCP server: a command that depends only on its settings.
+///
+/// It outlives one call, so it gets nothing of a call except parameters that its settings name.
+pub(super) fn server(
+    context: &Context<'_>,
+    words: &Vocabulary<'_>,
+    used: &mut Used,
+    origins: &mut BTreeMap<String, String>,
+) -> Result<Process, ResolveError> {
+    let folder = bounds::folder(context.settings, words, used, origins)?;
+    let program = program(context, Style::Command, words, used, &folder, origins)?;
+    let arguments = arguments::configured(context.settings, words, used)?;
+    arguments::check(&arguments)?;
+    inline::check(&program.value, &arguments)?;
+    for (at, argument) in arguments.iter().enumerate() {
+        origins.insert(format!("action.arguments[{at}]"), argument.origin.clone());
+    }
+    let called = Context { command: None, ..*context };
+    let mut environment = environment(&called, Style::Command, None, words, used)?;
+    // A Python server would write bytecode next to its files in the project.
+    if !environment.values.contains_key(NO_BYTECODE) {
+        environment.set(NO_BYTECODE, Text::plain("1"), "default".to_owned());
+    }
+    for (name, origin) in &environment.origins {
+        origins.insert(format!("action.environment.{name}"), origin.clone());
+    }
+    let text = |key: &str| context.settings.find(key).and_then(Setting::as_text).map(str::to_owned);
+    Ok(Process {
+        program,
+        arguments: arguments.into_iter().map(|argument| argument.text).collect(),
+        folder,
+        environment: environment.values,
+        input: Vec::new(),
+        script: None,
+        python: None,
+        limits: bounds::limits(context.settings, origins)?,
+        install_check: text("install_check"),
+        install_guide: text("install_guide"),
+    })
+}
+
+fn style(context: &Context<'_>) -> Style {
+    let is_runtime = |tool: &LoadedTool| tool.manifest.kind == ToolKind::Runtime;
+    let runtime = context.chain.executors.iter().find(|item| item.as_tool().is_some_and(is_runtime));
+    let has_script = context.tool.manifest.config.contains_key("entrypoint");
+    match runtime {
+        None => Style::Command,
+        Some(_) if context.tool.manifest.kind == ToolKind::Cli && !has_script => Style::Command,
+        Some(item) if item.layer == Layer::Builtin => match item.id.as_str() {
+            "python_runtime" => Style::Python,
+            "bash_runtime" => Style::Shell,
+            _ => Style::Script,
+        },
+        Some(_) => Style::Script,
+    }
+}
+
+fn entrypoint(context: &Context<'_>) -> Result<Entrypoint, ResolveError> {
+    script::read(context.tool, context.roots)?.ok_or_else(|| ResolveError::NothingToRun {
+        id: context.tool.manifest.tool_id.clone(),
+        missing: "config.entrypoint",
+        example: "`config: {entrypoint: FILE}` with the file to run",
+        at: Box::new(origin(context.tool, "config", context.roots)),
+    })
+}
+
+/// The program: the first of the settings that name one.
+fn program(
+    context: &Context<'_>,
+    style: Style,
+    words: &Vocabulary<'_>,
+    used: &mut Used,
+    folder: &Path,
+    origins: &mut BTreeMap<String, String>,
+) -> Result<Text, ResolveError> {
+    let keys: &[&str] = match style {
+        Style::Command => &["executable", "command"],
+        Style::Shell => &["shell", "interpreter", "command"],
+        Style::Python | Style::Script => &["interpreter", "command"],
+    };
+    let Some((key, setting)) = keys.iter().find_map(|key| Some((*key, context.settings.find(key)?))) else {
+        return Err(ResolveError::NothingToRun {
+            id: context.tool.manifest.tool_id.clone(),
+            missing: "config.command",
+            example: "`config: {command: PROGRAM}`",
+            at: Box::new(origin(context.tool, "config", context.roots)),
+        });
+    };
+    let field = format!("config.{key}");
+    let wrong = |reason: String| ResolveError::Setting {
+        field: field.clone(),
+        reason,
+        hint: "name one program there, and its arguments in `config.args`".to_owned(),
+        at: Some(Box::new(setting.source.origin())),
+    };
+    let Some(template) = setting.as_text() else {
+        return Err(wrong(format!("is {}; it must be a text", setting.type_name())));
+    };
+    let filled: Filled = words.fill(template, &field, &setting.source)?.unwrap_or_default();
+    used.add(&filled);
+    let value = filled.text.value.as_str();
+    let is_path = value.contains('/');
+    // Relative to the working folder, like in a shell.
+    let path = folder.join(value);
+    if value.is_empty() || value.contains('\0') {
+        return Err(wrong("names no program".to_owned()));
+    }
+    if value.contains(char::is_whitespace) && !(is_path && path.is_file()) {
+        return Err(wrong(format!("is `{}`, which is not one program", shown(filled.text.shown()))));
+    }
+    origins.insert("action.program".to_owned(), filled.origin(&setting.source));
+    match path.to_str().filter(|_| is_path && Path::new(value).is_relative() && !filled.text.has_secret()) {
+        Some(absolute) => Ok(Text::plain(absolute)),
+        None => Ok(filled.text),
+    }
+}
+
+/// Inserts the script after the arguments of its runtime and before those of the tool.
+fn place_script(
+    context: &Context<'_>,
+    entrypoint: Option<&Entrypoint>,
+    configured: Vec<Argument>,
+    used: &Used,
+) -> Vec<Argument> {
+    let Some(entrypoint) = entrypoint.filter(|_| !used.script) else { return configured };
+    let of_tool = context.settings.find("args").is_none_or(|setting| setting.source.giver.is_tool);
+    let at = origin(context.tool, "config.entrypoint", context.roots);
+    let named = format!("{}, {}:{}", context.tool.manifest.tool_id, at.file.display(), at.line);
+    let script = Argument::plain(entrypoint.path.clone(), named);
+    let mut arguments = configured;
+    arguments.insert(if of_tool { 0 } else { arguments.len() }, script);
+    arguments
+}
+
+fn environment(
+    context: &Context<'_>,
+    style: Style,
+    python: Option<&Python>,
+    words: &Vocabulary<'_>,
+    used: &mut Used,
+) -> Result<Environment, ResolveError> {
+    let mut environment = Environment::scrubbed(context.around);
+    if style == Style::Python {
+        environment.set(NO_BYTECODE, Text::plain("1"), "default".to_owned());
+    }
+    environment.declare(&context.requires.environment, context.around)?;
+    environment.configure(context.settings, words, used)?;
+    if style != Style::Command && !python.is_some_and(|python| python.calls_main) {
+        environment.parameters(context.parameters)?;
+    }
+    let root = &context.around.root;
+    let project = root.to_str().ok_or_else(|| ResolveError::NotUnicode(root.clone()))?;
+    environment.set("PITON_PROJECT", Text::plain(project), "piton".to_owned());
+    if let Some(command) = context.command {
+        environment.set("PITON_COMMAND", Text::plain(command), "command".to_owned());
+    }
+    environment.check()?;
+    Ok(environment)
+}

@@ -1,0 +1,175 @@
+//! The environment of a tool: almost nothing, and what was declared.
+//!
+//! From the caller it gets `PATH`, language and time zone, and the variables that the tool or its
+//! runtime requests by name. The values of the caller's variables are secrets, except for a few
+//! well-known ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::error::ResolveError;
+use super::placeholder::{Used, Vocabulary};
+use super::settings::{Held, Setting, Settings};
+use super::{MAX_WORD, Surroundings, as_text};
+use crate::exec::invocation::Text;
+use crate::item::wording::shown;
+
+/// The default `PATH`.
+const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The variables of one call with their origins.
+#[derive(Debug, Default)]
+pub(super) struct Environment {
+    pub(super) values: BTreeMap<String, Text>,
+    pub(super) origins: BTreeMap<String, String>,
+}
+
+/// Whether every tool gets the variable without a request.
+pub(crate) fn is_always_given(name: &str) -> bool {
+    matches!(name, "PATH" | "LANG" | "TZ" | "TMPDIR" | "USER" | "LOGNAME") || name.starts_with("LC_")
+}
+
+/// Whether the value of the variable is not secret.
+pub(crate) fn is_public(name: &str) -> bool {
+    is_always_given(name) || name == "HOME"
+}
+
+impl Environment {
+    /// The variables that every tool gets from the caller.
+    pub(super) fn scrubbed(around: &Surroundings) -> Self {
+        let mut environment = Self::default();
+        for (name, value) in &around.environment {
+            let (Some(name), Some(text)) = (name.to_str(), value.to_str()) else { continue };
+            let usable = match name {
+                "PATH" => continue,
+                "TMPDIR" => Path::new(text).is_absolute(),
+                name => is_always_given(name),
+            };
+            if usable {
+                environment.set(name, Text::plain(text), format!("environment variable {name}"));
+            }
+        }
+        match search_path(around.environment.get(OsStr::new("PATH"))) {
+            Some(path) => environment.set("PATH", Text::plain(path), "environment variable PATH".to_owned()),
+            None => environment.set("PATH", Text::plain(SEARCH_PATH), "default".to_owned()),
+        }
+        environment.set("TERM", Text::plain("dumb"), "default".to_owned());
+        environment
+    }
+
+    /// Adds variables requested by name. The caller checks that they are set.
+    pub(super) fn declare(&mut self, names: &[String], around: &Surroundings) -> Result<(), ResolveError> {
+        for name in names.iter().filter(|name| !is_always_given(name)) {
+            let Some(value) = around.environment.get(OsStr::new(name)) else { continue };
+            let Some(text) = value.to_str() else {
+                return Err(ResolveError::Setting {
+                    field: "requires.environment".to_owned(),
+                    reason: format!("names `{}`, whose value is not valid Unicode", shown(name)),
+                    hint: format!("set `{}` to another value", shown(name)),
+                    at: None,
+                });
+            };
+            let text = if is_public(name) { Text::plain(text) } else { Text::secret(text) };
+            self.set(name, text, format!("environment variable {name}"));
+        }
+        Ok(())
+    }
+
+    /// Adds the variables of `config.env`.
+    pub(super) fn configure(
+        &mut self,
+        settings: &Settings<'_>,
+        words: &Vocabulary<'_>,
+        used: &mut Used,
+    ) -> Result<(), ResolveError> {
+        let Some(setting) = settings.find("env") else { return Ok(()) };
+        let Held::Map(entries) = &setting.data else {
+            return Err(wrong(setting, "config.env", "must be a mapping of names to values"));
+        };
+        for (name, value) in entries {
+            let field = format!("config.env.{name}");
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return Err(wrong(value, &field, "is not the name of a variable"));
+            }
+            let (text, origin) = match &value.data {
+                Held::Scalar(Value::String(template)) => {
+                    let Some(filled) = words.fill(template, &field, &value.source)? else { continue };
+                    used.add(&filled);
+                    (filled.text.clone(), filled.origin(&value.source))
+                }
+                Held::Scalar(scalar) => (Text::plain(as_text(scalar)), value.source.describe()),
+                _ => return Err(wrong(value, &field, "must be a text")),
+            };
+            self.set(name, text, origin);
+        }
+        Ok(())
+    }
+
+    /// Adds the parameters as `PITON_PARAM_<NAME>`.
+    pub(super) fn parameters(&mut self, parameters: &Map<String, Value>) -> Result<(), ResolveError> {
+        let mut owners: BTreeMap<String, &str> = BTreeMap::new();
+        for (name, value) in parameters {
+            let variable = parameter_variable(name);
+            if let Some(first) = owners.insert(variable.clone(), name) {
+                return Err(ResolveError::Clash { first: first.to_owned(), second: name.clone(), variable });
+            }
+            if !value.is_null() {
+                self.set(&variable, Text::plain(as_text(value)), format!("parameter {name}"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: Text, origin: String) {
+        self.values.insert(name.to_owned(), value);
+        self.origins.insert(name.to_owned(), origin);
+    }
+
+    /// Checks that the operating system can pass all of them.
+    pub(super) fn check(&self) -> Result<(), ResolveError> {
+        for (name, text) in &self.values {
+            let what = || match self.origins.get(name) {
+                Some(origin) if origin.starts_with("parameter ") => origin.clone(),
+                _ => format!("variable {}", shown(name)),
+            };
+            if text.value.contains('\0') {
+                return Err(ResolveError::Nul { what: what() });
+            }
+            if name.len() + text.value.len() + 2 > MAX_WORD {
+                return Err(ResolveError::TooLong { what: what(), limit: MAX_WORD });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The variables that a call takes from its caller, besides those that every tool gets.
+pub(super) fn taken(required: &[String], used: BTreeSet<String>) -> Vec<String> {
+    let mut names = used;
+    names.extend(required.iter().cloned());
+    names.into_iter().filter(|name| !is_always_given(name)).collect()
+}
+
+/// The variable that passes a parameter.
+pub(super) fn parameter_variable(name: &str) -> String {
+    let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("PITON_PARAM_{}", name.chars().map(fits).collect::<String>())
+}
+
+/// The absolute folders of a `PATH`; a relative one would mean files of the project.
+fn search_path(value: Option<&OsString>) -> Option<String> {
+    let folders: Vec<&str> = value?.to_str()?.split(':').filter(|folder| Path::new(folder).is_absolute()).collect();
+    (!folders.is_empty()).then(|| folders.join(":"))
+}
+
+fn wrong(setting: &Setting<'_>, field: &str, reason: &str) -> ResolveError {
+    ResolveError::Setting {
+        field: field.to_owned(),
+        reason: reason.to_owned(),
+        hint: "e.g. `env: {NAME: value}`".to_owned(),
+        at: Some(Box::new(setting.source.origin())),
+    }
+}

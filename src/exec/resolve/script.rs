@@ -1,0 +1,129 @@
+//! The script of a tool: its file, its hash, and what Python needs to run it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::error::ResolveError;
+use super::settings::{Held, Settings};
+use crate::exec::invocation::{Beside, Python, Script};
+use crate::item::finding::{Findings, Strength};
+use crate::item::signature::hex;
+use crate::item::source::{MAX_TEXT, read_bytes};
+use crate::item::store::Roots;
+use crate::item::tool::{LoadedTool, python};
+use crate::item::validate;
+use crate::item::wording::shown;
+
+#[derive(Debug)]
+pub(super) struct Entrypoint {
+    pub(super) script: Script,
+    pub(super) path: String,
+    bytes: Vec<u8>,
+}
+
+/// Reads the script of a tool, if it has one.
+pub(super) fn read(tool: &LoadedTool, roots: &Roots) -> Result<Option<Entrypoint>, ResolveError> {
+    let found = validate::find_entrypoint(tool).map_err(|mut finding| {
+        finding.file = roots.display(&finding.file);
+        ResolveError::Entrypoint(finding)
+    })?;
+    let Some(file) = found else { return Ok(None) };
+    let bytes = read_bytes(&file, MAX_TEXT)
+        .map_err(|source| ResolveError::Unreadable { path: roots.display(&file), source })?;
+    let path = file.to_str().ok_or_else(|| ResolveError::NotUnicode(roots.display(&file)))?.to_owned();
+    let script = Script { path: file, sha256: hex(&Sha256::digest(&bytes)) };
+    Ok(Some(Entrypoint { script, path, bytes }))
+}
+
+impl Entrypoint {
+    /// What Python needs to run it.
+    pub(super) fn python(
+        &self,
+        settings: &Settings<'_>,
+        tools: &[&LoadedTool],
+        roots: &Roots,
+    ) -> Result<Python, ResolveError> {
+        let mut dependencies: Vec<String> = Vec::new();
+        for dependency in tools.iter().flat_map(|tool| &tool.manifest.dependencies) {
+            if !dependencies.contains(dependency) {
+                dependencies.push(dependency.clone());
+            }
+        }
+        let venv = match settings.find("venv").map(|setting| (&setting.data, setting)) {
+            None => !dependencies.is_empty(),
+            Some((Held::Scalar(serde_json::Value::Bool(wanted)), _)) => *wanted,
+            // Older files describe the environment here; doing so requests one.
+            Some((Held::Map(_), _)) => true,
+            Some((_, setting)) => {
+                return Err(ResolveError::Setting {
+                    field: "config.venv".to_owned(),
+                    reason: format!("is {}; it must be true or false", setting.type_name()),
+                    hint: "write `venv: true`".to_owned(),
+                    at: Some(Box::new(setting.source.origin())),
+                });
+            }
+        };
+        let has_folder = tools.first().is_some_and(|tool| tool.folder.is_some());
+        Ok(Python {
+            calls_main: self.has_main(),
+            venv,
+            dependencies,
+            lib_imports: lib_imports(settings, roots)?,
+            beside: if has_folder { Beside::Own } else { Beside::Others },
+        })
+    }
+
+    /// Whether there is a function `main`, async or not.
+    fn has_main(&self) -> bool {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let mut ignored = Findings::new(&self.script.path, Strength::Lenient);
+        python::read(&text, |_| false, &mut ignored).main.is_some()
+            // Only the head of a long file is parsed.
+            || text.lines().any(|line| line.starts_with("def main(") || line.starts_with("async def main("))
+    }
+}
+
+/// The modules of `.ai/tools/lib/` that a script may import.
+fn lib_imports(settings: &Settings<'_>, roots: &Roots) -> Result<BTreeMap<String, PathBuf>, ResolveError> {
+    let Some(setting) = settings.find("lib_imports") else { return Ok(BTreeMap::new()) };
+    let wrong = |field: &str, reason: String, hint: String, at: &super::settings::Setting<'_>| ResolveError::Setting {
+        field: field.to_owned(),
+        reason,
+        hint,
+        at: Some(Box::new(at.source.origin())),
+    };
+    let Held::List(names) = &setting.data else {
+        let reason = format!("is {}; it must be a list", setting.type_name());
+        return Err(wrong("config.lib_imports", reason, "e.g. `lib_imports: [helpers]`".to_owned(), setting));
+    };
+    let mut imports = BTreeMap::new();
+    for (at, element) in names.iter().enumerate() {
+        let field = format!("config.lib_imports[{at}]");
+        let name = element.as_text().unwrap_or_default();
+        let plain = name.chars().all(|c| c.is_alphanumeric() || c == '_') && !name.is_empty();
+        let found = plain.then(|| find_module(name, roots)).flatten();
+        let Some(file) = found else {
+            let reason = format!("names the module `{}`, which does not exist", shown(name));
+            let hint = format!("create `.ai/tools/lib/{}.py`", shown(name));
+            return Err(wrong(&field, reason, hint, element));
+        };
+        imports.insert(name.to_owned(), file);
+    }
+    Ok(imports)
+}
+
+fn find_module(name: &str, roots: &Roots) -> Option<PathBuf> {
+    let libs = [&roots.project, &roots.user].into_iter().flatten().map(|root| root.join(".ai/tools/lib"));
+    // A package is its `__init__.py`; a namespace package is its folder.
+    let places = |lib: &Path| [lib.join(format!("{name}.py")), lib.join(name).join("__init__.py"), lib.join(name)];
+    libs.flat_map(|lib| places(&lib).map(|path| (path, lib.clone())))
+        .filter(|(path, lib): &(PathBuf, PathBuf)| !crate::item::source::leaves(path, lib))
+        .map(|(path, _)| path)
+        .find(|path| is_module(path))
+}
+
+fn is_module(path: &Path) -> bool {
+    if path.extension().is_some() { path.is_file() } else { path.is_dir() }
+}
