@@ -39,7 +39,7 @@ pub enum ReferenceError {
     NoCommit(String),
     #[error("step `{0}` has no snapshots")]
     NoSnapshot(String),
-    #[error("the snapshots of step `{0}` are not kept any more")]
+    #[error("the snapshots of step `{0}` are no longer stored")]
     SnapshotDropped(String),
 }
 

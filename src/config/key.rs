@@ -146,7 +146,7 @@ impl Key {
             Self::ValidateStrict => Row {
                 name: "validate.strict",
                 variable: "PITON_VALIDATE_STRICT",
-                summary: "whether validation follows the letter of the specification",
+                summary: "whether validation is strict",
                 values: Values::Words(&["true", "false"]),
                 default: Value::Bool(false),
                 protection: Protection::Open,
@@ -162,7 +162,7 @@ impl Key {
             Self::SignatureAllowedSigners => Row {
                 name: "signature.allowed_signers",
                 variable: "PITON_SIGNATURE_ALLOWED_SIGNERS",
-                summary: "the file of those whose signatures count; one of piton's own unless this is set",
+                summary: "the `allowed_signers` file with the trusted keys; by default piton has its own",
                 values: Values::Described("an absolute path, or one that begins with `~/`"),
                 default: Value::File(None),
                 protection: Protection::NotByProject,
@@ -170,7 +170,7 @@ impl Key {
             Self::CheckpointMode => Row {
                 name: "checkpoint.mode",
                 variable: "PITON_CHECKPOINT_MODE",
-                summary: "when changes are checkpointed; `piton exec` does it at once unless this is set",
+                summary: "when changes are checkpointed; the default for `piton exec` is `auto`",
                 values: Values::Words(&["auto", "explicit", "disabled"]),
                 default: Value::Mode(CheckpointMode::Explicit),
                 protection: Protection::Open,
@@ -178,7 +178,7 @@ impl Key {
             Self::CheckpointMaxFileSize => Row {
                 name: "checkpoint.max_file_size",
                 variable: "PITON_CHECKPOINT_MAX_FILE_SIZE",
-                summary: "the largest file that a checkpoint holds; larger ones are left alone",
+                summary: "the largest file in a checkpoint; larger ones are left uncommitted",
                 values: Values::Described("a size such as `10MiB`"),
                 default: Value::Size(10 << 20),
                 protection: Protection::Open,
@@ -186,7 +186,7 @@ impl Key {
             Self::CheckpointMaxTotalSize => Row {
                 name: "checkpoint.max_total_size",
                 variable: "PITON_CHECKPOINT_MAX_TOTAL_SIZE",
-                summary: "how much one snapshot may have to store",
+                summary: "how much new content one snapshot may store",
                 values: Values::Described("a size such as `10MiB`"),
                 default: Value::Size(1 << 30),
                 protection: Protection::Open,
@@ -202,7 +202,7 @@ impl Key {
             Self::CheckpointSecrets => Row {
                 name: "checkpoint.secrets",
                 variable: "PITON_CHECKPOINT_SECRETS",
-                summary: "what happens when a checkpoint would hold a secret",
+                summary: "what happens when a checkpoint contains a secret",
                 values: Values::Words(&["block", "warn"]),
                 default: Value::Secrets(SecretPolicy::Block),
                 protection: Protection::OnlyTighten,
@@ -210,7 +210,7 @@ impl Key {
             Self::CheckpointSecretsAllowed => Row {
                 name: "checkpoint.secrets_allowed",
                 variable: "PITON_CHECKPOINT_SECRETS_ALLOWED",
-                summary: "path globs and fingerprints that are no secrets",
+                summary: "path globs and fingerprints that are not secrets",
                 values: Values::Described("a list of path globs and fingerprints"),
                 default: Value::List(Vec::new()),
                 protection: Protection::NotByProject,
@@ -218,7 +218,7 @@ impl Key {
             Self::CheckpointFsync => Row {
                 name: "checkpoint.fsync",
                 variable: "PITON_CHECKPOINT_FSYNC",
-                summary: "how much is synced to the disk, so that a power loss harms nothing",
+                summary: "how much is synced to disk to survive a power loss",
                 values: Values::Words(&["auto", "always", "never"]),
                 default: Value::Fsync(Fsync::Auto),
                 protection: Protection::OnlyTighten,
@@ -226,7 +226,7 @@ impl Key {
             Self::HooksFailClosed => Row {
                 name: "hooks.fail_closed",
                 variable: "PITON_HOOKS_FAIL_CLOSED",
-                summary: "whether git stops when one of its hooks finds no piton, or piton breaks down; decided by `hooks install`",
+                summary: "whether git stops when a hook cannot find piton or piton crashes; applied by `hooks install`",
                 values: Values::Words(&["true", "false"]),
                 default: Value::Bool(false),
                 protection: Protection::OnlyTighten,
@@ -242,7 +242,7 @@ impl Key {
             Self::AgentCommand => Row {
                 name: "agent.command",
                 variable: "PITON_AGENT_COMMAND",
-                summary: "the command that does the work of prose steps; it reads the task from its input",
+                summary: "the command that executes manual steps; it reads the task from its standard input",
                 values: Values::Described(COMMAND),
                 default: Value::Command(None),
                 protection: Protection::NotByProject,

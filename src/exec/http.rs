@@ -92,7 +92,7 @@ impl Job {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
             Ok(runtime) => runtime.block_on(self.call()).into(),
-            Err(err) => Failure::new(FailureKind::Job, format!("cannot make ready for HTTP: {err}")).into(),
+            Err(err) => Failure::new(FailureKind::Job, format!("cannot set up HTTP: {err}")).into(),
         }
     }
 
@@ -140,8 +140,8 @@ impl Job {
                 None => return Answer::read(response, &next.url, self.max_size).await,
             }
         }
-        let message = format!("`{}` leads from one address to the next more than {MOST_HOPS} times", host_of(first));
-        Err(Failure::new(FailureKind::Redirect, message).suggest("see where it leads with `curl -sIL`").into())
+        let message = format!("`{}` redirects more than {MOST_HOPS} times", host_of(first));
+        Err(Failure::new(FailureKind::Redirect, message).suggest("follow the redirects with `curl -sIL`").into())
     }
 
     /// Checks whether a request may be made, and which addresses it may reach.
@@ -155,7 +155,7 @@ impl Job {
         let fit = self.endpoints.fit(&Request { method: &next.method, url: &next.url, base: &base });
         if fit == Fit::No {
             let address = format!("{}{}", next.url.origin().ascii_serialization(), next.url.path());
-            let message = format!("the server leads to `{} {address}`, which no directive allows", next.method);
+            let message = format!("the server redirects to `{} {address}`, which no directive allows", next.method);
             return Err(Failure::new(FailureKind::Redirect, message).suggest("grant that endpoint, if it is meant"));
         }
         // A public server must not redirect into the caller's private network: a host that the tool
@@ -214,7 +214,7 @@ impl Fault {
         let is_untrusted = cause.contains("invalid peer certificate");
         let (kind, message) = match () {
             // Retrying cannot fix an untrusted certificate.
-            () if is_untrusted => (FaultKind::Final, format!("`{host}` does not prove who it is: {cause}")),
+            () if is_untrusted => (FaultKind::Final, format!("`{host}` has an untrusted certificate: {cause}")),
             () if err.is_connect() => (FaultKind::Unsent, format!("cannot reach `{host}`: {cause}")),
             () if err.is_builder() => (FaultKind::Final, format!("the request to `{host}` cannot be made: {cause}")),
             () => (FaultKind::Broken, format!("{meanwhile} `{host}` broke off: {cause}")),

@@ -89,7 +89,7 @@ pub(super) fn client_behind(reach: Reach, proxies: &[String]) -> Result<reqwest:
         .redirect(reqwest::redirect::Policy::none())
         .dns_resolver(Arc::new(GuardedLookup { reach, proxies: proxies.into() }));
     builder.build().map_err(|err| {
-        Failure::new(FailureKind::Network, format!("cannot make ready for HTTP: {}", with_sources(&err)))
+        Failure::new(FailureKind::Network, format!("cannot set up HTTP: {}", with_sources(&err)))
             .suggest("see that the certificates of this machine can be read")
     })
 }

@@ -19,7 +19,7 @@ pub enum HooksError {
         source: io::Error,
     },
     /// Another process changed the hook at the same time.
-    #[error("`{}` was changed by somebody else meanwhile", .0.display())]
+    #[error("`{}` was changed by another process meanwhile", .0.display())]
     Changed(PathBuf),
     /// A write failed, and undoing the earlier ones failed too.
     #[error("{cause}; and `{}` could not be put back: {source}", .file.display())]

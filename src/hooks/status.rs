@@ -66,7 +66,7 @@ fn look(ctx: &Context, site: &HookSite, record: &Record, hook: Hook) -> HookRepo
             return report(State::Delegated, format!("`{}` calls piton", file.display()));
         }
         let not_reached =
-            report(State::NotReached, format!("`{}` would call piton, but git does not come there", file.display()));
+            report(State::NotReached, format!("`{}` would call piton, but git does not run it", file.display()));
         let then = snippets(&charge, &[(hook, file.clone())]).into_iter().find_map(|snippet| snippet.then);
         return not_reached
             .with_hint(format!("run `{}`", then.unwrap_or_else(|| format!("chmod +x '{}'", file.display()))));
@@ -116,7 +116,7 @@ fn installed(ctx: &Context, slot: &Slot, stub: &Stub) -> HookReport {
     match stub.age {
         Age::Edited => {
             let hint = format!("remove `{}` and install again, if it is not meant", slot.file.display());
-            return report(State::Edited, "somebody edited the stub".to_owned()).with_hint(hint);
+            return report(State::Edited, "the stub was edited".to_owned()).with_hint(hint);
         }
         Age::Other => {
             return report(State::Outdated, "another version of piton made the stub".to_owned()).with_hint(again);
@@ -124,7 +124,7 @@ fn installed(ctx: &Context, slot: &Slot, stub: &Stub) -> HookReport {
         Age::Current => {}
     }
     if !is_executable(&slot.file) {
-        return report(State::Edited, "git does not run it: it may not be executed".to_owned()).with_hint(again);
+        return report(State::Edited, "git does not run it: it is not executable".to_owned()).with_hint(again);
     }
     let before = slot.before_file.display();
     match (&stub.settings.before, &slot.before) {

@@ -55,7 +55,7 @@ fn without_an_engine_nothing_is_tried_and_every_place_is_named() {
     ----- stdout -----
     ----- stderr -----
     warning: not signed: hail (`piton sign hail`)
-    error: no container engine answers (`unix://[PROJECT]/gone.sock`: nobody listens there) [CONTAINER_ENGINE]
+    error: no container engine answers (`unix://[PROJECT]/gone.sock`: connection refused) [CONTAINER_ENGINE]
     hint: start Docker, or Podman with `systemctl --user start podman.socket`; `DOCKER_HOST` names another socket
     ");
     let ran = project.piton(["tool", "run", "hail", "--format", "json"]);
@@ -114,6 +114,6 @@ fn a_project_does_not_choose_the_engine() {
     error: `config.url` is `unix:///tmp/other.sock`; which engine is used is not for a project to say
      --> .ai/tools/hail.yaml:6:32
 
-    hint: take it out; whoever wants another engine sets `DOCKER_HOST`
+    hint: remove it; set `DOCKER_HOST` to use another engine
     ");
 }

@@ -231,7 +231,7 @@ fn a_container_that_fails_says_how() {
     assert_eq!((ran.code(), &result["code"]), (Some(1), &json!("IMAGE_UNAVAILABLE")), "{ran}");
     let message = result["message"].as_str().expect("text");
     assert!(
-        message.starts_with("the image `localhost/no-such-image:1` is not there, and Podman cannot pull it: "),
+        message.starts_with("the image `localhost/no-such-image:1` does not exist here, and Podman cannot pull it: "),
         "{ran}"
     );
     assert_nothing_left(&engine, &project);

@@ -81,7 +81,7 @@ impl Engine {
         UnixStream::connect(path).map_err(|err| match err.kind() {
             io::ErrorKind::NotFound => "there is no such socket".to_owned(),
             io::ErrorKind::PermissionDenied => FORBIDDEN.to_owned(),
-            io::ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
+            io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
             _ => err.to_string(),
         })?;
         let ask = async {

@@ -68,7 +68,7 @@ impl Engine {
             };
             if let Some(reason) = reason {
                 let message = format!(
-                    "the image `{name}` is not there, and {} cannot pull it: {}",
+                    "the image `{name}` does not exist here, and {} cannot pull it: {}",
                     self.about.brand.name(),
                     reason.trim()
                 );

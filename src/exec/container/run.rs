@@ -105,7 +105,7 @@ impl Run {
         let mut ended = signal(SignalKind::terminate()).map_err(|err| failed(format!("cannot listen: {err}")))?;
         let body = self.body()?;
         let engine = Engine::again(self.engine.clone()).map_err(|reason| {
-            let message = format!("{} at `{}` answers no more: {reason}", self.engine.brand.name(), self.engine.url);
+            let message = format!("{} at `{}` no longer answers: {reason}", self.engine.brand.name(), self.engine.url);
             Failure::new(FailureKind::ContainerEngine, message)
         })?;
         let note = Note::leave(&self.notes, &self.engine, &self.name).map_err(|err| {
@@ -203,10 +203,10 @@ impl Run {
             Some(Ok(ended)) => ended.status_code,
             Some(Err(bollard::errors::Error::DockerContainerWaitError { code, .. })) => code,
             Some(Err(err)) => {
-                return Err(engine.failed(FailureKind::Container, "nobody knows how the container ended", &err));
+                return Err(engine.failed(FailureKind::Container, "it is unknown how the container ended", &err));
             }
             None => {
-                let message = "nobody knows how the container ended: the engine broke off";
+                let message = "it is unknown how the container ended: the engine closed the connection";
                 return Err(Failure::new(FailureKind::Container, message));
             }
         };
@@ -301,7 +301,7 @@ impl Run {
         });
         let writes = self.volumes.iter().any(|volume| !volume.read_only);
         if writes && !is_caller && !self.engine.is_rootless && uid != 0 {
-            let message = "the container would write files of the project as somebody else";
+            let message = "the container would write files of the project as another user";
             return Err(Failure::new(FailureKind::Container, message)
                 .suggest("take `user` out of the tool, or mount its volumes with `:ro`"));
         }
@@ -327,7 +327,7 @@ fn hint_for(err: &bollard::errors::Error) -> &'static str {
     if said.contains("not found") || said.contains("no such file") {
         "see that the image has that program, and `command` names it"
     } else if said.contains("permission denied") {
-        "see that the program in the image may be run by anybody"
+        "check that every user may run the program in the image"
     } else {
         "see what the engine says, and correct the tool"
     }

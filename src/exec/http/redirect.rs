@@ -38,7 +38,7 @@ fn step(now: &Next, status: u16, location: &[u8], is_body_secret: bool) -> Resul
     let text = String::from_utf8_lossy(location);
     let url = now.url.join(&text).map_err(|err| refused(format!("`{host}` leads to what is no address: {err}")))?;
     if now.url.scheme() == "https" && url.scheme() == "http" {
-        let message = format!("`{host}` leads from HTTPS to HTTP, where anybody can read along");
+        let message = format!("`{host}` redirects from HTTPS to unencrypted HTTP");
         return Err(refused(message).suggest("name the address that it leads to, if that is meant"));
     }
     let mut next = Next { url, ..now.clone() };
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn nothing_leaves_a_protected_connection() {
         let refused = step(&now("GET", "https://a.example/x"), 302, b"http://a.example/x", false).unwrap_err();
-        assert_eq!(refused.message, "`a.example` leads from HTTPS to HTTP, where anybody can read along");
+        assert_eq!(refused.message, "`a.example` redirects from HTTPS to unencrypted HTTP");
         assert!(step(&now("GET", "http://a.example/x"), 302, b"https://a.example/x", false).is_ok());
         let refused = step(&now("GET", "https://a.example/x"), 302, b"https://[", false).unwrap_err();
         assert_eq!(refused.kind, FailureKind::Redirect);

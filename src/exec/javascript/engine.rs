@@ -146,7 +146,7 @@ fn as_json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<String, Halt> {
         return Err(returned("nothing"));
     }
     if value.is_promise() {
-        return Err(returned("a promise, which nobody here waits for"));
+        return Err(returned("a promise; async functions are not supported"));
     }
     if value.is_function() {
         return Err(returned("a function"));

@@ -67,8 +67,8 @@ fn a_throw_tells_what_and_where() {
 fn what_is_no_data_is_no_result() {
     insta::assert_snapshot!(refusal("function combine() {}"), @"SCRIPT_RETURN: the function `combine-all` returned nothing");
     insta::assert_snapshot!(refusal("(function () {})"), @"SCRIPT_RETURN: the function `combine-all` returned a function");
-    insta::assert_snapshot!(refusal("Promise.resolve({result: 1})"), @"SCRIPT_RETURN: the function `combine-all` returned a promise, which nobody here waits for");
-    insta::assert_snapshot!(refusal("module.exports = async () => ({result: 1})"), @"SCRIPT_RETURN: the function `combine-all` returned a promise, which nobody here waits for");
+    insta::assert_snapshot!(refusal("Promise.resolve({result: 1})"), @"SCRIPT_RETURN: the function `combine-all` returned a promise; async functions are not supported");
+    insta::assert_snapshot!(refusal("module.exports = async () => ({result: 1})"), @"SCRIPT_RETURN: the function `combine-all` returned a promise; async functions are not supported");
     insta::assert_snapshot!(refusal("let a = {}; a.a = a; a"), @"SCRIPT_RETURN: the function `combine-all` returned what cannot be written as JSON: TypeError: circular reference");
     insta::assert_snapshot!(refusal("({a: 1n})"), @"SCRIPT_RETURN: the function `combine-all` returned what cannot be written as JSON: TypeError: BigInt are forbidden in JSON.stringify");
     insta::assert_snapshot!(refusal("Symbol('s')"), @"SCRIPT_RETURN: the function `combine-all` returned a symbol");
@@ -99,7 +99,7 @@ fn nothing_of_the_machine_is_there() {
     for name in ["require", "process", "fetch", "console", "setTimeout", "std", "os", "print", "scriptArgs", "Worker"] {
         assert_eq!(run(&format!("typeof {name}")), Ok(json!("undefined")), "{name}");
     }
-    insta::assert_snapshot!(refusal("import('fs')"), @"SCRIPT_RETURN: the function `combine-all` returned a promise, which nobody here waits for");
+    insta::assert_snapshot!(refusal("import('fs')"), @"SCRIPT_RETURN: the function `combine-all` returned a promise; async functions are not supported");
     insta::assert_snapshot!(refusal("import fs from 'fs'"), @"SCRIPT_THREW: the function `combine-all` threw in line 1: SyntaxError: Unexpected identifier 'fs'");
 }
 

@@ -254,7 +254,7 @@ impl<'c> ContainerResolver<'c> {
             Some(name) if name == "image" => Ok(User::OfImage),
             Some(name) if !name.is_empty() && name.chars().all(fits) => Ok(User::Named(name)),
             Some(name) => {
-                let reason = format!("is `{}`, which names nobody", shown(&name));
+                let reason = format!("is `{}`, which is not a user name", shown(&name));
                 Err(wrong(setting, "config.user", reason, format!("write {what}")))
             }
         }

@@ -211,7 +211,7 @@ fn redirects_are_followed_with_care() {
     let before = server.asked().len();
     assert_eq!(
         failure(&run(&project, "loop", &[])),
-        "REDIRECT_REFUSED: `127.0.0.1:PORT` leads from one address to the next more than 10 times"
+        "REDIRECT_REFUSED: `127.0.0.1:PORT` redirects more than 10 times"
     );
     assert_eq!(server.asked().len() - before, 11);
     for (id, host) in [("metadata", "169.254.169.254"), ("name", "localhost")] {

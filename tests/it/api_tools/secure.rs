@@ -109,7 +109,7 @@ fn the_skeleton_runs_as_it_is_made() {
     // Somebody whom nobody trusts answers in the name of the host.
     let ran = run(&project, "repository", &["timeout=20"]);
     let text = failure(&ran);
-    assert!(text.starts_with("NETWORK_FAILED: `api.github.com` does not prove who it is: "), "{ran}");
+    assert!(text.starts_with("NETWORK_FAILED: `api.github.com` has an untrusted certificate: "), "{ran}");
 
     let project = project.variable("SSL_CERT_FILE", stage.authority.to_str().expect("a path"));
     let answer = result(&run(&project, "repository", &[]));

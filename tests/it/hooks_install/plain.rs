@@ -269,7 +269,7 @@ fn what_was_edited_is_left_alone() {
     success: false
     exit_code: 1
     ----- stdout -----
-    pre-commit  edited               somebody edited the stub
+    pre-commit  edited               the stub was edited
     commit-msg  former hook changed  `[PROJECT]/.git/hooks/commit-msg.before-piton` was edited; it is run as it is now
     ----- stderr -----
     hint: remove `[PROJECT]/.git/hooks/pre-commit` and install again, if it is not meant

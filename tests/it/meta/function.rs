@@ -77,7 +77,7 @@ fn nonsense_is_told() {
     insta::assert_snapshot!(told("1"), @"the helper `go` returned a value that is no object");
     insta::assert_snapshot!(told("function go() {}"), @"the function `go` returned nothing");
     insta::assert_snapshot!(told("({})"), @"the helper `go` returned an object without `calls` and without a `result`");
-    insta::assert_snapshot!(told("module.exports = async () => ({ result: 1 })"), @"the function `go` returned a promise, which nobody here waits for");
+    insta::assert_snapshot!(told("module.exports = async () => ({ result: 1 })"), @"the function `go` returned a promise; async functions are not supported");
     insta::assert_snapshot!(told("({ calls: [{ tool: 'count', arguments: {} }] })"), @"the helper `go` returned `calls[0]` with a field `arguments`: known are `tool`, `command` and `args`");
     insta::assert_snapshot!(told("({ calls: [] })"), @"the helper `go` returned an empty list of `calls`");
 }

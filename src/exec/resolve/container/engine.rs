@@ -51,7 +51,7 @@ impl ContainerResolver<'_> {
             Layer::Builtin => return Ok(usual),
             Layer::Project if !is_usual => {
                 let reason = format!("is `{}`; which engine is used is not for a project to say", shown(&url));
-                let hint = "take it out; whoever wants another engine sets `DOCKER_HOST`";
+                let hint = "remove it; set `DOCKER_HOST` to use another engine";
                 return Err(wrong(setting, field, reason, hint));
             }
             Layer::Project | Layer::User => {}

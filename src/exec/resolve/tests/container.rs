@@ -152,7 +152,7 @@ fn what_would_give_more_of_the_machine_is_refused_by_name() {
         ("network: hots", "did you mean `host`?"),
         ("cwd: docs", "name the folder inside the container in `working_dir`"),
         ("working_dir: docs", "is `docs`, which is not a path from `/`"),
-        ("user: \"a b\"", "which names nobody"),
+        ("user: \"a b\"", "which is not a user name"),
         ("memory: lots", "must be an amount of memory"),
         ("limits: {memroy: 1}", "did you mean `memory`?"),
         ("build_context: ..", "leaves the tool's folder"),
