@@ -1,4 +1,4 @@
-//! A finding for people: the message, the source line with a caret, the way out.
+//! Renders a finding: the message, the source line with a caret, the suggestion.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ impl<'r> Diagnostics<'r> {
 }
 
 fn read_lines(path: &Path, root: &Path) -> Vec<String> {
-    // A project could link to somebody's secrets, to have them printed into a public log.
+    // A symlink in a project could point at secrets, to have them printed into a public log.
     if path.starts_with(root) && leaves(path, root) {
         return Vec::new();
     }

@@ -1,6 +1,7 @@
-//! `piton hooks run`: what git's hooks call.
+//! `piton hooks run`, which git's hooks call.
 //!
-//! Read by hand and before anything else of the program is set up: a commit waits for it, several times.
+//! Arguments are parsed by hand, before anything else is set up: every commit waits for it several
+//! times.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
@@ -36,13 +37,13 @@ pub(super) fn meant(words: &[OsString]) -> Option<(Hook, &[OsString])> {
 pub(super) fn run(hook: Hook, arguments: &[OsString], environment: &Environment) -> ExitStatus {
     let input = if hook.reads_input() { read_input() } else { Vec::new() };
     let answered = entry::run(&HookCall { hook, arguments, input: &input, environment });
-    // Nothing to say is what nearly every commit gets.
+    // Almost every commit gets an empty answer.
     if matches!(&answered, Ok(answer) if answer.is_silent()) {
         return ExitStatus::Success;
     }
     let mut ui = Ui::new(Format::Human, Verbosity::Normal, ColorSetting::Auto, environment);
     let status = tell(hook, answered, environment, &mut ui);
-    // What cannot be printed changes nothing about the answer.
+    // A failure to print does not change the answer.
     let _ = ui.finish();
     status
 }
@@ -50,7 +51,7 @@ pub(super) fn run(hook: Hook, arguments: &[OsString], environment: &Environment)
 fn tell(hook: Hook, answered: Result<Answer, Error>, environment: &Environment, ui: &mut Ui) -> ExitStatus {
     let answer = match answered {
         Ok(answer) => answer,
-        // A server takes in nothing that it could not look at.
+        // A server must not accept what it could not check.
         Err(err) if hook == Hook::PreReceive => {
             let _ = ui.error(&err);
             return ExitStatus::Failure;
@@ -112,7 +113,7 @@ fn read_input() -> Vec<u8> {
     let stdin = std::io::stdin();
     let mut input = Vec::new();
     if !stdin.is_terminal() {
-        // Whatever cannot be read was not said.
+        // Input that cannot be read counts as empty.
         let _ = stdin.lock().take(MOST_INPUT).read_to_end(&mut input);
     }
     input

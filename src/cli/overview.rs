@@ -1,4 +1,4 @@
-//! A run as a whole: what it was given, its steps, what came of it.
+//! Shows a run as a whole: its inputs, its steps and its result.
 
 use super::past::{self, Past};
 use super::show::{fact, told_value};

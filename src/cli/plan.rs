@@ -1,6 +1,7 @@
-//! `piton run --dry-run`: a plan in lines for people.
+//! `piton run --dry-run`: the plan as text.
 //!
-//! What is the same in every call, such as the environment, is shown with `-v` only; `--format json` has everything.
+//! Values that are the same in every call, such as the environment, are shown only with `-v`;
+//! `--format json` has everything.
 
 use serde_json::{Map, Value};
 
@@ -164,7 +165,7 @@ impl Page<'_> {
         for (at, permission) in call.permissions.iter().enumerate() {
             let how = permission.enforcement.as_str();
             let need = permission.need.clone();
-            // A grant often says just what is needed.
+            // A grant often equals the need; do not print it twice.
             let by = permission.granted_by.strip_prefix(&need).unwrap_or(&permission.granted_by).trim();
             let told = format!("{need}  # {by}, enforced: {how}");
             self.row(space, if at == 0 { "allowed" } else { "" }, &told)?;

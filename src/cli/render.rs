@@ -1,4 +1,4 @@
-//! Events of a run as lines for people; the same events are the lines of `--format json`.
+//! Prints the events of a run as text; `--format json` prints the same events as JSON lines.
 
 use super::ui::{Format, Ui};
 use crate::checkpoint::delta::{Delta, Oversized};

@@ -20,7 +20,7 @@ fn fault_of(line: &str) -> Option<String> {
     let words = shlex::split(line).unwrap_or_else(|| panic!("{line}"));
     let mut words: Vec<String> =
         words.into_iter().take_while(|word| !["|", "||", "&&", ">", ";"].contains(&word.as_str())).collect();
-    // Variables come first.
+    // Skip leading variable assignments.
     let at = words.iter().position(|word| !word.contains('=')).expect("a program");
     words.drain(..at);
     if words.first().is_none_or(|word| word != "piton") {

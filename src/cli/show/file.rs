@@ -1,4 +1,4 @@
-//! `piton show PATH@STEP`: a file as it was at a moment.
+//! `piton show PATH@STEP`: a file at a point in time.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ pub(super) fn show(ctx: &Context, ui: &mut Ui, past: &Past, path: &str, moment: 
     let found = paths.first().ok_or_else(missing)?;
     let named = reference::find_moment(&past.history, git, moment).map_err(RunError::from)?;
     let content = match git.file_at(named.tree, found) {
-        // Git has pruned the folders around it; what the step itself changed is kept.
+        // Git has pruned the trees around it, but piton keeps what the step itself changed.
         Err(CheckpointError::Missing { .. }) => match recorded(past, moment, found) {
             Some(entry) => Some((entry, git.content_of(entry).map_err(RunError::from)?)),
             None => None,

@@ -1,7 +1,8 @@
-//! The live line of a terminal: what runs now, for how long, and something that turns.
+//! The live line of a terminal: the running step, its duration, and a spinner.
 //!
-//! A thread draws it ten times a second, below everything that was printed. Whoever prints holds the guard
-//! of [`LiveLine::quiet`] meanwhile: the line is gone before the first letter and comes back after the last.
+//! A thread draws it ten times a second below all other output. Printing code holds the guard of
+//! [`LiveLine::quiet`]: the line is erased before the first character and drawn again after the
+//! last.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -67,7 +68,7 @@ impl LiveLine {
         self.shared.changed.notify_one();
         if self.drawer.is_none() {
             let shared = Arc::clone(&self.shared);
-            // Without a thread there is no live line, and everything else works.
+            // Without a thread there is no live line; everything else works.
             self.drawer = std::thread::Builder::new().name("live line".to_owned()).spawn(move || shared.draw()).ok();
         }
     }
@@ -139,7 +140,7 @@ impl Line {
             return;
         };
         let passed = since.elapsed();
-        // It has just begun: the next turn is soon enough.
+        // The step has just begun: wait for the next turn.
         if passed < PACE {
             return;
         }
@@ -149,7 +150,7 @@ impl Line {
         let text = format!("{ERASE}{style}{frame}{style:#} {}  {time}", fitted(what, room));
         self.frame += 1;
         self.is_drawn = true;
-        // A terminal that has gone away shows nothing.
+        // The terminal may be gone.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
@@ -180,7 +181,7 @@ fn fitted(text: &str, room: usize) -> String {
     let mut fits = String::new();
     let mut used = 0;
     for character in text.chars() {
-        // No letter takes more than two columns.
+        // No character is wider than two columns.
         used += if character.is_ascii() { 1 } else { 2 };
         if used > room {
             let _ = write!(fits, "…");
