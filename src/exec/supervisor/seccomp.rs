@@ -180,7 +180,7 @@ pub(super) fn install(filter: &mut [sock_filter], to: impl AsFd) -> io::Result<(
     let Some(listener) = RawFd::try_from(listener).ok().filter(|fd| *fd >= 0) else {
         return Err(io::Error::last_os_error());
     };
-    // SAFETY: the kernel has just made it, for nobody else.
+    // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
     let listener = unsafe { OwnedFd::from_raw_fd(listener) };
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut message = SendAncillaryBuffer::new(&mut space);
