@@ -54,7 +54,7 @@ pub enum CommitFate {
     /// The run happened in another clone, and only a remote-tracking branch contains the commit
     /// here.
     Remote,
-    /// The run happened in another clone, and the commit was never pushed to a branch.
+    /// The run happened in another clone on a detached HEAD, and its commit was not pushed.
     Elsewhere,
     /// Its changes were not found, and a person accepted that.
     Accepted {

@@ -26,8 +26,7 @@ pub(super) fn shell(name: &str) -> String {
     element("shell", &[("commands", &pattern.replace('*', "?"))])
 }
 
-/// Characters that no variable name contains become `?`, or `*` at the start of the name, where `?`
-/// is not allowed.
+/// Characters that a variable name cannot contain become `?`; an invalid first one becomes `*`.
 pub(super) fn env(name: &str) -> String {
     let pattern = name.chars().enumerate().map(|(at, c)| match c {
         '_' => c,
