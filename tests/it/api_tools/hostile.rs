@@ -209,10 +209,7 @@ fn redirects_are_followed_with_care() {
     asked_by("see", &["POST /see {\"a\":1}", "GET /end "]);
     asked_by("kept", &["POST /kept {\"a\":1}", "POST /end {\"a\":1}"]);
     let before = server.asked().len();
-    assert_eq!(
-        failure(&run(&project, "loop", &[])),
-        "REDIRECT_REFUSED: `127.0.0.1:PORT` redirects more than 10 times"
-    );
+    assert_eq!(failure(&run(&project, "loop", &[])), "REDIRECT_REFUSED: `127.0.0.1:PORT` redirects more than 10 times");
     assert_eq!(server.asked().len() - before, 11);
     for (id, host) in [("metadata", "169.254.169.254"), ("name", "localhost")] {
         let expected =

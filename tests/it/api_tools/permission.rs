@@ -121,7 +121,10 @@ fn redirects_stay_within_the_grants() {
     let from = "<read resource=\"api\" endpoint=\"GET /from\"/>";
     let project = project(&server, "GET", "/from", &format!("{TOOL}{from}"));
     let text = failure(&as_directive(&project));
-    assert_eq!(text, "REDIRECT_REFUSED: the server redirects to `GET http://127.0.0.1:PORT/to`, which no directive allows");
+    assert_eq!(
+        text,
+        "REDIRECT_REFUSED: the server redirects to `GET http://127.0.0.1:PORT/to`, which no directive allows"
+    );
     assert_eq!(server.lines(), ["GET /from"]);
     let project = directive(project, &format!("{TOOL}{from}<read resource=\"api\" endpoint=\"/to\"/>"));
     assert_eq!(result(&as_directive(&project))["body"], json!("there"));
