@@ -1,9 +1,9 @@
-//! The chain that ties the lines of a journal together.
+//! The hash chain that links the lines of a journal.
 //!
-//! Each line names the hash of the one before it, the first that of the run's name. [`verify`] says
-//! which line is the first that does not fit and what probably happened. A chain cannot show that
-//! its end was cut off or that its last line was changed: for that its head is in the trailers of
-//! commits, to be compared with what `verify` returns.
+//! Each line holds the hash of the line before it; the first line holds the hash of the run id.
+//! [`verify`] reports the first line that does not fit and what probably happened to it. A chain
+//! alone cannot show that its end was cut off or that its last line was edited. For that, commit
+//! trailers hold the head of the chain, and callers compare it with what `verify` returns.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,40 +15,36 @@ use sha2::{Digest as _, Sha256};
 use super::id::RunId;
 use super::record::{Privacy, Record};
 
-/// The SHA-256 of a line: `sha256:` and 64 digits.
+/// The SHA-256 of a line, written as `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 
-/// The first line that does not fit.
+/// The first line that breaks the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Break {
-    /// The line, from 1; for dropped lines the one that follows them.
+    /// Counted from 1; for dropped lines, the line that follows them.
     pub line: usize,
-    /// What happened to it.
     pub reason: BreakReason,
 }
 
-/// What was done to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakReason {
-    /// Its content changed.
     Edited,
     /// Lines before it are missing.
     Dropped,
-    /// It was not there.
+    /// The line was added later.
     Inserted,
-    /// It was somewhere else.
+    /// The line was moved.
     Reordered,
-    /// It is from another run.
     WrongRun,
-    /// Its private part is not the one that was written.
+    /// The private part is not the one that was written.
     PrivateEdited,
-    /// Its private part is gone.
+    /// The private part is missing.
     PrivateDropped,
 }
 
-/// Checks that the records are those of a run from its beginning, with their private parts; returns
-/// the head of the chain.
+/// Checks that the records are all lines of a run from its beginning, with their private parts.
+/// Returns the head of the chain.
 pub fn verify(records: &[Record], run: RunId) -> Result<Digest, Break> {
     let head = verify_public(records, run)?;
     for (at, record) in records.iter().enumerate() {
@@ -62,7 +58,7 @@ pub fn verify(records: &[Record], run: RunId) -> Result<Digest, Break> {
     Ok(head)
 }
 
-/// As [`verify`], for records whose private parts are elsewhere.
+/// Like [`verify`], for records whose private parts are elsewhere.
 pub fn verify_public(records: &[Record], run: RunId) -> Result<Digest, Break> {
     let mut head = Digest::of_run(run);
     for (at, record) in records.iter().enumerate() {
@@ -77,12 +73,12 @@ pub fn verify_public(records: &[Record], run: RunId) -> Result<Digest, Break> {
     Ok(head)
 }
 
-/// Whether a record, with its private part, is the next after so many lines whose chain ends at a head.
+/// Returns true if the record is intact and is line `lines + 1` of a chain that ends at `head`.
 pub(super) fn follows(record: &Record, run: RunId, lines: u64, head: Digest) -> bool {
     record.run == run && record.prev == head && record.seq == lines + 1 && !record.lost_its_private_part()
 }
 
-/// Names what happened, given that the record at a place is the first that does not fit.
+/// Explains why the record at `at`, the first that does not fit, breaks the chain.
 fn explain(records: &[Record], at: usize, head: Digest) -> Break {
     let line = at + 1;
     let found = |line, reason| Break { line, reason };
@@ -91,16 +87,16 @@ fn explain(records: &[Record], at: usize, head: Digest) -> Break {
     let next_fits = records.get(line).is_none_or(|next| next.prev == record.digest);
     let is_known = |digest| records.iter().any(|other| other.digest == digest);
     if record.seq == expected {
-        // Either the line before is another than the one named here, or the name itself was changed;
-        // then this line is not the one that the next names.
+        // Either the previous line was edited, so that its hash no longer matches, or the link in
+        // this line was edited. In the second case the next line does not fit either.
         return found(if next_fits && at > 0 { at } else { line }, BreakReason::Edited);
     }
     if record.prev == head {
         return found(line, BreakReason::Edited);
     }
     if record.seq < expected {
-        // It has the number of an earlier line. If it follows what that one follows, it is genuine
-        // and the earlier one is the stranger.
+        // This line repeats an earlier sequence number. If both lines have the same predecessor,
+        // this one is genuine and the earlier one was inserted.
         let twin = usize::try_from(record.seq).unwrap_or_default();
         let genuine = records
             .get(twin.wrapping_sub(1))
@@ -116,12 +112,12 @@ fn explain(records: &[Record], at: usize, head: Digest) -> Break {
 }
 
 impl Digest {
-    /// The digest of the bytes of a line, without its end.
+    /// Hashes the bytes of a line without its line break.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// What the first line names.
+    /// The `prev` of the first line.
     pub(super) fn of_run(run: RunId) -> Self {
         Self::of(run.to_string().as_bytes())
     }
@@ -140,7 +136,6 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Text that is not the digest of a line.
 #[derive(Debug, thiserror::Error)]
 #[error("a digest is `sha256:` and 64 hexadecimal digits in lower case")]
 pub struct InvalidDigest;
@@ -178,7 +173,7 @@ impl<'de> Deserialize<'de> for Digest {
 }
 
 impl Break {
-    /// What happened, where lines are called something else.
+    /// Describes the break, with other words for "line" and "lines".
     pub fn told(&self, one: &str, several: &str) -> String {
         let line = self.line;
         match self.reason {

@@ -1,4 +1,4 @@
-//! Why a journal could not be written or read.
+//! Errors of writing and reading a journal.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,55 +7,35 @@ use super::chain::Break;
 use super::id::RunId;
 use crate::problem::{Call, Code, Explain, Hint, hint};
 
-/// Everything that can be wrong with a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// There is no such run here.
     #[error("there is no run `{0}`")]
     NoRun(RunId),
-    /// A run of that name exists.
     #[error("there is a run `{0}` already")]
     Exists(RunId),
-    /// A line in the middle cannot be read.
+    /// A line before the last one cannot be parsed.
     #[error("line {line} of `{}` cannot be read: {reason}", .path.display())]
     Damaged {
-        /// The journal.
         path: PathBuf,
-        /// The line, from 1.
+        /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
         reason: String,
     },
-    /// A newer piton wrote it.
     #[error("`{}` has format {version}, which this piton does not know", .path.display())]
-    Newer {
-        /// The journal.
-        path: PathBuf,
-        /// The version it states.
-        version: u64,
-    },
-    /// The lines do not belong together.
+    Newer { path: PathBuf, version: u64 },
     #[error("the journal `{}` was tampered with: {found}", .path.display())]
-    Broken {
-        /// The journal.
-        path: PathBuf,
-        /// The first break.
-        found: Break,
-    },
-    /// Somebody else wrote to it, or took it away.
+    Broken { path: PathBuf, found: Break },
+    /// Another process wrote to the file or removed it.
     #[error("the journal `{}` was changed or removed while the run went on", .0.display())]
     Changed(PathBuf),
-    /// An earlier write failed in a way that leaves it unknown what is on disk.
+    /// An earlier write failed, so the content on disk is unknown.
     #[error("the journal `{}` cannot be continued after a failed write", .0.display())]
     Unsure(PathBuf),
-    /// The file system failed.
     #[error("cannot {doing} `{}`", .path.display())]
     Io {
-        /// What was to be done.
+        /// A verb phrase for the message: ``cannot {doing} `{path}` ``.
         doing: &'static str,
-        /// With what.
         path: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },

@@ -1,8 +1,8 @@
-//! What happens in a run.
+//! The events of a run.
 //!
-//! [`Event`] is stored, streamed and rendered; there is no second shape. What is about to be done is
-//! written before it is done. Readers take types that they do not know as [`Event::Unknown`] and
-//! overlook fields that they do not know: the line itself is what the chain covers.
+//! [`Event`] is stored, streamed and rendered; there is no second shape. An action is written down
+//! before it is done. Readers turn unknown types into [`Event::Unknown`] and ignore unknown fields,
+//! because the chain covers the text of the line and not the parsed event.
 
 mod call;
 mod commits;
@@ -33,355 +33,306 @@ pub use kind::StepKind;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
-    /// A run begins.
     RunStarted {
-        /// What people call it: a directive's id, or the name of a command.
+        /// The directive's id, or the name of the command.
         name: String,
-        /// The words it was started with; bytes that are not UTF-8 are replaced.
+        /// The command line; bytes that are not UTF-8 are replaced.
         #[serde(default)]
         command: Vec<String>,
-        /// When changes are checkpointed.
         mode: CheckpointMode,
-        /// The directive; none for a single command.
+        /// None for a single command.
         directive: Option<String>,
-        /// The top of the work tree; bytes that are not UTF-8 are replaced.
+        /// The top folder of the work tree; bytes that are not UTF-8 are replaced.
         #[serde(default)]
         root: String,
-        /// The linked worktree by its name below `worktrees/` of the git directory, empty for the main one: the folder may
-        /// be moved. None without a repository, and in journals of earlier versions.
+        /// The name of the linked worktree below `worktrees/` in the git directory, or empty for
+        /// the main one. The name stays valid when the folder is moved. None without a repository
+        /// and in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worktree: Option<String>,
-        /// The sha256 of the file that pins its items and inputs; none for a single command.
+        /// The sha256 of the file that pins the items and inputs of the run; none for a single
+        /// command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pinned: Option<String>,
-        /// The step of a waiting run that it was started beside; its changes count only once.
+        /// The step of a waiting run during which this run was started. Changes of both must be
+        /// counted once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beside: Option<StepId>,
-        /// The names of the steps of its directive, in order.
+        /// The step names of the directive, in order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         steps: Vec<String>,
-        /// Whether everything is put back if it does not succeed.
+        /// Whether all changes are rolled back if the run does not succeed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         atomic: bool,
-        /// Its number among the sessions of the repository; none in journals of earlier versions.
+        /// The session's number in the repository; none in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         order: Option<u64>,
     },
-    /// A directive begins: that of the run, one that a step names, or a hook.
+    /// A directive begins: the directive of the run, a nested one that a step names, or a hook.
     DirectiveStarted {
-        /// The step that runs it, e.g. `release/build[2]`; empty for that of the run.
+        /// The step that runs it, e.g. `release/build[2]`; empty for the directive of the run.
         name: String,
-        /// The directive, as `id@version`.
+        /// As `id@version`.
         directive: String,
         /// The sha256 of its text, under which it is pinned.
         #[serde(default)]
         content: String,
-        /// What it is given.
         #[serde(default)]
         inputs: Map<String, Value>,
-        /// Why a hook runs; none for any other.
+        /// The phase of a hook; none for other directives.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hook: Option<HookPhase>,
     },
-    /// A directive that a step or a hook ran has ended.
+    /// A nested directive or a hook has ended.
     DirectiveFinished {
-        /// The step that ran it.
         name: String,
-        /// How.
         status: StepStatus,
-        /// What it returns.
         #[serde(default)]
         outputs: Map<String, Value>,
-        /// Why it did not succeed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Problem>,
     },
-    /// A step is not run.
     StepSkipped {
-        /// Its name.
         name: String,
-        /// Why.
         reason: String,
     },
-    /// A step is about to run once for each of these.
+    /// A step is about to run once for each element.
     LoopStarted {
-        /// Its name.
         name: String,
-        /// The elements.
         #[serde(default)]
         elements: Vec<Value>,
     },
-    /// What a step came to is known; its changes are not settled yet.
+    /// The result of a step is known; its changes are not settled yet.
     Answered {
-        /// The step.
         step: u32,
-        /// What it returns.
         #[serde(default)]
         result: Value,
-        /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Problem>,
         /// The files that belong to it, where somebody has named them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         paths: Vec<RepoPath>,
     },
-    /// It is decided how a run goes on after a failure.
+    /// The run has decided how to continue after a failure.
     Resolved {
-        /// The step that failed.
         name: String,
-        /// How.
         then: Resolution,
-        /// The failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Problem>,
     },
-    /// A step needs somebody; until then nothing happens.
+    /// A step waits for a person or an agent.
     Waiting {
-        /// The step.
         step: u32,
-        /// Whom, and for what.
         wait: Wait,
     },
-    /// The state before a waiting step includes what was run beside it.
+    /// The base snapshot of a waiting step now includes the changes of runs that were started
+    /// meanwhile.
     BaseMoved {
-        /// The step.
         step: u32,
-        /// The work tree before it, with their changes.
+        /// The work tree before the step, with the changes of those runs.
         before: Snapshot,
-        /// The work tree after it, with their changes, where that was recorded already.
+        /// The work tree after the step, with the changes of those runs, if it was recorded
+        /// already.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<Snapshot>,
-        /// The difference, where that was recorded already.
+        /// The difference, if it was recorded already.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delta: Option<Delta>,
-        /// The runs.
         runs: Vec<RunId>,
     },
-    /// A person rejected a gate, and the manual step before it is done again.
+    /// A person rejected a gate, so the manual step before it is done again.
     SentBack {
-        /// The gate.
         name: String,
         /// The name of the manual step in the same directive.
         to: String,
-        /// What the person said.
         #[serde(default)]
         reason: String,
     },
-    /// A run that has ended is about to begin again, with its items as they are now.
+    /// A run that has ended is about to start again, with the items as they are now.
     Repinned {
-        /// The sha256 of the file that pins them.
+        /// The sha256 of the file that pins the items.
         pinned: String,
         /// The sha256 of the text of each directive that has begun, the outermost first.
         #[serde(default)]
         frames: Vec<String>,
-        /// What is not as it was.
         #[serde(default)]
         changed: Vec<ChangedItem>,
     },
-    /// A run that waited, was cut off or had ended goes on.
+    /// A waiting, interrupted or ended run continues.
     RunResumed {
-        /// What it goes on with, in words.
+        /// A phrase that says how it continues.
         with: String,
-        /// Where it begins, if it had ended.
+        /// Where it starts again, if it had ended.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         restart: Option<Box<Restart>>,
     },
-    /// A step is about to run; nothing of it has happened yet.
+    /// A step is about to run; nothing has happened yet.
     StepStarted {
-        /// Its number, from 1.
+        /// Counted from 1.
         step: u32,
-        /// Its name.
         name: String,
-        /// What it does.
         kind: StepKind,
-        /// The tool it runs.
         tool: Option<String>,
-        /// The work tree before it; none without checkpoints.
+        /// The work tree before the step; none without checkpoints.
         before: Option<Snapshot>,
-        /// Globs of the files it says it will write.
+        /// The globs of files that the step declares to write.
         #[serde(default)]
         writes: Vec<String>,
-        /// The number of the session that runs it; none in journals of earlier versions.
+        /// The number of the session that runs the step; none in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         order: Option<u64>,
     },
-    /// The process of a tool exists.
+    /// The process of a tool was started.
     ToolStarted {
-        /// The step.
         step: u32,
-        /// Its id, which is that of its process group as well.
+        /// The process id, which is also the id of its process group.
         #[serde(default)]
         pid: u32,
-        /// When the kernel started it, in ticks since the boot; zero where that is not known.
+        /// When the kernel started the process, in ticks since boot; zero if unknown.
         #[serde(default)]
         started: u64,
-        /// The boot that both belong to; empty where that is not known.
+        /// The boot id that `pid` and `started` belong to; empty if unknown.
         #[serde(default)]
         boot: String,
-        /// Whether it is a supervisor, which ends all that it has started when piton is gone.
+        /// Whether the process is a supervisor, which ends all its descendants when piton is gone.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         supervised: bool,
     },
-    /// The process of a tool is gone, and its group with it.
+    /// The process of a tool and its process group have ended.
     ToolFinished {
-        /// The step.
         step: u32,
-        /// The status it ended with; none when a signal ended it.
+        /// None when a signal ended the process.
         exit_code: Option<i32>,
-        /// The signal that ended it.
         signal: Option<i32>,
-        /// How long it took.
         duration_ms: u64,
-        /// Whether it was ended because it took too long.
+        /// Whether it was ended at its time limit.
         timed_out: bool,
-        /// What it wrote to its standard output; none where that was not looked at.
+        /// None if its standard output was not captured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stdout: Option<Written>,
-        /// What it wrote to its standard error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stderr: Option<Written>,
-        /// How many processes it left behind, which were killed.
+        /// How many leftover processes were killed.
         #[serde(default, skip_serializing_if = "is_zero")]
         leftovers: u32,
-        /// Settings and hooks of git that changed while it ran; nobody puts them back.
+        /// Git settings and hooks that changed while the tool ran; a roll back does not restore
+        /// them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         git_changed: Vec<String>,
     },
-    /// The call of a tool is not allowed; nothing of it has happened.
+    /// The tool call is not allowed; nothing has happened.
     ToolDenied {
-        /// The step.
         step: u32,
-        /// What is not allowed, and which lines would allow it.
+        /// The missing permissions, and the lines that would grant them.
         denials: Vec<Denial>,
     },
-    /// A step that is made of calls of other tools is about to make one.
+    /// A step that consists of tool calls is about to make one.
     CallStarted {
-        /// The step.
         step: u32,
-        /// Its number within the step, from 1.
+        /// The number of the call within the step, counted from 1.
         number: u32,
-        /// The number of the call that asks for it, where that is not the step itself.
+        /// The number of the enclosing call; none if the step itself makes the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within: Option<u32>,
-        /// What will be called.
         call: ToolCall,
     },
-    /// Such a call has ended.
+    /// A call within a step has ended.
     CallFinished {
-        /// The step.
         step: u32,
-        /// Its number within the step.
         number: u32,
-        /// How.
         status: StepStatus,
-        /// Why it did not succeed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Problem>,
     },
-    /// The work tree was compared with the one before.
+    /// The work tree was compared with the snapshot before the step.
     ChangesFound {
-        /// The step.
         step: u32,
-        /// The work tree after it.
+        /// The work tree after the step.
         after: Snapshot,
-        /// The difference.
         delta: Delta,
-        /// Files that somebody else changed meanwhile; they are not in the difference.
+        /// Files that other processes changed meanwhile; they are not in `delta`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outside: Vec<RepoPath>,
     },
-    /// A checkpoint compared what earlier steps had recorded with the disk and with HEAD.
+    /// A checkpoint compared the recorded changes of earlier steps with the disk and with HEAD.
     RemainderFound {
-        /// The step.
         step: u32,
-        /// Steps of which nothing is left: HEAD has it, or it was discarded. They are settled by this.
+        /// Steps of which nothing is left to commit: their changes are in HEAD or were discarded.
+        /// This event settles them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dropped: Vec<StepId>,
         /// Files that are committed with the edits that a person made after the steps.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         edits: Vec<RepoPath>,
     },
-    /// A person has approved what a waiting step is about; nothing has come of it yet.
+    /// A person approved a waiting step; nothing has been done yet.
     Approved {
-        /// The step.
         step: u32,
-        /// The files that were shown: the tree that a commit of them has.
+        /// The tree of the files that the person was shown.
         tree: ObjectId,
-        /// Files that a person edited while the run waited; their edits are in the tree.
+        /// Files that a person edited while the run waited; `tree` includes these edits.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         edits: Vec<RepoPath>,
     },
-    /// Commits were made with git itself while the step was open.
+    /// Commits were made with git, not by piton, while the step was open.
     HandCommitted {
-        /// The step.
         step: u32,
-        /// The commits, oldest first.
+        /// Oldest first.
         commits: Vec<HandCommit>,
     },
-    /// The user's hooks are about to run for a commit of piton's own.
+    /// The user's hooks are about to run for a commit that piton makes.
     HooksStarted {
-        /// The step.
         step: u32,
-        /// The hash of what they are given, by which hooks of piton among them know such a commit.
+        /// The hash of the token that the hooks are given. Piton's own hooks recognise the commit
+        /// by it.
         token: Digest,
     },
-    /// It is decided what becomes of the changes; from here on it is done, crash or not.
+    /// It is decided what happens to the changes. After a crash, recovery carries the decision out.
     Decided {
-        /// The step.
         step: u32,
-        /// What is to be done.
         decision: Decision,
     },
-    /// The changes are a commit.
+    /// The changes were committed.
     Committed {
-        /// The step.
         step: u32,
-        /// The commit.
         commit: ObjectId,
-        /// Its message.
         message: String,
-        /// How many files.
         files_changed: u64,
-        /// Lines added.
         insertions: u64,
-        /// Lines removed.
         deletions: u64,
         /// Commits that the tool made itself and that count as the step's.
         #[serde(default)]
         adopted: Vec<ObjectId>,
-        /// What a reader should know, e.g. that hooks were skipped.
+        /// Remarks for the reader, e.g. that hooks were skipped.
         #[serde(default)]
         notes: Vec<String>,
     },
-    /// The changes were undone.
+    /// The changes were rolled back.
     RolledBack {
-        /// The step.
         step: u32,
-        /// How many files were put back.
+        /// The number of restored files.
         paths: u64,
-        /// Files that were left because they changed since.
+        /// Files that were not restored because they had changed since.
         #[serde(default)]
         kept: Vec<RepoPath>,
-        /// Submodules that are not where they were: their files are those of another repository.
+        /// Submodules that have moved and were not reset: their files belong to another repository.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         repositories: Vec<RepoPath>,
-        /// The step by which `piton restore` brings the undone work back; a ref in journals of earlier versions.
+        /// The step from which `piton restore` brings the undone work back; a ref in journals of
+        /// earlier versions.
         rescue: Option<String>,
     },
-    /// Nothing changed.
     NoChanges {
-        /// The step.
         step: u32,
-        /// What changed outside of checkpoints.
+        /// Changed files that checkpoints do not capture.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         not_captured: Vec<RepoPath>,
-        /// Which of these files were left out for their size.
+        /// Those that were left out because of their size.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         too_large: Vec<Oversized>,
     },
-    /// The changes should have been a commit and are still on disk.
+    /// The changes should have been committed and are still on disk.
     CheckpointFailed {
-        /// The step.
         step: u32,
         /// The stable code of the reason.
         code: Code,
@@ -390,107 +341,94 @@ pub enum Event {
         /// The way out.
         suggestion: Option<Hint>,
     },
-    /// The changes were left as they are.
+    /// The changes were left on disk.
     CheckpointSkipped {
-        /// The step.
         step: u32,
-        /// Why.
         reason: String,
     },
-    /// A start of piton found this run unfinished and put things in order.
+    /// A later start of piton found this run unfinished and recovered it.
     Recovered {
         /// The step that had not ended.
         step: Option<u32>,
-        /// What was found.
         found: String,
-        /// What was done about it.
         did: String,
-        /// The last sign of life of the process that died.
+        /// The last heartbeat of the process that died.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         died: Option<Timestamp>,
     },
-    /// The contents of old runs are about to be removed: their steps cannot be undone or shown any more.
+    /// The contents of old runs are about to be removed; their steps can no longer be undone or
+    /// shown.
     SnapshotsDropped {
         /// The refs that kept them, in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refs: Vec<String>,
-        /// The runs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         runs: Vec<RunId>,
     },
-    /// What refs of earlier versions kept is in the private store now; the refs are about to be removed.
+    /// The contents that refs of earlier versions kept are in the private store now; the refs are
+    /// about to be removed.
     SnapshotsMoved {
-        /// How many refs.
+        /// The number of refs.
         refs: u64,
     },
-    /// Git has replaced commits of checkpoints.
+    /// Git replaced commits of checkpoints.
     Rewritten {
-        /// What replaced them: `amend` or `rebase`; `found` where they were found later.
+        /// `amend` or `rebase`, or `found` if the new commits were found later.
         cause: String,
-        /// The commits.
         commits: Vec<RewrittenCommit>,
     },
-    /// A person accepts what became of a checkpoint.
+    /// A person accepts what happened to a checkpoint.
     Accepted(Acceptance),
-    /// A step ended.
     StepFinished {
-        /// The step.
         step: u32,
-        /// How.
         status: StepStatus,
-        /// Why it did not succeed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Problem>,
     },
-    /// The run ended, or waits.
+    /// The run ended or waits.
     RunFinished(RunSummary),
-    /// Something that a newer piton wrote.
+    /// An event type of a newer piton.
     #[serde(other)]
     Unknown,
 }
 
-/// What is to become of a step's changes.
+/// What is to happen to the changes of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Decision {
-    /// They become a commit. Everything is there already; only the ref and the index are to move.
+    /// They are committed. All objects exist already; only the ref and the index have to be
+    /// updated.
     Commit {
-        /// The full name of the ref that moves, or `HEAD` when it is detached.
+        /// The full name of the ref, or `HEAD` when it is detached.
         target: String,
-        /// Where the ref has to be; none on an unborn branch.
+        /// The expected current value of the ref; none on an unborn branch.
         old: Option<ObjectId>,
-        /// The commit.
         new: ObjectId,
-        /// Its tree.
         tree: ObjectId,
-        /// The checksum at the end of the new index, which tells it from any other.
+        /// The trailing checksum of the new index, which identifies it.
         index: String,
         /// What the commit changes against its parent.
         delta: Vec<Change>,
         /// The commit that this one undoes.
         #[serde(default)]
         undoes: Option<ObjectId>,
-        /// What the commit is built on, where that is not just where the ref was.
+        /// The parents, if they are not just `old`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parents: Option<Vec<ObjectId>>,
     },
-    /// They are undone.
+    /// They are rolled back.
     RollBack {
-        /// Why.
         reason: String,
-        /// How the step ends by that, where its own answer does not say it.
+        /// The resulting status of the step, if its own answer does not determine it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<StepStatus>,
-        /// Why it ends so.
+        /// The reason for that status.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Problem>,
     },
-    /// They stay as they are.
-    Keep {
-        /// Why.
-        reason: String,
-    },
-    /// Something that a newer piton does; only it can finish this.
+    /// They stay on disk.
+    Keep { reason: String },
+    /// A decision of a newer piton, which only that version can carry out.
     #[serde(other)]
     Unknown,
 }
@@ -501,7 +439,7 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl Event {
-    /// The step it belongs to.
+    /// The step that the event belongs to.
     pub fn step(&self) -> Option<u32> {
         match self {
             Self::StepStarted { step, .. }

@@ -1,7 +1,7 @@
-//! The names of runs and of their steps.
+//! The ids of runs and steps.
 //!
-//! A run's name begins with the time of its start, so names sort as the runs did; the rest is
-//! random. The form is that of a ULID: 26 digits of Crockford's base 32, in lower case.
+//! A run id is a ULID: 26 digits of Crockford's base 32, in lower case. It starts with the start
+//! time of the run, so ids sort by time; the rest is random.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,52 +14,47 @@ const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const LENGTH: usize = 26;
 const RANDOM_BITS: u32 = 80;
 
-/// The name of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(u128);
 
-/// The name of a step: `<run>/<number>`.
+/// The id of a step: `<run>/<number>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepId {
-    /// The run it belongs to.
     pub run: RunId,
-    /// Its number in the run, from 1.
+    /// Counted from 1.
     pub step: u32,
 }
 
 impl StepId {
-    /// The name under which the private store keeps something of the step that its journal does not name.
+    /// The key under which the private store keeps additional data of the step.
     pub fn kept(&self, what: &str) -> String {
         format!("{self}/{what}")
     }
 }
 
-/// Text that names neither a run nor a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidId {
-    /// Not the name of a run.
     #[error("a run is named by 26 digits and small letters without `i`, `l`, `o` and `u`")]
     Run,
-    /// Not the name of a step.
     #[error("a step is named by its run, `/` and its number")]
     Step,
 }
 
 impl RunId {
-    /// Makes the name of a run from the time of its start and random bits, of which 80 are used.
+    /// Builds an id from the start time and 80 of the random bits.
     pub fn new(at: Timestamp, random: u128) -> Self {
-        // Times before 1970 come from a wrong clock: they sort first.
+        // Times before 1970 come from a wrong clock; such ids sort first.
         let time = u128::try_from(at.as_millisecond()).unwrap_or_default() & ((1 << 48) - 1);
         Self(time << RANDOM_BITS | random & ((1 << RANDOM_BITS) - 1))
     }
 
-    /// When the run was started, to the millisecond.
+    /// The start time of the run, in milliseconds.
     pub fn started(&self) -> Timestamp {
         let time = i64::try_from(self.0 >> RANDOM_BITS).unwrap_or_default();
         Timestamp::from_millisecond(time).unwrap_or_default()
     }
 
-    /// Whether a text is the beginning of the name, in either case.
+    /// Whether `prefix` is a prefix of the id, ignoring case.
     pub fn matches_prefix(&self, prefix: &str) -> bool {
         let name = self.to_string();
         name.get(..prefix.len()).is_some_and(|start| !prefix.is_empty() && start.eq_ignore_ascii_case(prefix))
@@ -83,14 +78,14 @@ impl fmt::Debug for RunId {
 impl FromStr for RunId {
     type Err = InvalidId;
 
-    /// Reads a whole name. Capital letters are not accepted: a name is also the name of a folder.
+    /// Parses a whole id. Capital letters are rejected, because the id is also a folder name.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut value: u128 = 0;
         for byte in text.bytes() {
             let digit = DIGITS.iter().position(|digit| *digit == byte).ok_or(InvalidId::Run)?;
             value = value << 5 | digit as u128;
         }
-        // 26 digits hold 130 bits; the first one may not use its upper two.
+        // 26 digits hold 130 bits, so the first digit must not use its upper two bits.
         let fits = text.len() == LENGTH && text.as_bytes().first().is_some_and(|first| *first <= b'7');
         if fits { Ok(Self(value)) } else { Err(InvalidId::Run) }
     }

@@ -1,8 +1,8 @@
-//! One run at a time per worktree.
+//! The lock that allows one run at a time per worktree.
 //!
-//! The lock is the kernel's, on a file that is never removed, so it cannot outlive its holder. The
-//! file names the holder; a run that ends well empties it. A name that is still there when the lock
-//! is free belongs to a run that died, and whoever comes next has to recover it first.
+//! It is a `flock` on a file that is never removed, so it cannot outlive its holder. The file names
+//! the holder, and a run that ends properly empties it. If the lock is free and the file still
+//! names a holder, that run died, and the next run must recover it first.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -24,17 +24,16 @@ use crate::exec::process;
 use crate::failpoint::failpoint;
 use crate::problem::{Code, Explain, Hint};
 
-/// Its name; empty while nobody holds it, which hooks rely on.
+/// The lock file. It is empty while no process holds the lock; hooks rely on that.
 pub const FILE: &str = "lock";
-/// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// More than a holder ever takes.
+/// Larger than any holder record.
 const MAX_SIZE: usize = 65536;
-/// How often a process shows that it is alive.
+/// How often the holder updates the time of the lock file.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// The lock of a worktree. Dropping it frees the worktree and leaves the holder's name, as death does:
-/// only [`RunLock::release`] says that all is in order.
+/// The lock of a worktree. Dropping it frees the worktree but leaves the holder's name in the file,
+/// as if the process had died. Only [`RunLock::release`] marks the run as properly ended.
 #[derive(Debug)]
 pub struct RunLock {
     file: File,
@@ -42,24 +41,20 @@ pub struct RunLock {
     holder: Holder,
 }
 
-/// Who holds a lock, or held it.
+/// The current or previous holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// The run.
     pub run: RunId,
-    /// The process.
     pub pid: u32,
-    /// The machine.
     pub host: String,
-    /// When the run was started.
     pub started: Timestamp,
-    /// The boot of the machine, where that is known.
+    /// The boot id of the machine, if known.
     #[serde(default)]
     pub boot: Option<String>,
-    /// When the kernel started the process, in ticks since the boot, where that is known.
+    /// When the kernel started the process, in ticks since boot, if known.
     #[serde(default)]
     pub process_started: Option<u64>,
-    /// Runs that were cut off here and are still to be brought to an end.
+    /// Interrupted runs of this worktree that still have to be recovered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfinished: Vec<Unfinished>,
 }
@@ -67,43 +62,39 @@ pub struct Holder {
 /// A run whose process died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unfinished {
-    /// The run.
     pub run: RunId,
-    /// The last sign of life of its process.
+    /// The last heartbeat of its process.
     pub died: Timestamp,
 }
 
-/// Shows that a process is alive, for as long as this is held: the time of the lock follows the clock.
+/// Updates the modification time of the lock file for as long as this value lives, as a sign that
+/// the process is alive.
 #[derive(Debug)]
 pub struct Heartbeat {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// Why the lock was not given.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody else has it.
+    /// Another process holds the lock.
     #[error("another run is at work here{}", shown(.holder.as_deref()))]
     Held {
-        /// Who; none when it has not said so yet.
+        /// None if the holder has not written its name yet.
         holder: Option<Box<Holder>>,
     },
-    /// The file system failed.
     #[error("cannot {doing} `{}`", .path.display())]
     Io {
-        /// What was to be done.
+        /// A verb phrase for the message: ``cannot {doing} `{path}` ``.
         doing: &'static str,
-        /// With what.
         path: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
 }
 
 impl Holder {
-    /// This process, for a run.
+    /// This process as the holder for a run.
     pub fn of_process(run: RunId, started: Timestamp) -> Self {
         let pid = std::process::id();
         Self {
@@ -117,12 +108,13 @@ impl Holder {
         }
     }
 
-    /// Whether the process is, or was, one of this machine.
+    /// Whether the process belongs to this machine.
     pub fn is_here(&self) -> bool {
         self.host == process::host_name()
     }
 
-    /// Whether the process may still be there; of another machine that cannot be told.
+    /// Whether the process may still be running. For a process of another machine this is unknown,
+    /// so the answer is true.
     pub fn may_be_alive(&self) -> bool {
         let here = self.is_here();
         let rebooted = self.boot.is_some() && self.boot != process::boot_id();
@@ -131,9 +123,9 @@ impl Holder {
 }
 
 impl RunLock {
-    /// Takes the lock of a worktree, whose folder is `<git dir>/piton`, waiting at most for `wait`.
+    /// Takes the lock of a worktree, waiting at most `wait`. The folder is `<git dir>/piton`.
     ///
-    /// Also returns the holder that died without releasing it, if there was one.
+    /// Also returns the previous holder if it died without releasing the lock.
     pub fn acquire(
         folder: &Path,
         holder: &Holder,
@@ -142,8 +134,8 @@ impl RunLock {
     ) -> Result<(Self, Option<Holder>), LockError> {
         fs::create_dir_all(folder).map_err(LockError::io("create", folder))?;
         let path = folder.join(FILE);
-        // The standard library opens files so that the programs it starts do not inherit them: a tool
-        // that outlived piton would hold the lock for as long as it runs.
+        // The standard library opens files with `O_CLOEXEC`. If child processes inherited the lock,
+        // a tool that outlived piton would hold it for as long as it runs.
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -172,57 +164,60 @@ impl RunLock {
         let previous = written(&file);
         let mut holder = holder.clone();
         if let Some(previous) = &previous {
-            // Written with our own name: whoever dies while recovering leaves the duty to the next.
+            // Unfinished runs are recorded with our own name: if this process dies while
+            // recovering, the next holder still recovers them.
             holder.unfinished.clone_from(&previous.unfinished);
             holder
                 .unfinished
                 .push(Unfinished { run: previous.run, died: last_beat(&file).unwrap_or(previous.started) });
         }
-        // A power loss that brings the earlier holder back loses nothing: it is recovered again.
+        // If a power loss restores the earlier holder record, the next run only repeats the
+        // recovery.
         let written = write(&file, &holder).and_then(|()| disk.accompany(&file));
         written.map_err(LockError::io("write", &path))?;
         failpoint("lock-taken");
         Ok((Self { file, path, holder }, previous))
     }
 
-    /// The runs that were cut off here, oldest first.
+    /// The interrupted runs of this worktree, oldest first.
     pub fn unfinished(&self) -> &[Unfinished] {
         &self.holder.unfinished
     }
 
-    /// Says that every run that was cut off has been brought to an end.
+    /// Records that all interrupted runs have been recovered.
     pub fn forget_unfinished(&mut self) -> Result<(), LockError> {
         failpoint("lock-forget");
         self.holder.unfinished.clear();
         write(&self.file, &self.holder).map_err(LockError::io("write", &self.path))
     }
 
-    /// Begins to show that this process is alive.
+    /// Starts the heartbeat.
     pub fn beat(&self) -> Result<Heartbeat, LockError> {
         let file = self.file.try_clone().map_err(LockError::io("open", &self.path))?;
         touch(&file).map_err(LockError::io("touch", &self.path))?;
         let (stop, stopped) = mpsc::channel::<()>();
         let beat = move || {
             while stopped.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
-                // A beat that fails only makes the time of death less exact.
+                // A failed heartbeat only makes the recorded time of death less exact.
                 let _ = touch(&file);
             }
         };
         Ok(Heartbeat { stop: Some(stop), thread: Some(thread::spawn(beat)) })
     }
 
-    /// Frees the worktree as it was found: whoever comes next still has to recover what was cut off here.
+    /// Frees the worktree in the state it was found in: the next run still has to recover the
+    /// interrupted runs.
     pub fn give_back(self, previous: Option<&Holder>) -> Result<(), LockError> {
         let (Some(previous), Some(last)) = (previous, self.holder.unfinished.last()) else { return self.release() };
         let died = Timespec { tv_sec: last.died.as_second(), tv_nsec: last.died.subsec_nanosecond().into() };
         let keep = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-        // The time of the file is when that run died.
+        // The modification time of the file records when that run died.
         let times = Timestamps { last_access: keep, last_modification: died };
         let written = write(&self.file, previous).and_then(|()| Ok(futimens(&self.file, &times)?));
         written.map_err(LockError::io("write", &self.path))
     }
 
-    /// Says that the run has ended and nothing is left to recover, and frees the worktree.
+    /// Records that the run has ended with nothing left to recover, and frees the worktree.
     pub fn release(self) -> Result<(), LockError> {
         failpoint("lock-release");
         self.file.set_len(0).map_err(LockError::io("empty", &self.path))
@@ -260,7 +255,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Who holds the lock of a worktree now, as far as can be told without touching it.
+/// The current holder of the worktree's lock, read without taking the lock.
 pub fn current_holder(folder: &Path) -> Option<Holder> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(folder.join(FILE)).ok()?;
@@ -275,24 +270,23 @@ impl Drop for Heartbeat {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It only sleeps and touches a file.
+            // The thread only sleeps and touches a file, so it ends soon.
             let _ = thread.join();
         }
     }
 }
 
-/// When the lock was last touched.
 fn last_beat(file: &File) -> Option<Timestamp> {
     Timestamp::try_from(file.metadata().ok()?.modified().ok()?).ok()
 }
 
 fn touch(file: &File) -> io::Result<()> {
-    // Only with both times may a user do this who can write the file and does not own it.
+    // A user who can write the file but does not own it may only set both times at once to the
+    // current time.
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     Ok(futimens(file, &Timestamps { last_access: now, last_modification: now })?)
 }
 
-/// The holder that the file names.
 fn written(file: &File) -> Option<Holder> {
     let mut bytes = vec![0; MAX_SIZE];
     let size = file.read_at(&mut bytes, 0).ok()?;
@@ -300,8 +294,8 @@ fn written(file: &File) -> Option<Holder> {
     serde_json::from_slice(line).ok()
 }
 
-/// Names the holder. At no moment does the file name nobody: killed in between, the first line is
-/// still whole.
+/// Writes the holder into the file. The file is shortened only after the new line is written, so a
+/// kill in between still leaves a complete first line.
 fn write(file: &File, holder: &Holder) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(holder)?;
     bytes.push(b'\n');

@@ -1,8 +1,9 @@
-//! What a run did, event by event, on disk before and after each side effect.
+//! The journal of a run: every event, written to disk before and after each side effect.
 //!
-//! One [`Journal`] per run: lines of JSON, appended and synced one by one, each naming the hash of
-//! the one before. [`event::Event`] is what a line says, [`record::read`] reads it back,
-//! [`seal`] keeps part of it at home, [`chain::verify`] shows tampering, [`lock::RunLock`] keeps a second run out of a worktree.
+//! Each run has one [`Journal`]: lines of JSON, each with the hash of the line before it. A line
+//! holds one [`event::Event`], and [`record::read`] reads the lines back. [`seal`] separates the
+//! private part of a line, [`chain::verify`] detects tampering, and [`lock::RunLock`] keeps a
+//! second run out of a worktree.
 
 pub mod chain;
 pub mod error;
@@ -41,7 +42,7 @@ use crate::failpoint::{fail, failpoint};
 
 const FILE: &str = "journal.jsonl";
 
-/// The journal of a run, open for appending. The lock of the worktree must be held.
+/// The journal of a run, open for appending. The caller must hold the lock of the worktree.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -50,24 +51,26 @@ pub struct Journal {
     lines: u64,
     length: u64,
     head: Digest,
-    /// What hides private values; none in a journal of the first format, which hides nothing.
+    /// Salts the hashes of private values; none in a journal of the first format, which has no
+    /// private parts.
     salt: Option<Salt>,
     state: State,
     durability: Durability,
     disk: Disk,
 }
 
-/// When the lines of a journal have to be on disk.
+/// When journal lines must be on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// A line before the thing that it announces is done: a recovery relies on it, also after a power loss.
+    /// Each decision is on disk before it is carried out, so that recovery also works after a power
+    /// loss.
     Decisions,
-    /// With the last line. Enough where there is nothing to recover: a death of the process loses
-    /// nothing, a power loss the lines of a run that promised nothing.
+    /// All lines are synced with the last one. This is enough for runs without anything to recover:
+    /// a killed process loses nothing, and a power loss only loses the lines.
     LastLine,
 }
 
-/// Whether the end of the file is known.
+/// Whether the content at the end of the file is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Known,
@@ -75,7 +78,7 @@ enum State {
 }
 
 impl Journal {
-    /// Begins the journal of a new run below `…/piton/runs`.
+    /// Creates the journal of a new run below `…/piton/runs`.
     pub fn create(
         folder: &Path,
         run: RunId,
@@ -93,7 +96,8 @@ impl Journal {
         let path = home.join(FILE);
         let file =
             OpenOptions::new().append(true).create_new(true).open(&path).map_err(JournalError::io("create", &path))?;
-        // A line that was synced is lost all the same when the name of its file is not on disk.
+        // Ordering: sync the folders too. A synced line is lost if the name of its file is not on
+        // disk.
         if durability == Durability::Decisions {
             let mut folders = [home.as_path(), folder].into_iter();
             folders.try_for_each(|folder| name_on_disk(folder, disk))?;
@@ -103,9 +107,10 @@ impl Journal {
         Ok(Self { file, path, run, lines: 0, length: 0, head, salt, state, durability, disk })
     }
 
-    /// Opens the journal of a run that was interrupted, and shows each of its records. A torn last line is cut off.
+    /// Opens the journal of an interrupted run and passes each record to `see`. A torn last line is
+    /// cut off.
     ///
-    /// What was shown counts only when this succeeds: the chain is checked on the way.
+    /// The chain is checked on the way, so the records are only valid if this succeeds.
     pub fn open(folder: &Path, run: RunId, disk: &Disk, see: &mut dyn FnMut(&Record)) -> Result<Self, JournalError> {
         let path = path_of(folder, run);
         let (mut head, mut lines, mut length) = (Digest::of_run(run), 0, 0);
@@ -123,7 +128,7 @@ impl Journal {
             err => err,
         })?;
         if !is_whole {
-            // Only all lines together show what was done to them.
+            // Describing the break needs all lines.
             let verified = verify(&read(&path)?.records, run);
             return Err(match verified {
                 Err(found) => JournalError::Broken { path, found },
@@ -138,13 +143,14 @@ impl Journal {
         Ok(Self { file, path, run, lines, length, head, salt, state, durability, disk })
     }
 
-    /// Writes an event. What it relies on is on disk before it, and it is on disk itself when this returns, as far as
-    /// [`Event::reliance`] says so.
+    /// Appends an event. [`Event::reliance`] decides whether earlier files are synced first, and
+    /// whether the line is on disk when this returns.
     pub fn append(&mut self, at: Timestamp, event: &Event) -> Result<Digest, JournalError> {
         if self.state == State::Unsure {
             return Err(JournalError::Unsure(self.path.clone()));
         }
-        // What is decided next must be on record: not in a file that is gone, nor after somebody else's words.
+        // Do not append to a file that was removed, or after text that another process wrote: the
+        // next decision would not be on record.
         if !self.is_untouched() {
             self.state = State::Unsure;
             return Err(JournalError::Changed(self.path.clone()));
@@ -170,16 +176,18 @@ impl Journal {
             return Err(failed(source));
         }
         if let Err(source) = fail("journal-append").and_then(|()| self.file.write_all(&bytes)) {
-            // Part of the line may be there. Without it the next line can still follow.
+            // The line may be written in part. Cut it off, so that the next line can follow.
             if self.file.set_len(self.length).is_err() {
                 self.state = State::Unsure;
             }
             return Err(failed(source));
         }
-        // After a sync that failed nobody knows what is on disk, and a second one would lie.
+        // After a failed sync the content on disk is unknown, and a second sync could wrongly
+        // report success.
         let synced = match reliance {
             Reliance::Announces => fail("journal-sync").and_then(|()| self.disk.barrier(&self.file)),
-            // Where the file system keeps the order, the last thing that was done is not on disk yet.
+            // On file systems that keep the order of writes, the last effects may not be on disk
+            // yet.
             _ if matches!(event, Event::RunFinished(_)) && self.disk.has_staged() => self.disk.barrier(&self.file),
             _ if matches!(event, Event::RunFinished(_)) => self.disk.accompany(&self.file),
             Reliance::Reports | Reliance::Nothing => Ok(()),
@@ -195,39 +203,37 @@ impl Journal {
         Ok(self.head)
     }
 
-    /// Whether the file is where it was and as long as it was left.
+    /// Whether the path still names the open file and its length is unchanged.
     fn is_untouched(&self) -> bool {
         let (Ok(open), Ok(named)) = (self.file.metadata(), fs::symlink_metadata(&self.path)) else { return false };
         (open.dev(), open.ino(), open.len()) == (named.dev(), named.ino(), self.length)
     }
 
-    /// The digest of the last line, which stands for everything before it as well.
+    /// The digest of the last line. It covers all lines before it.
     pub fn head(&self) -> Digest {
         self.head
     }
 
-    /// The run.
     pub fn run(&self) -> RunId {
         self.run
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The journal of a run below `…/piton/runs`.
+/// The path of a run's journal below `…/piton/runs`.
 pub fn path_of(folder: &Path, run: RunId) -> PathBuf {
     folder.join(run.to_string()).join(FILE)
 }
 
-/// Whether a run has only its folder: it was killed before it could make its journal.
+/// Whether a run has only an empty folder: piton was killed before it created the journal.
 pub fn has_not_begun(folder: &Path, run: RunId) -> bool {
     fs::read_dir(folder.join(run.to_string())).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// The runs below `…/piton/runs`, newest first; none when there is no such folder.
+/// The runs below `…/piton/runs`, newest first; empty when the folder does not exist.
 pub fn list(folder: &Path) -> Result<Vec<RunId>, JournalError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -237,14 +243,14 @@ pub fn list(folder: &Path) -> Result<Vec<RunId>, JournalError> {
     let mut runs = Vec::new();
     for entry in entries {
         let entry = entry.map_err(JournalError::io("read", folder))?;
-        // Names that are not those of runs are somebody else's.
+        // Ignore other names: piton did not create them.
         runs.extend(entry.file_name().to_str().and_then(|name| name.parse::<RunId>().ok()));
     }
     runs.sort_unstable_by(|one, other| other.cmp(one));
     Ok(runs)
 }
 
-/// Makes a folder and those around it.
+/// Creates a folder and its missing parents.
 fn ensure_folder(folder: &Path, disk: &Disk) -> Result<(), JournalError> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
     for folder in missing.into_iter().rev() {
@@ -258,7 +264,7 @@ fn ensure_folder(folder: &Path, disk: &Disk) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// The names in a folder are on disk no later than the first line.
+/// Arranges that the names in a folder are on disk no later than the first line.
 fn name_on_disk(folder: &Path, disk: &Disk) -> Result<(), JournalError> {
     disk.accompany_folder(folder).map_err(JournalError::io("sync", folder))
 }

@@ -1,8 +1,9 @@
-//! One line of a journal, and all lines of one.
+//! Lines of a journal: reading and writing them.
 //!
-//! A line is the public part, which the chain covers, and behind a tab the private one, where there
-//! is any; JSON never holds a bare tab. Lines of the first format have one part only. A last line that has no end or is no JSON was being written when piton was killed: it never
-//! counted. Any other line that cannot be read is damage.
+//! A line has a public part, which the chain covers, and optionally a tab and a private part. JSON
+//! never contains a bare tab. Lines of the first format have one part only. A last line without a
+//! line break or without valid JSON was being written when piton was killed, and it is ignored. Any
+//! other unreadable line is damage.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader};
@@ -20,65 +21,58 @@ use super::event::Event;
 use super::id::RunId;
 use super::seal::{self, Private, Salt};
 
-/// The format that is written, and the first one, which has no private part.
+/// The format that is written. The first format had no private part.
 const VERSION: u64 = 2;
 pub(super) const FIRST: u64 = 1;
 
-/// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its number, from 1.
+    /// Counted from 1.
     pub seq: u64,
-    /// When it was written.
     pub at: Timestamp,
-    /// The run it belongs to.
     pub run: RunId,
-    /// The digest of the line before it.
     pub prev: Digest,
-    /// The digest of the bytes of its public part.
+    /// The digest of its public part.
     pub digest: Digest,
-    /// What it says, as far as that is known here.
+    /// `Event::Unknown` for types of a newer piton.
     pub event: Event,
-    /// The line as it was written, without its end.
+    /// The text as it was written, without the line break.
     pub line: String,
-    /// What there is of its private part.
     pub privacy: Privacy,
 }
 
-/// What there is of the private part of a line.
+/// The state of a line's private part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Privacy {
-    /// It never had one: the line is of the first format, which hides nothing.
+    /// The line is of the first format, which has no private parts.
     Unknown,
-    /// It has none.
+    /// The event has nothing private.
     Nothing,
-    /// It is there as it was written.
+    /// The private part is intact.
     Kept(Salt),
-    /// It is there and another one than was written.
+    /// The private part is not the one that was written.
     Changed,
-    /// It is not there.
+    /// The private part is missing.
     Withheld,
 }
 
-/// What a journal holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// Its lines, in order.
     pub records: Vec<Record>,
-    /// What is left of a line that was being written when piton was killed.
+    /// The rest of a line that was being written when piton was killed.
     pub torn: Option<Torn>,
 }
 
-/// The rest of a line that was never finished.
+/// An incomplete last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Where it begins in the file, in bytes.
+    /// The byte offset in the file.
     pub offset: u64,
-    /// How many bytes there are of it.
+    /// The length in bytes.
     pub bytes: u64,
 }
 
-/// The public part as JSON, to be written.
+/// The public part of a line, for writing.
 #[derive(Serialize)]
 struct Written<'e, E> {
     v: u64,
@@ -91,7 +85,7 @@ struct Written<'e, E> {
     sealed: Option<Digest>,
 }
 
-/// The public part as JSON, as it is read.
+/// The public part of a line, for reading.
 #[derive(Deserialize)]
 struct Line<E> {
     seq: u64,
@@ -103,7 +97,7 @@ struct Line<E> {
     sealed: Option<Digest>,
 }
 
-/// An event as far as it may be a loop.
+/// The fields of an event that show whether it starts a loop.
 #[derive(Default, Deserialize)]
 struct LoopName {
     #[serde(rename = "type")]
@@ -113,13 +107,12 @@ struct LoopName {
 
 /// A line that is about to be written.
 pub(super) struct NewLine {
-    /// Without its end.
+    /// Without the line break.
     pub(super) text: String,
-    /// The digest of its public part.
     pub(super) digest: Digest,
 }
 
-/// Where a line stands in its journal.
+/// The position of a line in its journal.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) seq: u64,
@@ -129,10 +122,10 @@ pub(super) struct Place {
 }
 
 impl NewLine {
-    /// Makes the line of an event; without a salt it is of the first format.
+    /// Builds the line for an event, in the first format if there is no salt.
     pub(super) fn new(place: Place, event: &Event, salt: Option<&Salt>) -> io::Result<Self> {
         let Some(salt) = salt else { return Self::public(FIRST, place, event) };
-        // A list may be long: its hashes are made while it is written, one at a time.
+        // A list may be long, so its hashes are computed one at a time while the line is written.
         if let Some((shown, kept)) = seal::seal_loop(event, salt) {
             return Self::sealed(place, &shown, &kept);
         }
@@ -159,25 +152,26 @@ impl NewLine {
     }
 }
 
-/// What tells whether the rest can be understood.
+/// Read first: it decides whether the rest can be parsed.
 #[derive(Deserialize)]
 struct Version {
     v: u64,
 }
 
-/// Reads a journal; whether its lines belong together is for [`super::chain::verify`] to say.
+/// Reads a journal. Call [`super::chain::verify`] to check the chain.
 pub fn read(path: &Path) -> Result<Contents, JournalError> {
     let mut records = Vec::new();
     let torn = read_each(path, &mut |record| records.push(record))?;
     Ok(Contents { records, torn })
 }
 
-/// As [`read`], one line in memory at a time: shows each, in order, and returns what is left of a torn one.
+/// Like [`read`], with one line in memory at a time. Passes each record to `see` and returns a torn
+/// last line.
 pub fn read_each(path: &Path, see: &mut dyn FnMut(Record)) -> Result<Option<Torn>, JournalError> {
     parse_lines(BufReader::new(open(path).map_err(JournalError::io("read", path))?), path, see)
 }
 
-/// Reads the public lines of a run that came without its journal; the place is for messages.
+/// Reads public lines of a run that came without its journal. `place` is only used in messages.
 pub fn read_public(bytes: &[u8], place: &Path) -> Result<Contents, JournalError> {
     let mut records = Vec::new();
     let torn = parse_lines(bytes, place, &mut |record| records.push(record))?;
@@ -219,20 +213,21 @@ fn parse_lines(
 }
 
 impl Record {
-    /// Whether its private part is not the one that was written, or not there.
+    /// Whether the private part is missing or not the one that was written.
     pub fn lost_its_private_part(&self) -> bool {
         matches!(self.privacy, Privacy::Changed | Privacy::Withheld)
     }
 
-    /// The part of the line that the chain covers and that may leave the repository.
+    /// The part of the line that the chain covers.
     ///
-    /// A line of the first format is public and private in one: it has to stay.
+    /// For a line of the first format this is the whole line, including private values, so it must
+    /// not leave the repository.
     pub fn public(&self) -> &str {
         self.line.split_once('\t').map_or(self.line.as_str(), |(public, _)| public)
     }
 }
 
-/// Why a line is no record.
+/// Why a line is not a record.
 pub(super) enum Unreadable {
     NotJson(String),
     Newer(u64),
@@ -275,7 +270,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
     Ok(Record { seq, at, run, prev, digest, event, line, privacy })
 }
 
-/// A list that is gone through, without the hashes of its elements, which need ten times the memory of numbers.
+/// Reads a loop without parsing the hashes of its elements, which need ten times the memory of
+/// numbers.
 fn long_list(public: &str, private: &mut Map<String, Value>) -> Option<(Line<LoopName>, Event)> {
     if !private.get(seal::ELEMENTS).is_some_and(Value::is_array) {
         return None;
@@ -293,9 +289,8 @@ impl LoopName {
     }
 }
 
-/// Opens a journal for reading.
 pub(super) fn open(path: &Path) -> io::Result<File> {
-    // A tool may have put something else in its place: do not wait on a pipe, do not follow a link.
+    // A tool may have replaced the file: do not block on a pipe and do not follow a link.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     if !file.metadata()?.is_file() {

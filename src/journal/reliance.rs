@@ -1,21 +1,21 @@
-//! Which lines of a journal have to be on disk before the run goes on.
+//! Which journal lines must be on disk before the run continues.
 
 use super::event::Event;
 
-/// What a line of the journal is for, once the power is lost.
+/// How recovery after a power loss depends on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reliance {
-    /// A recovery finds out by itself what the line says, or starts the step again from an earlier line.
+    /// Recovery can find out the same by itself, or it restarts the step from an earlier line.
     Nothing,
-    /// It says that something is on disk: that comes first. The line itself may be lost.
+    /// The line states that something is on disk. That must be synced first; the line itself may be
+    /// lost.
     Reports,
-    /// It announces what is done next, or repeats what a person or a server said: what it names and the
-    /// line are on disk before anything else happens.
+    /// The line announces the next action, or records what a person or a server said. The line and
+    /// the objects it names must be on disk before anything else happens.
     Announces,
 }
 
 impl Event {
-    /// What the line of this event is for.
     pub(super) fn reliance(&self) -> Reliance {
         match self {
             // The work tree is untouched until the step is announced.
@@ -23,10 +23,10 @@ impl Event {
             | Self::DirectiveStarted { .. }
             | Self::LoopStarted { .. }
             | Self::StepSkipped { .. }
-            // A process does not survive a power loss.
+            // Processes do not survive a power loss.
             | Self::ToolStarted { .. }
             | Self::HooksStarted { .. }
-            // A recovery compares the work tree again; what was compared is announced with the decision.
+            // Recovery compares the work tree again; the decision repeats the result.
             | Self::ToolFinished { .. }
             | Self::ChangesFound { .. }
             | Self::RemainderFound { .. }

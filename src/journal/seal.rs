@@ -1,10 +1,11 @@
-//! What of an event stays at home.
+//! Separates the private part of an event from the public part.
 //!
-//! A line of a journal has a public part, which the chain covers and which may travel, and a private
-//! one behind a tab, which never leaves the repository: command lines, values of parameters, texts that
-//! values were filled into, words of people, names of files that no step touched. The public part shows a salted hash where a value was, so that its
-//! owner can prove it later, and the hash of the whole private part, so that a change of it is found.
-//! [`seal`] takes the private parts out of an event, [`unseal`] puts them back.
+//! The chain covers the public part of a line, which may be shared. The private part follows after
+//! a tab and never leaves the repository: command lines, parameter values, texts that values were
+//! filled into, what people wrote, and names of files that no step touched. The public part holds a
+//! salted hash in the place of each hidden value, so that the owner can prove the value later. It
+//! also holds the hash of the whole private part, so that a change of it is detected. [`seal`]
+//! takes the private values out of an event, [`unseal`] puts them back.
 
 use std::fmt::Write as _;
 
@@ -14,29 +15,30 @@ use sha2::{Digest as _, Sha256};
 
 use super::event::{Decision, Event};
 
-/// Random digits without which nobody can guess what a hash stands for. One for each run.
+/// Random digits, one set per run. Without the salt, a reader of the public part could guess values
+/// and compare hashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Salt(String);
 
-/// The part of a line behind the tab.
+/// The part of a line after the tab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Private {
     pub(super) salt: Salt,
-    /// Values by the place in the event that they belong to.
+    /// The values, by their JSON pointer in the event.
     pub(super) private: Map<String, Value>,
 }
 
-/// A place in an event, and what a reader of the public part finds there.
+/// A JSON pointer into an event, and what the public part shows there.
 #[derive(Clone, Copy)]
 enum Part {
-    /// Nothing.
+    /// The field is left out.
     Absent(&'static str),
     /// The hash of the value.
     Hashed(&'static str),
-    /// The names, or the number of elements, with the hash of each value.
+    /// The names or the number of elements, with the hash of each value.
     Each(&'static str),
-    /// That a person said something, where the error beside it is one that a person has put into words.
+    /// A fixed text, if the code of the error is one of [`SAID`].
     Said(&'static str),
 }
 
@@ -46,7 +48,7 @@ use Part::{Absent, Each, Hashed, Said};
 /// What stands for such a message.
 const SAID_BY_A_PERSON: &str = "said by a person";
 
-/// The type of the one event that holds a list of any length, and the place of the list.
+/// The type of the one event that holds a list of any length, and the pointer to the list.
 pub(super) const LOOP: &str = "loop_started";
 pub(super) const ELEMENTS: &str = "/elements";
 
@@ -106,14 +108,12 @@ fn parts(event: &Event) -> &'static [Part] {
     match event {
         Event::RunStarted { .. } => RUN_STARTED,
         Event::DirectiveStarted { .. } => DIRECTIVE_STARTED,
-        // It names every step of the run.
+        // A shortcut, because the summary lists the steps of the run and is long.
         Event::RunFinished(summary)
             if summary.outputs.is_empty() && summary.error.as_ref().is_none_or(|error| !error.code.is_said()) =>
         {
             NOTHING
         }
-        // Its list of steps is long, and only what is said beside it may be private.
-        Event::RunFinished(summary) if summary.outputs.is_empty() && summary.error.is_none() => NOTHING,
         Event::DirectiveFinished { .. } | Event::RunFinished(_) => DIRECTIVE_FINISHED,
         Event::LoopStarted { .. } => LOOP_STARTED,
         Event::Answered { .. } => ANSWERED,
@@ -124,7 +124,7 @@ fn parts(event: &Event) -> &'static [Part] {
         Event::StepStarted { .. } => STEP_STARTED,
         Event::ToolStarted { .. } => TOOL_STARTED,
         Event::CallStarted { .. } => CALL_STARTED,
-        // The one event that may be long, and seldom has anything to hide.
+        // A shortcut, because this event may be long and seldom has private values.
         Event::ChangesFound { after, delta, outside, .. }
             if outside.is_empty()
                 && delta.not_captured.is_empty()
@@ -197,7 +197,7 @@ impl Part {
         }
     }
 
-    /// Whether it is private in this event.
+    /// Whether the value is private in this event.
     fn applies(self, event: &Value) -> bool {
         let Said(pointer) = self else { return true };
         let error = event.pointer(pointer.trim_end_matches("/message"));
@@ -207,13 +207,13 @@ impl Part {
 }
 
 impl Salt {
-    /// Makes a salt of random bits.
+    /// Builds a salt from random bits.
     pub fn new(bits: u128) -> Self {
         Self(format!("{bits:032x}"))
     }
 
-    /// What stands for a value where it is not shown: `{"sha256": "…"}`, the hash of the salt and of
-    /// the value as JSON without spaces and with sorted names.
+    /// Replaces a hidden value: `{"sha256": "…"}`. The hash covers the salt and the value as JSON
+    /// without spaces and with sorted names.
     pub fn hash(&self, value: &Value) -> Value {
         json!({ "sha256": self.digits(value) })
     }
@@ -229,7 +229,7 @@ impl Salt {
     }
 }
 
-/// The public part of a loop, written as [`seal`] would make it.
+/// The public part of a loop, in the same form as [`seal`] produces.
 #[derive(Serialize)]
 pub(super) struct LoopShown<'e> {
     #[serde(rename = "type")]
@@ -251,7 +251,7 @@ struct LoopElements<'e> {
     elements: &'e [Value],
 }
 
-/// Values that are shown as their hashes.
+/// Serializes values as their hashes.
 struct Hashes<'e>(&'e [Value], &'e Salt);
 
 #[derive(Serialize)]
@@ -266,7 +266,7 @@ impl Serialize for Hashes<'_> {
     }
 }
 
-/// As [`seal`], for a list that is gone through, without a second one of its hashes in memory.
+/// Like [`seal`], for the elements of a loop, without keeping all hashes in memory.
 pub(super) fn seal_loop<'e>(event: &'e Event, salt: &'e Salt) -> Option<(LoopShown<'e>, LoopKept<'e>)> {
     let Event::LoopStarted { name, elements } = event else { return None };
     let shown = LoopShown { kind: LOOP, name, elements: Hashes(elements, salt) };
@@ -274,7 +274,7 @@ pub(super) fn seal_loop<'e>(event: &'e Event, salt: &'e Salt) -> Option<(LoopSho
     (!elements.is_empty()).then_some((shown, kept))
 }
 
-/// The public part of an event and the values that were taken out of it; none when all of it is public.
+/// Returns the public part of an event and the private values; none when the whole event is public.
 pub(super) fn seal(event: &Event, salt: &Salt) -> serde_json::Result<Option<(Value, Private)>> {
     let parts = parts(event);
     if parts.is_empty() {
@@ -303,13 +303,13 @@ pub(super) fn seal(event: &Event, salt: &Salt) -> serde_json::Result<Option<(Val
     Ok((!private.is_empty()).then(|| (public, Private { salt: salt.clone(), private })))
 }
 
-/// Puts private values back where they were. Only places that may be private are written to: what the
-/// public part says cannot be said otherwise at home.
+/// Puts private values back. Only pointers that may be private are written, so the private part
+/// cannot override public values.
 pub(super) fn unseal(public: &mut Value, private: Map<String, Value>) -> Result<(), String> {
     let kind = public.get("type").and_then(Value::as_str).unwrap_or_default();
     let known = parts_of(kind);
     for (pointer, value) in private {
-        // A newer piton may hide more; what it is about is not understood here anyway.
+        // A newer piton may hide more fields; this version does not use them.
         if !known.iter().any(|part| part.pointer() == pointer && part.applies(public)) {
             continue;
         }
@@ -322,7 +322,7 @@ pub(super) fn unseal(public: &mut Value, private: Map<String, Value>) -> Result<
     Ok(())
 }
 
-/// Whether hiding a value would hide nothing.
+/// Whether the value is empty, so that there is nothing to hide.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -348,7 +348,7 @@ fn remove(value: &mut Value, pointer: &str) {
     }
 }
 
-/// Writes JSON without spaces, the names of objects in order.
+/// Writes JSON without spaces and with sorted names.
 pub(crate) fn canonical(value: &Value, text: &mut String) {
     match value {
         Value::Array(elements) => {

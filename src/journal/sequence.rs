@@ -1,9 +1,10 @@
-//! The order in which things happen in a repository, by a counter.
+//! A counter that orders the sessions of a repository.
 //!
-//! Clocks go back, and names of runs begin with the time. Each session takes one number, under the lock of its
-//! worktree, and writes it down with what it begins; a session works on one run at a time, so that number and step put
-//! all steps of a repository in order. The file is a shortcut: after a restart of the machine, which may have lost the
-//! last write to it, and where it is gone, the journals say which number was the last.
+//! Clocks can go back, so the start times in run ids are not enough to order steps. Each session
+//! takes one number under the lock of its worktree and records it with what it starts. A session
+//! works on one run at a time, so the session number and the step number order all steps of a
+//! repository. The counter file is only a cache: if it is missing, or after a reboot, which may
+//! have lost the last write, the journals tell the last number.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -16,12 +17,12 @@ use rustix::io::Errno;
 use super::{Event, JournalError, list, path_of, read_each};
 use crate::exec::process;
 
-/// Its name, beside the folder with the journals.
+/// The counter file, beside the folder with the journals.
 const FILE: &str = "order";
-/// More than a number and the name of a boot ever take.
+/// Longer than a number and a boot id.
 const MAX_SIZE: usize = 256;
 
-/// The next number, given the folder with the journals.
+/// Takes the next number. `runs` is the folder with the journals.
 pub fn next(runs: &Path) -> Result<u64, JournalError> {
     let path = runs.with_file_name(FILE);
     let failed = |doing| JournalError::io(doing, &path);
@@ -36,7 +37,7 @@ pub fn next(runs: &Path) -> Result<u64, JournalError> {
         .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
         .open(&path)
         .map_err(failed("open"))?;
-    // Worktrees share the journals and have locks of their own.
+    // The worktrees of a repository share the journals but not the run lock.
     while let Err(err) = flock(&file, FlockOperation::LockExclusive) {
         if err != Errno::INTR {
             return Err(failed("lock")(err.into()));
@@ -65,11 +66,10 @@ fn parse(text: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, boot))
 }
 
-/// The highest number in the journals.
 fn last_written(runs: &Path) -> Result<u64, JournalError> {
     let mut last = 0;
     for run in list(runs)? {
-        // A journal that cannot be read is reported by the commands that are about it.
+        // The commands that use a journal report that it cannot be read.
         let _ = read_each(&path_of(runs, run), &mut |record| {
             if let Event::RunStarted { order, .. } | Event::StepStarted { order, .. } = &record.event {
                 last = last.max(order.unwrap_or_default());

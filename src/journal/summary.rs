@@ -1,7 +1,8 @@
-//! What came of a run: the last line of its journal and of `--format json`.
+//! The result of a run: the last line of its journal and of `--format json`.
 //!
-//! [`RunSummary`] is that line. Its list of steps has a bound, so that a run of ten thousand steps needs no more memory
-//! than one of a thousand: [`StepList`] keeps the newest and counts them all. The journal holds every step.
+//! The list of steps in [`RunSummary`] is limited, so that a run with ten thousand steps needs no
+//! more memory than one with a thousand. [`StepList`] keeps the newest steps and counts all of
+//! them. The journal holds every step.
 
 use std::collections::VecDeque;
 
@@ -13,30 +14,27 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::problem::Problem;
 
-/// So many steps are listed at most, the newest.
+/// The largest number of steps in a summary.
 pub const MOST_LISTED: usize = 1000;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// The run.
     pub run_id: RunId,
-    /// The directive; none for a single command.
+    /// None for a single command.
     pub directive: Option<String>,
-    /// How it ended.
     pub status: RunStatus,
-    /// Its steps, in order; of a long run the newest [`MOST_LISTED`].
+    /// In order; of a long run only the newest [`MOST_LISTED`].
     pub steps: Vec<StepSummary>,
-    /// How many earlier steps are not listed. The journal has them.
+    /// How many earlier steps are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps_omitted: u64,
-    /// What came of all steps, in numbers, where not all are listed.
+    /// The numbers of all steps by status, if not all of them are listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_totals: Option<StepTotals>,
-    /// What the directive returns.
     #[serde(default)]
     pub outputs: Map<String, Value>,
-    /// Files that its steps changed and no commit holds.
+    /// Files that its steps changed and that are not committed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncommitted: Vec<RepoPath>,
     /// Why it did not succeed.
@@ -47,60 +45,52 @@ pub struct RunSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Everything was done.
     Succeeded,
     /// A step or a checkpoint failed.
     Failed,
     /// A permission or the signature policy forbade it.
     Denied,
-    /// An agent, a person or a decision is needed.
+    /// The run needs an agent, a person or a decision.
     Waiting,
-    /// It was interrupted.
     Cancelled,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepSummary {
-    /// Its name.
     pub name: String,
-    /// How it ended.
     pub status: StepStatus,
-    /// The tool it ran.
     pub tool: Option<String>,
-    /// The status its command ended with, where it ended by itself.
+    /// The exit status of its command; none if a signal ended it.
     #[serde(default)]
     pub exit_code: Option<i32>,
     /// The signal that ended its command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// What became of its changes.
+    /// What happened to its changes.
     pub checkpoint: Option<CheckpointSummary>,
 }
 
-/// What came of the steps of a run, in numbers.
+/// The numbers of steps by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepTotals {
-    /// Steps that were done.
     pub succeeded: u64,
-    /// Steps that failed, or whose checkpoint did.
+    /// Steps that failed, or whose checkpoint failed.
     pub failed: u64,
-    /// Steps that were not allowed.
     pub denied: u64,
-    /// Steps that were interrupted.
     pub cancelled: u64,
-    /// Steps whose condition did not hold.
+    /// Steps whose condition was false.
     pub skipped: u64,
-    /// Steps that wait for somebody.
+    /// Steps that wait for a person or an agent.
     pub waiting: u64,
-    /// Steps in whose middle piton died, and that were run again.
+    /// Steps during which piton died, and that were run again.
     pub cut_off: u64,
-    /// Steps whose changes are a commit.
+    /// Steps whose changes were committed.
     pub committed: u64,
 }
 
-/// The steps of a run as they end: the newest in a list, all of them in numbers.
+/// Collects the steps of a run: lists the newest and counts all.
 #[derive(Clone, Debug, Default)]
 pub struct StepList {
     newest: VecDeque<StepSummary>,
@@ -109,7 +99,7 @@ pub struct StepList {
 }
 
 impl StepList {
-    /// Takes in a step that has ended, was skipped, or waits.
+    /// Adds a step that has ended, was skipped, or waits.
     pub fn push(&mut self, step: StepSummary) {
         self.totals.count(&step);
         if self.newest.len() >= MOST_LISTED {
@@ -119,7 +109,7 @@ impl StepList {
         self.newest.push_back(step);
     }
 
-    /// What a summary says about them: those that are listed, how many are not, and then all in numbers.
+    /// Returns the listed steps, the number of omitted steps and, if there are any, the totals.
     pub fn into_parts(self) -> (Vec<StepSummary>, u64, Option<StepTotals>) {
         let totals = (self.omitted > 0).then_some(self.totals);
         (self.newest.into(), self.omitted, totals)
@@ -133,7 +123,7 @@ impl Extend<StepSummary> for StepList {
 }
 
 impl StepTotals {
-    /// Steps that were not skipped.
+    /// The number of steps that were not skipped.
     pub fn ran(&self) -> u64 {
         self.succeeded + self.failed + self.denied + self.cancelled + self.waiting + self.cut_off
     }
@@ -154,7 +144,7 @@ impl StepTotals {
 }
 
 impl RunSummary {
-    /// What came of all its steps, those that are not listed as well.
+    /// The totals of all steps, including those that are not listed.
     pub fn totals(&self) -> StepTotals {
         self.step_totals.unwrap_or_else(|| {
             let mut totals = StepTotals::default();
@@ -165,14 +155,14 @@ impl RunSummary {
 }
 
 impl StepSummary {
-    /// Of a step about whose changes there is nothing to say.
+    /// A step without a checkpoint.
     pub fn without_changes(name: String, status: StepStatus) -> Self {
         Self { name, status, tool: None, exit_code: None, signal: None, checkpoint: None }
     }
 }
 
 impl RunStatus {
-    /// How it ended, after "it has".
+    /// A phrase that completes "it has …".
     pub fn as_participle(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded already",
@@ -184,23 +174,20 @@ impl RunStatus {
     }
 }
 
-/// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
-    /// It was done.
     Succeeded,
-    /// It or its checkpoint failed.
+    /// The step or its checkpoint failed.
     Failed,
     /// A permission or the signature policy forbade it.
     Denied,
-    /// It was interrupted.
     Cancelled,
-    /// Its condition did not hold.
+    /// Its condition was false.
     Skipped,
-    /// It waits for somebody.
+    /// The step waits for a person or an agent.
     Waiting,
-    /// piton died in the middle of it; it was put back and is run again.
+    /// piton died during the step; the step was rolled back and is run again.
     CutOff,
 }
 
@@ -217,34 +204,25 @@ impl From<StepStatus> for RunStatus {
     }
 }
 
-/// What became of a step's changes.
+/// What happened to the changes of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointSummary {
-    /// In one word.
     pub status: CheckpointStatus,
-    /// The commit that holds them.
     pub commit_sha: Option<ObjectId>,
-    /// How many files.
     pub files_changed: u64,
-    /// Lines added.
     pub insertions: u64,
-    /// Lines removed.
     pub deletions: u64,
 }
 
-/// What became of a step's changes, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointStatus {
-    /// They are a commit.
     Committed,
-    /// There were none.
     NoChanges,
-    /// They were undone.
     RolledBack,
-    /// They were left as they are.
+    /// They were left on disk.
     Skipped,
-    /// They should have been a commit and are still on disk.
+    /// They should have been committed and are still on disk.
     Failed,
 }
 

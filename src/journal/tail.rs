@@ -1,6 +1,6 @@
-//! A journal from its end: what was written last, without a look at all of it.
+//! Reads a journal backwards from its end.
 //!
-//! For those who only ask what happens just now; the chain is not checked.
+//! For callers that only need the current state of a run. The chain is not checked.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -10,16 +10,15 @@ use std::path::Path;
 use super::error::JournalError;
 use super::record::{self, Record};
 
-/// How much is read at once.
 const PIECE: usize = 64 * 1024;
 
-/// Shows the lines of a journal, the last one first, until enough was seen. What has no end, or cannot be read, is
-/// passed over: it never counted, or is for others to complain about.
+/// Passes the lines of a journal to `see`, the last one first, until `see` breaks. Incomplete and
+/// unreadable lines are skipped: `read` reports damage.
 pub fn read_back(path: &Path, see: &mut dyn FnMut(Record) -> ControlFlow<()>) -> Result<(), JournalError> {
     let failed = || JournalError::io("read", path);
     let file = record::open(path).map_err(failed())?;
     let mut start = file.metadata().map_err(failed())?.len();
-    // The beginning of a line whose end was shown, or is none.
+    // The beginning of a line whose end was already read.
     let mut rest: Vec<u8> = Vec::new();
     let mut has_end = false;
     while start > 0 {
@@ -27,7 +26,7 @@ pub fn read_back(path: &Path, see: &mut dyn FnMut(Record) -> ControlFlow<()>) ->
         start -= length as u64;
         let mut piece = vec![0; length];
         match file.read_exact_at(&mut piece, start) {
-            // Somebody has cut it off meanwhile.
+            // Another process has shortened the file.
             Err(err) if err.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             read => read.map_err(failed())?,
         }
@@ -42,7 +41,7 @@ pub fn read_back(path: &Path, see: &mut dyn FnMut(Record) -> ControlFlow<()>) ->
         }
     }
     if has_end {
-        // Whatever comes of the first line, it is the last to be shown.
+        // The result is not needed: this is the first line of the file.
         let _ = shown(&rest, see);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Tests with real files.
+//! Tests of journals with real files.
 
 use crate::problem::{Code, Explain as _};
 use std::os::unix::fs::symlink;
@@ -20,7 +20,7 @@ impl Ground {
         Self { home: tempfile::tempdir().unwrap(), run: RUN.parse().unwrap() }
     }
 
-    /// With a journal of some lines.
+    /// A scratch folder with a journal of `count` lines.
     fn with_lines(count: usize) -> Self {
         let ground = Self::new();
         let mut journal =
@@ -47,14 +47,14 @@ impl Ground {
         fs::read_to_string(self.path()).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// What the chain says of other lines.
+    /// Replaces the lines of the journal and verifies the chain.
     fn judge(&self, lines: &[String]) -> Result<Digest, Break> {
         fs::write(self.path(), lines.join("\n") + "\n").unwrap();
         verify(&read(&self.path()).unwrap().records, self.run)
     }
 }
 
-/// Opens a journal for appending, with what it held.
+/// Opens a journal for appending; also returns what it held.
 fn reopen(ground: &Ground) -> Result<(Journal, Contents), JournalError> {
     let torn = read(&ground.path()).ok().and_then(|contents| contents.torn);
     let mut records = Vec::new();
@@ -97,7 +97,7 @@ fn what_is_appended_is_read_and_verified() {
 }
 
 #[test]
-fn a_line_is_what_is_promised() {
+fn a_line_has_the_documented_format() {
     let ground = Ground::new();
     let mut journal =
         Journal::create(&ground.folder(), ground.run, salt(), Durability::Decisions, &Disk::unsynced()).unwrap();
@@ -111,7 +111,7 @@ fn a_line_is_what_is_promised() {
 }
 
 #[test]
-fn a_run_exists_once() {
+fn a_second_journal_of_the_same_run_is_refused() {
     let ground = Ground::with_lines(1);
     let before = ground.bytes();
     let err =
@@ -193,7 +193,7 @@ fn an_edited_line_breaks_the_chain() {
         edited[line - 1] = edited[line - 1].replacen("\"event\":", "\"event\": ", 1);
         assert_eq!(ground.judge(&edited), broken(line, BreakReason::Edited), "line {line}");
     }
-    // Its link to the line before it is what was edited.
+    // Here the link to the previous line is edited.
     let mut edited = lines.clone();
     let link = serde_json::to_string(&Digest::of(public(&lines[2]).as_bytes())).unwrap();
     edited[3] = edited[3].replace(&link, &serde_json::to_string(&Digest::of(b"else")).unwrap());
@@ -205,7 +205,7 @@ fn an_edited_line_breaks_the_chain() {
 }
 
 #[test]
-fn the_head_shows_an_edited_or_missing_end() {
+fn the_head_differs_when_the_end_is_edited_or_missing() {
     let ground = Ground::with_lines(3);
     let lines = ground.lines();
     let head = ground.judge(&lines).unwrap();
@@ -236,7 +236,7 @@ fn an_inserted_line_breaks_the_chain() {
     for line in 1..=lines.len() {
         let original = &records[line - 1];
         let event = Event::NoChanges { step: 77, not_captured: Vec::new(), too_large: Vec::new() };
-        // As good a forgery as can be made without changing what follows.
+        // The best possible forgery without changing the lines that follow.
         let place = Place { seq: original.seq, at: original.at, run: ground.run, prev: original.prev };
         let forged = NewLine::new(place, &event, Some(&salt())).unwrap();
         let mut more = lines.clone();
@@ -287,7 +287,7 @@ fn a_broken_chain_is_not_continued() {
 }
 
 #[test]
-fn what_a_newer_piton_wrote_still_verifies() {
+fn a_line_of_a_newer_piton_still_verifies() {
     let ground = Ground::with_lines(1);
     let prev = Digest::of(public(&ground.lines()[0]).as_bytes());
     let new = format!(
@@ -337,7 +337,8 @@ fn the_second_format_is_what_is_written() {
         journal.append(at(second), event).unwrap();
     }
     let path = fixture("v2.jsonl");
-    // A change of the format on purpose: `PITON_WRITE_FIXTURE=1 cargo test the_second_format` writes it anew.
+    // To change the format on purpose, rewrite the fixture with `PITON_WRITE_FIXTURE=1 cargo test
+    // the_second_format`.
     if std::env::var_os("PITON_WRITE_FIXTURE").is_some() {
         fs::write(&path, ground.bytes()).unwrap();
     }
@@ -348,7 +349,7 @@ fn the_second_format_is_what_is_written() {
 }
 
 #[test]
-fn a_private_part_that_was_edited_or_dropped_is_named() {
+fn an_edited_or_dropped_private_part_is_reported() {
     let ground = Ground::with_lines(6);
     let lines = ground.lines();
     let mut edited = lines.clone();
@@ -370,7 +371,7 @@ fn a_private_part_that_was_edited_or_dropped_is_named() {
 }
 
 #[test]
-fn the_public_lines_hold_together_by_themselves() {
+fn the_public_lines_verify_without_the_private_parts() {
     let ground = Ground::with_lines(14);
     let lines = ground.lines();
     let lines = lines.iter().map(|line| public(line)).collect::<Vec<_>>().join("\n") + "\n";
@@ -397,7 +398,7 @@ fn runs_are_listed_newest_first() {
 }
 
 #[test]
-fn something_else_in_the_place_of_a_journal_is_an_error_at_once() {
+fn a_journal_that_is_not_a_regular_file_is_an_error() {
     let ground = Ground::with_lines(1);
     fs::rename(ground.path(), ground.home.path().join("moved")).unwrap();
     symlink(ground.home.path().join("moved"), ground.path()).unwrap();
@@ -409,7 +410,7 @@ fn something_else_in_the_place_of_a_journal_is_an_error_at_once() {
 
 #[test]
 fn a_full_disk_leaves_a_journal_that_can_be_continued() {
-    // Every write to this device fails as on a full disk; it cannot be cut to a length either.
+    // Every write to this device fails as on a full disk, and the device cannot be truncated.
     let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
     let ground = Ground::with_lines(2);
     let (mut journal, _) = reopen(&ground).unwrap();
@@ -425,7 +426,7 @@ fn a_full_disk_leaves_a_journal_that_can_be_continued() {
         (Code::JournalFailed, Some("make room on the disk"))
     );
     assert_eq!(journal.head(), head);
-    // Nobody knows how much was written: from here on only a new start may continue.
+    // How much was written is unknown, so only a reopened journal may continue.
     (journal.file, journal.path, journal.length) = (good, path, length);
     let err = journal
         .append(at(2), &Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() })

@@ -1,7 +1,7 @@
-//! A journal line by line, without all of it in memory.
+//! Reads a journal line by line, without keeping all of it in memory.
 //!
-//! For what looks at every line once and needs little of it: [`walk`] checks the chain as it goes, and
-//! a [`Brief`] is the public part of a line with the few fields that a table of contents is made of.
+//! [`walk`] checks the chain on the way and passes on a [`Brief`] per line: its public part and the
+//! few fields that a table of contents needs.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,16 +15,13 @@ use super::error::JournalError;
 use super::id::RunId;
 use super::record::{self, FIRST, read};
 
-/// A line, in brief.
+/// The public part of a line and its most important fields.
 #[derive(Clone, Debug)]
 pub struct Brief {
-    /// When it was written.
     pub at: Timestamp,
-    /// Its public part.
     pub public: String,
-    /// Whether it is of the first format, in which nothing is private.
+    /// Whether the line is of the first format, which has no private parts.
     pub is_first_format: bool,
-    /// The type of its event.
     pub kind: String,
     event: Event,
     digest: Digest,
@@ -41,7 +38,7 @@ struct Line {
     event: Event,
 }
 
-/// Fields that several events have. A newer piton may give them other types.
+/// Fields that several events share. A newer piton may give them other types.
 #[derive(Clone, Debug, Deserialize)]
 struct Event {
     #[serde(rename = "type")]
@@ -59,34 +56,31 @@ struct Event {
 }
 
 impl Brief {
-    /// The step that it belongs to.
     pub fn step(&self) -> Option<u64> {
         self.event.step.as_u64()
     }
 
-    /// The name of a step or a run that begins.
+    /// The name of the step or run that begins.
     pub fn name(&self) -> Option<&str> {
         self.event.name.as_str()
     }
 
-    /// The mode of a run that begins.
+    /// The mode of the run that begins.
     pub fn mode(&self) -> Option<&str> {
         self.event.mode.as_str()
     }
 
-    /// The commit that was made.
     pub fn commit(&self) -> Option<&str> {
         self.event.commit.as_str()
     }
 
-    /// How something ended.
     pub fn status(&self) -> Option<&str> {
         self.event.status.as_str()
     }
 }
 
-/// Shows every line of a journal, in order. Lines that were shown belong together, with their private
-/// parts; the first that does not is an error.
+/// Passes every line of a journal to `see`, in order. Fails at the first line that breaks the chain
+/// or whose private part was changed.
 pub fn walk(path: &Path, run: RunId, see: &mut dyn FnMut(Brief)) -> Result<(), JournalError> {
     let mut lines = BufReader::new(record::open(path).map_err(JournalError::io("read", path))?);
     let mut head = Digest::of_run(run);
@@ -94,7 +88,7 @@ pub fn walk(path: &Path, run: RunId, see: &mut dyn FnMut(Brief)) -> Result<(), J
     loop {
         text.clear();
         lines.read_until(b'\n', &mut text).map_err(JournalError::io("read", path))?;
-        // What has no end was being written when piton was killed.
+        // A line without an end was being written when piton was killed.
         let Some(line) = text.strip_suffix(b"\n") else { return Ok(()) };
         let Some(brief) = brief(line, run, head) else { return explain(path, run) };
         head = brief.digest;
@@ -102,7 +96,7 @@ pub fn walk(path: &Path, run: RunId, see: &mut dyn FnMut(Brief)) -> Result<(), J
     }
 }
 
-/// A line that follows another; none when it does not.
+/// Parses a line; none if it does not follow `head`.
 fn brief(bytes: &[u8], run: RunId, head: Digest) -> Option<Brief> {
     let text = str::from_utf8(bytes).ok()?;
     let (public, private) = text.split_once('\t').map_or((text, None), |(public, private)| (public, Some(private)));
@@ -118,7 +112,7 @@ fn brief(bytes: &[u8], run: RunId, head: Digest) -> Option<Brief> {
     })
 }
 
-/// Says what is wrong, for which all lines are needed; nothing when the last line is torn.
+/// Reads all lines to describe the break; succeeds if only the last line is torn.
 fn explain(path: &Path, run: RunId) -> Result<(), JournalError> {
     let contents = read(path)?;
     let verified = chain::verify(&contents.records, run);

@@ -1,4 +1,4 @@
-//! A call of a tool, as it is written down before it is made.
+//! A tool call as it is recorded before it is made.
 
 use std::path::PathBuf;
 
@@ -9,55 +9,53 @@ use crate::item::directive::CheckpointMode;
 use crate::item::finding::serialize_path;
 use crate::policy::Permission;
 
-/// A call of a tool, as it is written down before it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Everything that takes part, as `id@version`, the tool first.
+    /// The executor chain as `id@version`, the tool first.
     pub chain: Vec<String>,
-    /// The command of a tool that has several.
+    /// For a tool with several commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Its parameters, without secrets; long ones are shortened.
+    /// Without secrets; long values are shortened.
     #[serde(default)]
     pub parameters: Map<String, Value>,
-    /// What it needs, who allows it, and by what that is enforced.
+    /// What the call needs, which directive grants it, and what enforces it.
     #[serde(default)]
     pub permissions: Vec<Permission>,
-    /// How far it is kept from the machine.
+    /// The isolation level.
     pub isolation: String,
-    /// Why that is less than was asked for.
+    /// Why the isolation is weaker than requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
-    /// Who signed what takes part, where that was asked for.
+    /// The signers of the items in the chain, if signatures were checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authors: Vec<SignedBy>,
-    /// Whether it has effects elsewhere, which nobody here can see or take back.
+    /// Whether the call has effects outside the repository, which piton can neither see nor undo.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
-    /// Whether such effects are the same if it is made twice, as those of an HTTP request with GET or PUT.
+    /// Whether repeating the call has no further effect, as with an HTTP GET or PUT.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeatable: bool,
 }
 
-/// Who signed an item.
+/// The signer of an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedBy {
     /// The file of the item.
     #[serde(serialize_with = "serialize_path")]
     pub file: PathBuf,
-    /// Who.
     pub name: String,
-    /// The fingerprint of the key.
+    /// The fingerprint of the signing key.
     pub fingerprint: String,
 }
 
 impl ToolCall {
-    /// The tool, as `id@version`.
+    /// As `id@version`.
     pub fn tool(&self) -> &str {
         self.chain.first().map(String::as_str).unwrap_or_default()
     }
 
-    /// A call about which nothing is known but what was asked for.
+    /// A call that could not be resolved: only the request is known.
     pub fn unresolved(id: &str, command: Option<&str>) -> Self {
         Self {
             chain: vec![id.to_owned()],
@@ -73,32 +71,28 @@ impl ToolCall {
     }
 }
 
-/// What a process wrote: how much, and a hash of all of it.
+/// The size and hash of what a process wrote to one stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// How many bytes.
     pub bytes: u64,
-    /// Their sha256.
     pub sha256: String,
 }
 
-/// What becomes of the changes of a command that fails.
+/// What happens to the changes of a command that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterFailure {
-    /// They are put back.
+    /// They are rolled back.
     Rollback,
-    /// They stay on disk.
     Keep,
 }
 
 impl AfterFailure {
-    /// What a mode wants where the user does not say.
+    /// The default for a checkpoint mode.
     pub fn of_mode(mode: CheckpointMode) -> Self {
         if mode == CheckpointMode::Auto { Self::Rollback } else { Self::Keep }
     }
 
-    /// The one of this name.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "rollback" => Some(Self::Rollback),

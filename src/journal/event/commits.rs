@@ -1,4 +1,5 @@
-//! Commits that piton did not make, by hand or in the place of its own, and what becomes of those that it made.
+//! Commits that piton did not make, replacements of its own commits, and what happens to the
+//! commits it made.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,91 +8,81 @@ use crate::checkpoint::delta::Change;
 use crate::checkpoint::object::ObjectId;
 use crate::journal::id::StepId;
 
-/// A commit that was made with git itself.
+/// A commit that was made with git, not by piton.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandCommit {
-    /// The commit.
     pub commit: ObjectId,
-    /// Who made it.
     pub by: Maker,
 }
 
-/// Who made a commit while a step was open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Maker {
-    /// A process of the step: its tool, its command, its agent.
+    /// A process of the step: its tool, its command or its agent.
     Step,
-    /// Somebody at work in the same worktree.
+    /// Another process or a person in the same worktree.
     Somebody,
-    /// Whom a newer piton knows.
+    /// A kind that a newer piton writes.
     #[serde(other)]
     Unknown,
 }
 
-/// A commit of a checkpoint that another one has replaced.
+/// A checkpoint commit that was replaced by another commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RewrittenCommit {
-    /// The step whose checkpoint it is.
+    /// The step of the checkpoint.
     pub step: StepId,
-    /// The commit that was replaced.
     pub old: ObjectId,
-    /// The commit in its place.
     pub new: ObjectId,
-    /// What that one changes against its parent.
+    /// What the new commit changes against its parent.
     #[serde(default)]
     pub delta: Vec<Change>,
-    /// Whether that is, on another base, what the old one changed.
+    /// Whether the new commit makes the same changes as the old one, on another base.
     pub same_changes: bool,
 }
 
-/// That a person accepts what became of a checkpoint, although its changes were not found again.
+/// A person's acceptance of a checkpoint whose changes were not found again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acceptance {
-    /// The step whose checkpoint it is.
+    /// The step of the checkpoint.
     pub of: StepId,
-    /// The commit that was recorded; none where the step made none.
+    /// The recorded commit; none if the step made none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<ObjectId>,
-    /// The commits that name the step and change something else. Empty when its commit is only gone.
+    /// The commits that name the step but change something else. Empty when the commit is only
+    /// gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instead: Vec<AcceptedCommit>,
-    /// The person, as git names them.
+    /// The person's name and address, as git has them.
     pub by: String,
     /// Where the person was asked, e.g. `terminal`.
     pub channel: String,
-    /// When.
     pub at: Timestamp,
-    /// Why.
     pub reason: String,
 }
 
-/// A commit that a person accepts in the place of a checkpoint.
+/// A commit that a person accepts instead of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedCommit {
-    /// The commit.
     pub commit: ObjectId,
-    /// Its files, as they were accepted.
+    /// The tree that was accepted.
     pub tree: ObjectId,
-    /// What it changes against its parent.
+    /// What the commit changes against its parent.
     #[serde(default)]
     pub delta: Vec<Change>,
 }
 
-/// What becomes of the commits of a run that is closed.
+/// What happens to the commits of a run that is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishHow {
-    /// They become part of the current branch.
     Keep,
-    /// The current branch gets one commit with all of their changes; a ref keeps them.
+    /// The current branch gets one commit with all of their changes; a ref keeps the originals.
     Squash,
-    /// They stay on a branch of their own.
     Branch,
 }
 
 impl FinishHow {
-    /// In one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Keep => "keep",

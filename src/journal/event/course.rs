@@ -1,4 +1,4 @@
-//! How a directive goes on: hooks, failures, waits.
+//! Events about how a directive continues: hooks, failures, waits.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,11 +6,9 @@ use serde_json::Value;
 use crate::checkpoint::path::RepoPath;
 use crate::journal::summary::RunStatus;
 
-/// At which moment a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookPhase {
-    /// Before a step.
     Before,
     /// After a step that succeeded.
     After,
@@ -18,88 +16,81 @@ pub enum HookPhase {
     Error,
 }
 
-/// How a run goes on after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
     /// The step is tried again.
     Retry,
-    /// The next step follows.
+    /// The run continues with the next step.
     GoOn,
     /// The directive has failed.
     Stop,
-    /// The run has failed, whatever its directives say about failures.
+    /// The run has failed; the error handling of its directives is ignored.
     Abort,
 }
 
-/// What a step waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum Wait {
     /// Work of an agent or a person.
     Work {
-        /// What is to be done.
         #[serde(default)]
         instruction: String,
-        /// What to look at afterwards.
+        /// What to check afterwards.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         checks: Vec<String>,
-        /// Files that changed and that the directive does not allow to change.
+        /// Changed files that the directive does not allow to change.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outside: Vec<RepoPath>,
         /// Why a person sent the step back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rejected: Option<String>,
     },
-    /// The word of a person: yes or no.
+    /// A person's approval or rejection.
     Person {
         /// `human-verify`, `decision` or `human-action`.
         gate: String,
-        /// What the person is asked.
         #[serde(default)]
         question: String,
     },
-    /// Whether the changes of the step are kept.
+    /// A decision whether the changes of the step are kept.
     Changes,
-    /// Whether a call that was cut off, and cannot be undone, is made again.
-    Indeterminate {
-        /// What is not known.
-        reason: String,
-    },
-    /// Something that a newer piton waits for.
+    /// A decision whether an interrupted call that cannot be undone is made again.
+    Indeterminate { reason: String },
+    /// A wait of a newer piton.
     #[serde(other)]
     Unknown,
 }
 
-/// Where a run that had ended begins again.
+/// Where a run that had ended starts again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restart {
-    /// How the run had ended.
     pub ended: RunStatus,
-    /// How many directives are inside each other at that place: 1 is the directive of the run.
+    /// The nesting depth of the directive: 1 is the directive of the run.
     pub depth: usize,
-    /// The name of the step that runs the innermost of them; empty for the directive of the run.
+    /// The name of the step that runs the innermost directive; empty for the directive of the run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub within: String,
-    /// The name of the step in the innermost of them; empty when all steps are done and the directive only has to end.
+    /// The name of the step in the innermost directive; empty when all steps are done and the
+    /// directive only has to end.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub step: String,
-    /// The element of the list, counted from 0, where the step stays inside its loop.
+    /// The index of the list element, counted from 0, if the run stays inside a loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<usize>,
-    /// Steps of that directive that come before the step, were never done, and are not run.
+    /// Earlier steps of the directive that were never done and are not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<String>,
-    /// The step itself is not run.
+    /// Whether the step itself is not run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip: bool,
-    /// What the step returned, as the caller says, where it is not run because it was done.
+    /// The result that the caller supplies for a step that is done and therefore not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
 }
 
 impl Restart {
-    /// The steps that are not run, and why.
+    /// The steps that are not run, each with the reason.
     pub fn not_run(&self) -> impl Iterator<Item = (String, &'static str)> {
         let passed_over = self.passed_over.iter().map(|name| (self.full(name), "the run began again after it"));
         let own = (self.skip && self.result.is_none()).then(|| (self.position(), "skipped after it had failed"));
@@ -117,17 +108,17 @@ impl Restart {
     }
 }
 
-/// An item that is not what it was when the run pinned it.
+/// An item that has changed since the run pinned it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedItem {
     /// `directive` or `tool`.
     pub kind: String,
-    /// Its id, as the run asks for it.
+    /// The id that the run asks for.
     pub id: String,
-    /// The sha256 that was pinned; none for an item that the run did not use before.
+    /// The pinned sha256; none if the run did not use the item before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The sha256 of today; none for an item that the run does not use any more.
+    /// The current sha256; none if the run no longer uses the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What kind of work a step does.
+//! The kinds of steps.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,69 +7,63 @@ use super::{AfterFailure, FinishHow, ToolCall};
 use crate::checkpoint::object::ObjectId;
 use crate::journal::{RunId, StepId};
 
-/// What a step does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StepKind {
-    /// Runs a command line.
     Command {
-        /// Its words; bytes that are not UTF-8 are replaced.
+        /// Bytes that are not UTF-8 are replaced.
         #[serde(default)]
         argv: Vec<String>,
-        /// What becomes of its changes if it fails, where the user said so; otherwise the mode decides.
+        /// What happens to its changes if it fails, if the user chose; otherwise the mode decides.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         on_failure: Option<AfterFailure>,
     },
-    /// Calls a tool.
     Tool(ToolCall),
-    /// Undoes a step, or several as one.
+    /// Undoes one or several steps.
     Undo {
-        /// The step; of several, the newest.
+        /// The step; if there are several, the newest.
         of: StepId,
-        /// The other steps, newest first.
+        /// Newest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         also: Vec<StepId>,
-        /// The commit of that step; none when it was not committed.
+        /// The commit of `of`; none when it was not committed.
         commit: Option<ObjectId>,
     },
     /// Undoes an undo.
     Redo {
-        /// The step that undid.
+        /// The undo step.
         of: StepId,
-        /// The commit of that step; none when it was not committed.
+        /// The commit of `of`; none when it was not committed.
         commit: Option<ObjectId>,
     },
-    /// Applies undone steps again, as new work.
+    /// Applies undone steps again.
     Apply {
-        /// The step; of several, the oldest.
+        /// The step; if there are several, the oldest.
         of: StepId,
-        /// The other steps, oldest first.
+        /// Oldest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         also: Vec<StepId>,
     },
-    /// Puts back everything that its own run did.
+    /// Rolls back everything that its own run did.
     RollBackRun {
-        /// The steps that are put back, newest first.
+        /// The steps that are rolled back, newest first.
         #[serde(default)]
         steps: Vec<StepId>,
-        /// The commits that hold their changes, newest first; none when nothing was committed.
+        /// The commits with their changes, newest first; empty when nothing was committed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         commits: Vec<ObjectId>,
     },
-    /// Brings files back to how they were after a step.
+    /// Restores files to their state after a step.
     Restore {
-        /// The step.
         to: StepId,
     },
-    /// Work for an agent or a person, in words.
+    /// A manual step, done by an agent or a person.
     Prose {
-        /// The instruction.
         #[serde(default)]
         instruction: String,
     },
-    /// Runs another directive, which could not begin.
+    /// A nested directive that could not be started.
     Directive {
-        /// The directive.
         id: String,
     },
     /// Waits for a person.
@@ -77,42 +71,38 @@ pub enum StepKind {
         /// `human-verify`, `decision` or `human-action`.
         gate: String,
     },
-    /// Searches, loads, signs or rewrites items.
+    /// Searches, loads, signs or migrates items.
     Item {
         /// `search`, `load`, `sign` or `migrate`.
         verb: String,
-        /// Its parameters, without secrets; long ones are shortened.
+        /// Without secrets; long values are shortened.
         #[serde(default)]
         parameters: Map<String, Value>,
     },
-    /// Commits what earlier steps left.
+    /// Commits the uncommitted changes of earlier steps.
     Checkpoint {
-        /// The steps whose changes it commits.
         #[serde(default)]
         covers: Vec<StepId>,
     },
-    /// Closes a run and brings its commits home.
+    /// Closes a run and integrates its commits.
     Finish {
-        /// The run.
         of: RunId,
-        /// How.
         how: FinishHow,
-        /// The newest commit of the run's branch; none when there is nothing to bring home.
+        /// The newest commit of the run's branch; none when there is nothing to integrate.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tip: Option<ObjectId>,
     },
-    /// Branch, index and tracked files as they were at a commit.
+    /// Resets branch, index and tracked files to a commit.
     RollBack {
-        /// The commit.
         to: ObjectId,
     },
-    /// Something that a newer piton does.
+    /// A kind of a newer piton.
     #[serde(other)]
     Unknown,
 }
 
 impl StepKind {
-    /// The tool that it calls, as `id@version`.
+    /// The tool that the step calls, as `id@version`.
     pub fn tool(&self) -> Option<&str> {
         match self {
             Self::Tool(call) => call.chain.first().map(String::as_str),

@@ -1,4 +1,4 @@
-//! Every event as it is stored. A change here is a change of the format.
+//! Tests of the stored form of every event. A change here is a change of the format.
 
 mod latest;
 
@@ -48,7 +48,6 @@ pub(in crate::journal) fn every_sample() -> Vec<Event> {
     events
 }
 
-/// What a person accepted.
 fn acceptance_sample() -> Event {
     Event::Accepted(Acceptance {
         of: StepId { run: RUN.parse().unwrap(), step: 2 },
@@ -61,7 +60,7 @@ fn acceptance_sample() -> Event {
     })
 }
 
-/// The calls that a step can be made of.
+/// Calls within a step.
 fn call_samples() -> Vec<Event> {
     let step = 1;
     vec![
@@ -83,7 +82,7 @@ fn call_samples() -> Vec<Event> {
     ]
 }
 
-/// One event of each type that the second format brought.
+/// One event of each type that the second format added.
 pub(in crate::journal) fn later_samples() -> Vec<Event> {
     let step = 2;
     let of = |value: Value| value.as_object().unwrap().clone();

@@ -1,4 +1,5 @@
-//! Tests of the lock: opening a file twice makes two locks that exclude each other, as in two processes.
+//! Tests of the lock. Opening the file twice makes two locks that exclude each other, as in two
+//! processes.
 
 use crate::problem::{Code, Explain as _};
 use std::os::fd::AsFd;
@@ -42,7 +43,7 @@ fn the_lock_is_held_until_it_is_released() {
 }
 
 #[test]
-fn whoever_died_is_told_to_the_next_one() {
+fn the_next_holder_learns_of_a_holder_that_died() {
     let folder = tempfile::tempdir().unwrap();
     let (lock, _) = acquire(&folder, 1, 0).unwrap();
     drop(lock);
@@ -71,7 +72,7 @@ fn a_lock_that_is_given_back_is_as_it_was_found() {
 }
 
 #[test]
-fn a_shorter_name_replaces_a_longer_one() {
+fn a_shorter_holder_record_replaces_a_longer_one() {
     let folder = tempfile::tempdir().unwrap();
     let long = Holder { host: "h".repeat(300), ..holder(1) };
     drop(RunLock::acquire(&folder.path().join("piton"), &long, Duration::ZERO, &Disk::unsynced()).unwrap());
@@ -80,7 +81,7 @@ fn a_shorter_name_replaces_a_longer_one() {
     drop(lock);
     let (lock, previous) = acquire(&folder, 3, 0).unwrap();
     assert_eq!(previous.map(|previous| previous.run), Some(holder(2).run));
-    // Nobody has brought them to an end yet.
+    // Neither run has been recovered yet.
     let unfinished: Vec<RunId> = lock.unfinished().iter().map(|unfinished| unfinished.run).collect();
     assert_eq!(unfinished, [holder(1).run, holder(2).run]);
 }
@@ -146,7 +147,7 @@ fn programs_do_not_inherit_the_lock() {
 }
 
 #[test]
-fn a_file_with_anything_else_in_it_names_nobody() {
+fn a_file_without_a_holder_record_has_no_holder() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("piton")).unwrap();
     for content in [&b""[..], b"\n", b"{\"run\":", b"\xff\0", b"[1]\n{}"] {
@@ -159,7 +160,7 @@ fn a_file_with_anything_else_in_it_names_nobody() {
 }
 
 #[test]
-fn a_holder_of_another_time_is_dead_and_one_of_another_machine_may_live() {
+fn a_holder_from_another_boot_is_dead_and_one_of_another_machine_may_be_alive() {
     let alive = holder(1);
     assert!(alive.may_be_alive());
     assert!(!Holder { boot: Some("earlier".to_owned()), ..alive.clone() }.may_be_alive());
@@ -169,7 +170,7 @@ fn a_holder_of_another_time_is_dead_and_one_of_another_machine_may_live() {
 }
 
 #[test]
-fn a_link_in_the_place_of_the_lock_is_not_followed() {
+fn a_symlink_as_lock_file_is_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("piton")).unwrap();
     fs::write(folder.path().join("precious"), "text").unwrap();

@@ -1,4 +1,4 @@
-//! What is hidden, and that it comes back.
+//! Tests that private values are hidden and can be restored.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -52,7 +52,7 @@ fn every_event_can_be_read_without_its_private_part() {
 }
 
 #[test]
-fn places_are_the_same_for_writing_and_reading() {
+fn private_places_are_the_same_for_writing_and_reading() {
     for event in every_sample() {
         let value = serde_json::to_value(&event).unwrap();
         let by_type: Vec<&str> = parts_of(value["type"].as_str().unwrap()).iter().map(|part| part.pointer()).collect();
@@ -78,7 +78,7 @@ fn a_step_shows_names_of_parameters_and_hashes_of_their_values() {
 }
 
 #[test]
-fn a_private_part_says_nothing_about_public_places() {
+fn a_private_part_cannot_override_public_values() {
     let mut public = json!({"type": "run_started", "name": "make"});
     let private = json!({"/name": "rm", "/type": "x", "": 1, "/command": ["make"]});
     unseal(&mut public, private.as_object().unwrap().clone()).unwrap();
@@ -89,7 +89,7 @@ fn a_private_part_says_nothing_about_public_places() {
 }
 
 #[test]
-fn filled_texts_and_the_words_of_people_are_not_shown() {
+fn filled_in_texts_and_texts_of_people_are_hidden() {
     let error = |code: &str| json!({"code": code, "message": "the swordfish is out", "suggestion": null});
     let summary = json!({"type": "run_finished", "run_id": "01kdz3gqc80000000000000001", "directive": null,
         "status": "failed", "steps": [], "outputs": {}});
@@ -122,7 +122,7 @@ fn filled_texts_and_the_words_of_people_are_not_shown() {
             assert_eq!(brought_back(&event), event);
         }
     }
-    // What tools and piton itself say is public, and no private part says it otherwise.
+    // Messages of tools and of piton itself are public, and a private part cannot override them.
     for event in &mut with_error {
         event["error"] = error("TOOL_FAILED");
         let event: Event = serde_json::from_value(event.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! Lists of steps that have a bound, and what old and short summaries look like.
+//! Tests of the limited step list, and of old and short summaries.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn summary(steps: StepList) -> RunSummary {
 }
 
 #[test]
-fn as_many_steps_as_fit_are_listed_and_nothing_else_is_said() {
+fn a_summary_with_all_steps_has_no_totals() {
     let mut list = StepList::default();
     list.extend((0..MOST_LISTED).map(committed));
     let told = summary(list);
@@ -41,7 +41,7 @@ fn as_many_steps_as_fit_are_listed_and_nothing_else_is_said() {
 }
 
 #[test]
-fn of_more_steps_the_newest_are_listed_and_all_are_counted() {
+fn a_long_run_lists_its_newest_steps_and_counts_all() {
     const MORE: usize = 7;
     let mut list = StepList::default();
     list.push(step(0, StepStatus::Failed));
@@ -65,7 +65,7 @@ fn of_more_steps_the_newest_are_listed_and_all_are_counted() {
 }
 
 #[test]
-fn a_summary_from_before_there_was_a_bound_is_read_and_counted() {
+fn a_summary_from_before_the_limit_is_read_and_counted() {
     let steps: Vec<Value> = (0..3)
         .map(|number| json!({"name": format!("s{number}"), "status": "succeeded", "tool": null, "checkpoint": null}))
         .collect();

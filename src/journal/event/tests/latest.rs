@@ -1,7 +1,9 @@
-//! What the older samples leave out: every event, kind of step, wait and decision of today, with every field.
+//! Samples of every event, step kind, wait and decision that the older samples leave out, with
+//! every field.
 //!
-//! `fixtures/journal/v2.jsonl` holds all samples. The test below reads the declarations of the types and names each
-//! variant and each field that no line of the fixture has, so that a journal of today stays readable tomorrow.
+//! `fixtures/journal/v2.jsonl` holds all samples. The test below reads the type declarations and
+//! names each variant and field that is missing in the fixture, so that later versions can still
+//! read the journals of this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Event, RUN, snapshot};
 use crate::journal;
 
-/// One event for each thing that the older samples leave out.
+/// One event for each variant or field that the older samples leave out.
 pub(in crate::journal) fn latest_samples() -> Vec<Event> {
     let mut events = run_samples();
     events.extend(kind_samples());
@@ -59,7 +61,7 @@ fn whole_snapshot() -> Value {
     value
 }
 
-/// Of the run as a whole.
+/// Events about the run as a whole.
 fn run_samples() -> Vec<Value> {
     let changed = json!({"kind": "tool", "id": "greet", "before": "11".repeat(32), "after": "22".repeat(32)});
     let restart = json!({
@@ -101,7 +103,7 @@ fn run_samples() -> Vec<Value> {
     ]
 }
 
-/// Of each kind of step.
+/// One event for each kind of step.
 fn kind_samples() -> Vec<Value> {
     let call = json!({
         "chain": ["greet@1.0.0", "bash_runtime@1.0.0"], "command": "loudly", "parameters": {"who": "Ada"},
@@ -137,7 +139,7 @@ fn kind_samples() -> Vec<Value> {
     started.collect()
 }
 
-/// Of what happens in a step.
+/// Events within a step.
 fn step_samples() -> Vec<Value> {
     let step = 10;
     let written = |bytes: u64| json!({"bytes": bytes, "sha256": "66".repeat(32)});
@@ -179,7 +181,7 @@ fn step_samples() -> Vec<Value> {
     ]
 }
 
-/// The variants of an enum with the names of their fields, as they are stored, by its declaration.
+/// The variants of an enum and their field names in stored form, read from its declaration.
 fn variants(source: &str, name: &str) -> BTreeMap<String, BTreeSet<String>> {
     let (_, body) = source.split_once(&format!("pub enum {name} {{\n")).unwrap();
     let (body, _) = body.split_once("\n}\n").unwrap();
@@ -189,7 +191,9 @@ fn variants(source: &str, name: &str) -> BTreeMap<String, BTreeSet<String>> {
         let field = line.strip_prefix("        ").and_then(|rest| rest.split_once(": ")).map(|(field, _)| field);
         if let Some(rest) = line.strip_prefix("    ").filter(|rest| rest.starts_with(char::is_uppercase)) {
             current = snake_case(&rest[..rest.find([' ', '(', ',']).unwrap()]);
-            variants.entry(current.clone()).or_default();
+            let inline = rest.split_once(" { ").and_then(|(_, fields)| fields.strip_suffix(" },")).unwrap_or_default();
+            let names = inline.split(", ").filter_map(|field| field.split_once(": ")).map(|(name, _)| name.to_owned());
+            variants.entry(current.clone()).or_default().extend(names);
         } else {
             let field = field.filter(|field| field.chars().all(|it| it.is_ascii_lowercase() || it == '_'));
             variants.entry(current.clone()).or_default().extend(field.map(str::to_owned));
@@ -217,7 +221,7 @@ fn fields(source: &str) -> BTreeSet<String> {
     declared.map(|(field, _)| field.to_owned()).filter(|field| !field.contains(' ')).collect()
 }
 
-/// Every object below a value.
+/// All objects inside a value.
 fn objects<'v>(value: &'v Value, found: &mut Vec<&'v serde_json::Map<String, Value>>) {
     match value {
         Value::Object(object) => {
