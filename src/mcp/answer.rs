@@ -1,4 +1,4 @@
-//! What a call gives back: JSON, as text and as structured content.
+//! The result of a tool call: JSON, sent as text and as structured content.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
@@ -6,32 +6,26 @@ use serde_json::Value;
 
 use super::failure::Failure;
 
-/// What a call gives back.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
-    /// The result, or what went wrong.
+    /// The result, or a description of the error.
     pub(crate) value: Value,
-    /// Which of both.
     pub(crate) kind: AnswerKind,
 }
 
-/// Whether a call came to what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerKind {
-    /// It did.
     Result,
-    /// It did not, and says why.
     Error,
 }
 
 impl Answer {
-    /// The result of a call.
     pub(crate) fn result(value: &impl Serialize) -> Result<Self, Failure> {
         let value = serde_json::to_value(value).map_err(|err| Failure::internal(&err))?;
         Ok(Self { value, kind: AnswerKind::Result })
     }
 
-    /// What went wrong, in the shape of the call's own result.
+    /// An error in the same shape as the result of the call.
     pub(crate) fn error(value: &impl Serialize) -> Result<Self, Failure> {
         Ok(Self { kind: AnswerKind::Error, ..Self::result(value)? })
     }

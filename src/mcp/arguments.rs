@@ -1,6 +1,7 @@
-//! The arguments of a call, checked.
+//! Checks the arguments of a call.
 //!
-//! What a call does not know is refused by name, because it may have been meant to narrow it.
+//! Unknown arguments are refused: ignoring one that was meant to restrict the call would do too
+//! much.
 
 use rmcp::model::JsonObject;
 use serde_json::{Map, Value};
@@ -10,12 +11,11 @@ use crate::item::store::ItemKind;
 use crate::item::wording::{nearest, shown};
 use crate::problem::Code;
 
-/// The arguments of a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arguments(Map<String, Value>);
 
 impl Arguments {
-    /// Takes what a client sent; only these names are known.
+    /// Accepts the arguments of a client if all of their names are in `known`.
     pub(crate) fn new(given: Option<JsonObject>, known: &[&str]) -> Result<Self, Failure> {
         let given = given.unwrap_or_default();
         if let Some(name) = given.keys().find(|name| !known.contains(&name.as_str())) {
@@ -34,7 +34,6 @@ impl Arguments {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// A text.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Failure> {
         match self.value(name) {
             None => Ok(None),
@@ -43,12 +42,11 @@ impl Arguments {
         }
     }
 
-    /// A text that has to be given.
     pub(crate) fn required(&self, name: &str) -> Result<&str, Failure> {
         self.text(name)?.ok_or_else(|| missing(name))
     }
 
-    /// Yes or no; no when it is not given.
+    /// False when not given.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Failure> {
         match self.value(name) {
             None => Ok(false),
@@ -57,7 +55,7 @@ impl Arguments {
         }
     }
 
-    /// An object; empty when it is not given.
+    /// Empty when not given.
     pub(crate) fn object(&self, name: &str) -> Result<Map<String, Value>, Failure> {
         match self.value(name) {
             None => Ok(Map::new()),
@@ -66,7 +64,7 @@ impl Arguments {
         }
     }
 
-    /// The kind of items; `script` is an old name of tools.
+    /// The kind of item; `script` is an old name for `tool`.
     pub(crate) fn kind(&self) -> Result<ItemKind, Failure> {
         match self.required("item_type")? {
             "tool" | "script" => Ok(ItemKind::Tool),
@@ -78,7 +76,7 @@ impl Arguments {
     }
 }
 
-/// An argument that has to be given.
+/// The error for a missing argument.
 pub(crate) fn missing(name: &str) -> Failure {
     let suggestion = match name {
         "project_path" => "add `project_path: \"/absolute/path\"`".to_owned(),

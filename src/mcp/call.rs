@@ -1,7 +1,7 @@
-//! One call: who calls, how they hear of progress, and how the call ends early.
+//! One call: its caller, its progress notifications and its cancellation.
 //!
-//! What runs tools or git is synchronous and gets a thread of its own. A cancelled call asks for the end of what
-//! it has begun, as Ctrl-C would, and waits until that is put in order.
+//! Running tools and git is synchronous, so each call gets its own thread. Cancelling a call works
+//! like Ctrl-C: it stops what the call has started and waits for the clean-up.
 
 use rmcp::RoleServer;
 use rmcp::model::{InputRequiredResult, ProgressNotificationParam, ProtocolVersion};
@@ -15,59 +15,59 @@ use crate::context::Context;
 use crate::context::scribe::Scribe;
 use crate::context::stop::Stop;
 
-/// Who calls, and how they are spoken to.
+/// The caller of a tool, with the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The request.
     pub(crate) request: RequestContext<RoleServer>,
-    /// What the client was asked before and answered, in the modern era.
+    /// The client's answers to earlier questions; only in the stateless era.
     pub(crate) answered: Option<rmcp::model::InputResponses>,
-    /// What was sealed when it was asked.
+    /// The sealed state that was sent with those questions.
     pub(crate) state: Option<String>,
-    /// The hash of what is asked for: the same call has the same, however its arguments are ordered.
+    /// The hash of the call, independent of the order of its arguments.
     pub(crate) asked: String,
 }
 
-/// How a server may put a question to the person behind a client.
+/// How the server can ask the person behind a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Era {
-    /// By a request of its own.
+    /// The server sends a request to the client.
     Sessions,
-    /// By an answer that asks.
+    /// The server answers the call with a question, and the client calls again.
     Stateless,
 }
 
-/// What the thread of a call has at hand.
+/// What the thread of a call can use.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
-    /// Ends it early.
+    /// Stops the work.
     pub(crate) stop: Stop,
-    /// Writes messages of commits, where the client has a model at hand.
+    /// Asks the client's model for commit messages, if it has one.
     pub(crate) scribe: Scribe,
     progress: mpsc::UnboundedSender<String>,
 }
 
 impl Work {
-    /// The place where it is done, for this caller.
+    /// Adds the stop signal and the message writer to a context.
     pub(crate) fn equip(&self, ctx: Context) -> Context {
         ctx.ended_by(&self.stop).written_by(&self.scribe)
     }
 
-    /// Says how far it is.
+    /// Sends a progress message.
     pub(crate) fn tell(&self, message: impl Into<String>) {
-        // Nobody may be listening.
+        // The receiver may be gone.
         let _ = self.progress.send(message.into());
     }
 }
 
 impl Caller {
-    /// The era that the client lives in.
+    /// The protocol era of the client.
     pub(crate) fn era(&self) -> Era {
         let modern = |version: ProtocolVersion| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str();
         if self.request.protocol_version().is_some_and(modern) { Era::Stateless } else { Era::Sessions }
     }
 
-    /// Does something on a thread of its own, with progress for the client, until it is done or cancelled.
+    /// Runs a job on its own thread and reports progress to the client until the job ends. A
+    /// cancellation is passed on to the job.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         job: impl FnOnce(Work) -> Result<T, Failure> + Send + 'static,
@@ -84,7 +84,7 @@ impl Caller {
         let mut cancelled = false;
         loop {
             tokio::select! {
-                // In this order: what was told before the end is heard before the end.
+                // Ordering: pending progress is sent before the end of the call.
                 biased;
                 () = self.request.ct.cancelled(), if !cancelled => {
                     cancelled = true;
@@ -94,12 +94,12 @@ impl Caller {
                     if let Some(token) = &token {
                         done += 1.0;
                         let said = ProgressNotificationParam::new(token.clone(), done).with_message(message);
-                        // A client that is gone hears nothing.
+                        // The client may be gone; then its progress is dropped.
                         let _ = self.request.peer.notify_progress(said).await;
                     }
                 }
                 Some((shown, reply)) = drafts.recv() => {
-                    // Whoever asked may be gone.
+                    // The receiver may be gone.
                     let _ = reply.send(scribe::ask(self, shown).await);
                 }
                 ended = &mut thread => return match ended {
@@ -111,10 +111,10 @@ impl Caller {
     }
 }
 
-/// What goes back to the client.
+/// What is sent back to the client.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// What came of the call.
+    /// The result of the call.
     Done(Answer),
     /// A question to the person behind the client, in the stateless era.
     Asked(Box<InputRequiredResult>),
@@ -126,5 +126,5 @@ impl From<Answer> for Reply {
     }
 }
 
-/// What a call came to that asks nobody.
+/// The result of a call that asks no question.
 pub(crate) type Answered = Result<Answer, Failure>;

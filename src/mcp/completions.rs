@@ -1,4 +1,4 @@
-//! What an argument of a prompt, or a part of an address, may be.
+//! Completion of prompt arguments and of resource URI variables.
 
 use rmcp::model::{CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData, Reference};
 
@@ -9,7 +9,7 @@ use crate::item::search::{Order, Query, Scope};
 use crate::item::wording::shown;
 use crate::run::past::Past;
 
-/// Completes what was begun; at most as many as the protocol allows.
+/// Returns the values that start with the given text, at most as many as the protocol allows.
 pub(super) fn complete(
     desk: &Desk,
     project: Option<&str>,
@@ -48,7 +48,7 @@ pub(super) fn complete(
     Ok(CompleteResult::new(info.map_err(|words| ErrorData::internal_error(words, None))?))
 }
 
-/// The ids of items of the kind that is chosen already, by name and by category.
+/// The ids of the items of the chosen kind, with and without category.
 fn ids(desk: &Desk, project: Option<&str>, asked: &CompleteRequestParams) -> Result<Vec<String>, ErrorData> {
     let chosen = asked.context.as_ref().and_then(|context| context.get_argument("item_type"));
     let kind =

@@ -1,8 +1,9 @@
-//! Questions to the person behind a client, and what comes back.
+//! Questions to the person behind a client, and their answers.
 //!
-//! In the era of sessions a question is a request to the client; in the stateless era it is the answer of the call, and
-//! what it was about travels with it, sealed. An agent cannot answer for the person: only what a client
-//! says that its user chose reaches a run. Without a word of theirs the run goes on waiting.
+//! In the session era a question is a request to the client. In the stateless era it is the answer
+//! of the call, and its subject travels through the client in sealed form. An agent cannot answer
+//! for the person: only a choice that the client attributes to its user reaches a run. Without an
+//! answer the run keeps waiting.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,76 +28,68 @@ use crate::journal::RunId;
 use crate::problem::Code;
 use crate::run::directive::Input;
 
-/// The name of the one question that is put at a time.
+/// The name of the question; only one is asked at a time.
 const NAME: &str = "decision";
-/// For how long an answer is taken.
+/// How long an answer is accepted.
 const VALID: Duration = Duration::from_hours(1);
-/// What else the key might once be used for.
+/// Separates this use of the key from any later one.
 const PURPOSE: &[u8] = b"piton: a question to a person";
 
-/// A question of a run.
+/// A question that a run asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
-    /// The project.
     pub(crate) root: PathBuf,
-    /// The run.
     pub(crate) run: RunId,
-    /// The step that waits.
+    /// The waiting step.
     pub(crate) step: u32,
-    /// What the person reads.
     pub(crate) text: String,
-    /// What they may choose from.
     pub(crate) choice: Choice,
-    /// The tree that an approval is for.
+    /// The tree that an approval applies to.
     pub(crate) tree: Option<ObjectId>,
-    /// What the agent is told when nobody decides.
+    /// The answer for the agent if the person does not decide.
     pub(crate) waiting: Answer,
 }
 
-/// What a person may choose from.
+/// The choices that a person has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Yes or no.
     Gate,
     /// Yes or no about a manual step, which may be done again.
     Manual,
-    /// The changes of a step stay or go.
+    /// Keep or undo the changes of a step.
     Changes,
-    /// A call whose end nobody knows.
+    /// A call whose outcome is unknown.
     Unknown,
 }
 
-/// What came of a question.
+/// The outcome of a question.
 #[derive(Debug)]
 pub(crate) enum Decided {
-    /// The person has decided.
     Input(Input),
-    /// The client has to ask them and call again.
+    /// The client must ask the person and call again.
     Asked(Box<InputRequiredResult>),
-    /// Nobody has decided, and why.
+    /// The person has not decided; says why.
     Open(&'static str),
 }
 
-/// What a question was about, as it travels through a client.
+/// The subject of a question, as it travels through a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Asked {
-    /// The project.
     pub(crate) root: PathBuf,
-    /// The run.
     pub(crate) run: RunId,
     step: u32,
-    /// The hash of what was shown.
+    /// The hash of the question's text.
     shown: String,
 }
 
 impl Asked {
-    /// Whether this is the question that was put, word for word.
+    /// Whether this is the question that was asked, word for word.
     pub(crate) fn is_about(&self, question: &Question) -> bool {
         (self.run, self.step) == (question.run, question.step) && self.shown == digest(&question.text)
     }
 }
 
-/// Puts a question, in the way of the client's era.
+/// Asks a question in the way of the client's era.
 pub(crate) async fn ask(desk: &Desk, caller: &Caller, question: &Question) -> Result<Decided, Failure> {
     let elicitation = caller.request.client_capabilities().and_then(|able| able.elicitation);
     if elicitation.is_none_or(|able| able.form.is_none() && able.url.is_some()) {
@@ -137,7 +130,7 @@ pub(crate) async fn ask(desk: &Desk, caller: &Caller, question: &Question) -> Re
     }
 }
 
-/// What a client says was chosen, in the stateless era.
+/// The choice of the person, as the client reports it in the stateless era.
 pub(crate) fn answer_of(caller: &Caller, question: &Question) -> Decided {
     let answer = caller.answered.as_ref().and_then(|answers| answers.get(NAME)).cloned();
     match answer.map(serde_json::from_value::<ElicitResult>) {
@@ -146,7 +139,7 @@ pub(crate) fn answer_of(caller: &Caller, question: &Question) -> Decided {
     }
 }
 
-/// What a question was about.
+/// Opens the sealed subject of a question.
 pub(crate) fn open(desk: &Desk, caller: &Caller, sealed: &str) -> Result<Asked, Failure> {
     unseal(desk, caller, sealed).map_err(|err| match err {
         RequestStateError::Expired => refused("it is too old"),
@@ -156,7 +149,7 @@ pub(crate) fn open(desk: &Desk, caller: &Caller, sealed: &str) -> Result<Asked, 
     })
 }
 
-/// The project that a question was about, whatever was asked.
+/// The project of any sealed question.
 pub(crate) fn root_of(desk: &Desk, caller: &Caller, sealed: &str) -> Option<PathBuf> {
     #[derive(Deserialize)]
     struct Place {
@@ -165,15 +158,15 @@ pub(crate) fn root_of(desk: &Desk, caller: &Caller, sealed: &str) -> Option<Path
     unseal::<Place>(desk, caller, sealed).ok().map(|place| place.root)
 }
 
-/// Seals what travels through a client: for this very call, for a while. There is one key for each server, and one
-/// principal: whoever holds its pipes, or its token.
+/// Seals data that travels through a client. It is valid for this call only and for a limited time.
+/// Each server has one key and one principal: the client that holds its pipes or its token.
 pub(crate) fn seal(desk: &Desk, caller: &Caller, asked: &impl Serialize) -> Result<String, Failure> {
     let bound = bound(caller);
     let options = SealOptions::new().associated_data(&bound).ttl(VALID);
     desk.seal.seal_json_with(asked, &options).map_err(|err| Failure::internal(&err))
 }
 
-/// Opens what was sealed for this very call.
+/// Opens data that was sealed for this call.
 pub(crate) fn unseal<T: DeserializeOwned>(desk: &Desk, caller: &Caller, sealed: &str) -> Result<T, RequestStateError> {
     desk.seal.open_json_with(sealed, &bound(caller))
 }
@@ -182,14 +175,14 @@ fn bound(caller: &Caller) -> Vec<u8> {
     [PURPOSE, caller.asked.as_bytes()].concat()
 }
 
-/// An answer that cannot be taken.
+/// The error for an answer that is not accepted.
 pub(crate) fn refused(why: &str) -> Failure {
     Failure::new("Answer refused", Code::AnswerRefused, format!("the answer of the person was not taken: {why}"))
         .with_suggestion("nothing was changed; call `execute` with `action: \"continue\"`, which asks again")
 }
 
 impl Question {
-    /// What a person chose, for what was shown to them.
+    /// Turns an answer into a decision about the tree that was shown.
     fn read(&self, answer: &ElicitResult) -> Decided {
         match (self.choice.read(answer), self.tree) {
             (Decided::Input(Input::Approve { message, answer, .. }), Some(tree)) => {

@@ -1,8 +1,9 @@
-//! The projects that are served, and nothing outside of them.
+//! The projects that the server may access.
 //!
-//! A project is the one that piton was started in, or lies below a folder named by `--root`. Its
-//! settings are read anew for each call; what is costly to make is kept: the index of its items. When a project is seen
-//! first, its files are remembered as its [`Baseline`]: what changes from then on, an agent has changed.
+//! A project is the one that piton was started in, or lies below a folder given with `--root`. Its
+//! settings are read again for each call; the search index is kept between calls. When a project is
+//! used for the first time, its files are recorded as its [`Baseline`]: later changes are
+//! attributed to the agent.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,42 +23,42 @@ use crate::problem::Code;
 use crate::run::baseline::Baseline;
 use crate::run::error::RunError;
 
-/// Everything that the calls of a server share.
+/// State shared by all calls of a server.
 #[derive(Debug)]
 pub struct Desk {
     /// Where the server was started.
     origin: Context,
-    /// Seals what a client carries from a question to its answer; whoever forges it has not this process's key.
+    /// Seals data that travels through a client between a question and its answer. Without the key
+    /// of this process it cannot be forged.
     pub(crate) seal: RequestStateCodec,
-    /// The project that is meant when none is named.
+    /// The default project.
     home: Option<PathBuf>,
     /// The folders that projects may lie in, without symbolic links.
     roots: Vec<PathBuf>,
-    /// The directive that tools run for; no more than it allows is allowed.
+    /// The directive that limits the permissions of tool calls.
     directive: Option<String>,
     projects: Mutex<HashMap<PathBuf, Arc<Project>>>,
 }
 
-/// A project that was seen before.
+/// A project that was used before.
 #[derive(Debug)]
 pub(crate) struct Project {
-    /// Its top.
     pub(crate) root: PathBuf,
     index: Mutex<Option<Index>>,
-    /// Held by whoever changes something: calls of one project take turns.
+    /// Held while something is changed, so that calls of one project run one after the other.
     pub(crate) turn: Mutex<()>,
     baseline: Mutex<Option<Baseline>>,
-    /// The settings that it was seen with first.
+    /// The context of the first use.
     seen: Context,
     is_closed: AtomicBool,
 }
 
 impl Desk {
-    /// Serves the project around the working folder and those below other folders.
+    /// Serves the project of the working folder and the projects below other folders.
     ///
-    /// Tools that are called by themselves run for a directive, if one is named.
+    /// If a directive is given, direct tool calls get the permissions of that directive.
     pub fn new(ctx: &Context, roots: &[PathBuf], directive: Option<String>) -> Result<Self, Error> {
-        // The top of the system is no project: there, only folders that are named are served.
+        // `/` is not a project; a server started there only serves folders given with `--root`.
         let home = Some(ctx.root.clone()).filter(|root| root.parent().is_some());
         let mut allowed: Vec<PathBuf> = home.iter().cloned().collect();
         let key: Vec<u8> = [ctx.random_bits(), ctx.random_bits()].into_iter().flat_map(u128::to_le_bytes).collect();
@@ -74,12 +75,12 @@ impl Desk {
         })
     }
 
-    /// The directive that tools run for.
+    /// The directive that limits the permissions of tool calls.
     pub(crate) fn directive(&self) -> Option<&str> {
         self.directive.as_deref()
     }
 
-    /// The project that a call is about, with its settings as they are now.
+    /// The project that a call is about, with its current settings.
     pub(crate) fn project(&self, named: Option<&str>) -> Result<(Arc<Project>, Context), Failure> {
         let folder = match (named, &self.home) {
             (Some(named), _) => self.confine(Path::new(named))?,
@@ -87,7 +88,7 @@ impl Desk {
             (None, None) => return Err(missing("project_path")),
         };
         let ctx = self.origin.moved_to(&folder)?;
-        // What lies above the folder that was named may not be served.
+        // The named folder may be below the project root, and the root may not be served.
         self.require_served(&ctx.root)?;
         if ctx.config.has_errors() {
             return Err(Error::Settings(ctx.config.findings().to_vec()).into());
@@ -97,24 +98,24 @@ impl Desk {
         Ok((Arc::clone(project), ctx))
     }
 
-    /// Looks at the project that the server was started in, so that its baseline is as old as the server.
+    /// Records the baseline of the default project, so that it is as old as the server.
     pub(crate) fn look_around(self: &Arc<Self>) {
         let desk = Arc::clone(self);
-        // What is wrong with it is told by the first call.
+        // An error is ignored here: the first call reports it.
         thread::spawn(move || desk.project(None).is_ok());
     }
 
-    /// Whether there is a project that is meant when none is named.
+    /// Whether there is a default project.
     pub(crate) fn has_home(&self) -> bool {
         self.home.is_some()
     }
 
-    /// Whether more than one project may be meant.
+    /// Whether a call could mean more than one project.
     pub(crate) fn has_choice(&self) -> bool {
         self.roots.len() > usize::from(self.home.is_some())
     }
 
-    /// A folder that was named, if it is served.
+    /// Resolves a named folder and checks that it is served.
     pub(crate) fn confine(&self, named: &Path) -> Result<PathBuf, Failure> {
         if named.is_relative() {
             return Err(Failure::argument(format!("`{}` is not an absolute path", shown(&named.to_string_lossy())))
@@ -139,7 +140,7 @@ impl Desk {
 }
 
 impl Project {
-    /// Remembers the files as they are, on a thread of its own: nobody waits for it who changes nothing.
+    /// Records the baseline on a separate thread, so that calls that only read do not wait for it.
     fn seen_first(ctx: &Context) -> Arc<Self> {
         let project = Arc::new(Self {
             root: ctx.root.clone(),
@@ -154,12 +155,14 @@ impl Project {
         project
     }
 
-    /// Waits until the files are remembered. Why they cannot be is told by what needs them.
+    /// Waits until the baseline is recorded. An error is reported by the call that needs the
+    /// baseline.
     pub(crate) fn remember(&self) {
         let _ = self.with_baseline(|_| ());
     }
 
-    /// Does something with the baseline, which is taken first where there is none yet; none without a repository.
+    /// Calls `then` with the baseline, which is taken first if necessary; none without a
+    /// repository.
     pub(crate) fn with_baseline<T>(&self, then: impl FnOnce(Option<&mut Baseline>) -> T) -> Result<T, RunError> {
         let mut kept = lock(&self.baseline);
         if kept.is_none() && !self.is_closed.load(Ordering::SeqCst) {
@@ -168,16 +171,16 @@ impl Project {
         Ok(then(kept.as_mut()))
     }
 
-    /// Lets the baseline go.
+    /// Releases the baseline.
     fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         if let Some(baseline) = lock(&self.baseline).take() {
-            // A ref that stays behind is removed by `piton gc`.
+            // `piton gc` removes a ref that is left behind.
             let _ = baseline.release(&self.seen);
         }
     }
 
-    /// Does something with the index of its items, which is made right first.
+    /// Calls `then` with the refreshed search index.
     pub(crate) fn with_index<T>(&self, ctx: &Context, then: impl FnOnce(&Index) -> T) -> T {
         let mut kept = lock(&self.index);
         let index = match kept.take() {
@@ -197,7 +200,7 @@ impl Drop for Desk {
     }
 }
 
-/// A lock whose holder may have panicked: what it guards is made right by its next user.
+/// Locks a mutex even if its previous holder panicked: each user restores the guarded value first.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

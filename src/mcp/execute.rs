@@ -1,8 +1,8 @@
-//! `execute`: running tools and directives, and what else is done with items and runs.
+//! The tool `execute`: runs tools and directives, and manages runs and items.
 //!
-//! One file for each thing that an action is about: [`tool`] calls, [`directive`] begins runs, [`run`] goes on with
-//! them, [`led`] is what both lead an agent through, [`checkpoint`]
-//! commits an agent's own edits, [`undo`] takes operations back, [`item`] changes items.
+//! One file per subject: [`tool`] calls tools, [`directive`] starts runs, [`run`] continues them,
+//! [`led`] is the part that both share, [`checkpoint`] commits an agent's own edits, [`undo`]
+//! undoes operations, [`item`] changes items.
 
 mod checkpoint;
 mod directive;
@@ -23,16 +23,13 @@ use super::failure::Failure;
 use crate::item::store::ItemKind;
 use crate::item::wording::{nearest, shown};
 
-/// The arguments that it knows.
 pub(crate) const ARGUMENTS: [&str; 9] =
     ["item_type", "action", "item_id", "parameters", "project_path", "dry_run", "checkpoint", "ask", "atomic"];
 
-/// What can be done.
 pub(crate) const ACTIONS: [&str; 12] = [
     "run", "continue", "status", "cancel", "undo", "redo", "restore", "sign", "validate", "create", "update", "delete",
 ];
 
-/// Does what was asked for.
 pub(crate) async fn answer(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
     let kind = arguments.kind()?;
     let action = arguments.text("action")?.unwrap_or("run").to_owned();

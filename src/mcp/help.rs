@@ -1,6 +1,6 @@
-//! `help`: the pages that the terminal shows as well, with calls in the place of command lines.
+//! The tool `help`: the pages of `piton help`, with tool calls instead of command lines.
 //!
-//! What an agent calls is in `help/`, by topic. Each block in there that is marked `call:TOOL` is an example.
+//! The folder `help/` describes the calls, by topic. Each block marked `call:TOOL` is an example.
 
 use std::sync::LazyLock;
 
@@ -14,10 +14,9 @@ use crate::item::topic::{TOPICS, Topic};
 use crate::item::wording::{nearest, shown};
 use crate::problem::Code;
 
-/// The arguments that it knows.
 pub(crate) const ARGUMENTS: [&str; 2] = ["topic", "dry_run"];
 
-/// What is called, by topic.
+/// The call descriptions by topic.
 const CALLS: [(&str, &str); 8] = [
     ("overview", include_str!("help/overview.md")),
     ("tool", include_str!("help/tool.md")),
@@ -29,13 +28,12 @@ const CALLS: [(&str, &str); 8] = [
     ("checkpoint", include_str!("help/checkpoint.md")),
 ];
 
-/// Every page by its topic, as it is handed out, made once.
+/// The finished pages by topic, built once.
 static PAGES: LazyLock<Vec<(&str, CallToolResult)>> = LazyLock::new(|| {
     let result = |value| CallToolResult::from(Answer { value, kind: AnswerKind::Result });
     TOPICS.iter().map(|topic| (topic.name, result(page(topic)))).collect()
 });
 
-/// Hands out a page.
 pub(crate) fn answer(arguments: &Arguments) -> Result<CallToolResult, Failure> {
     let name = match arguments.text("topic")? {
         None => "overview",
@@ -61,20 +59,20 @@ fn page(topic: &Topic) -> Value {
     json!({
         "help": calls.map_or_else(|| topic.text.to_owned(), |calls| format!("{}\n{calls}", without_commands(topic.text))),
         "topic": topic.name,
-        // Some things only a terminal has.
+        // Some topics only have terminal commands.
         "examples": calls.map_or_else(|| topic.examples().into_iter().map(Value::from).collect(), examples),
         "topics": TOPICS.map(|topic| topic.name),
     })
 }
 
-/// A page without its blocks of command lines: whoever reads it has calls instead.
+/// Removes the blocks of command lines, which agents cannot run.
 fn without_commands(page: &str) -> String {
     let mut blocks = page.split("```console\n");
     let before = blocks.next().unwrap_or_default().to_owned();
     blocks.fold(before, |kept, block| kept + block.split_once("```\n").map_or("", |(_, after)| after.trim_start()))
 }
 
-/// The calls that a page shows.
+/// The example calls of a page.
 fn examples(page: &str) -> Vec<Value> {
     let blocks = page.split("```json call:").skip(1);
     let calls = blocks.filter_map(|block| {

@@ -1,8 +1,9 @@
-//! Serving clients over HTTP: streamable HTTP below `/mcp`, with sessions (2025-11-25) or without (2026-07-28).
+//! Serves clients over streamable HTTP at `/mcp`, with sessions (2025-11-25) or without
+//! (2026-07-28).
 //!
-//! rmcp speaks the protocol; what stands around it is here: only this machine unless the caller says so, a
-//! bearer token, Host and Origin that must be known, bounds for connections, headers, bodies and sessions.
-//! Start with [`serve`] and [`HttpOptions`].
+//! rmcp implements the protocol. This module adds the protection: it listens on this machine only
+//! by default, requires a bearer token, checks Host and Origin, and limits connections, headers,
+//! bodies and sessions. Start with [`serve`] and [`HttpOptions`].
 
 mod access;
 mod door;
@@ -28,25 +29,23 @@ use super::shutdown;
 use super::stack::{Drained, Stack};
 use door::Door;
 
-/// The longest body of a request.
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
 
-/// How many connections are open at the same time. Others wait to be accepted.
+/// The number of open connections. Further clients wait to be accepted.
 const MAX_CONNECTIONS: usize = 256;
 
-/// How long a client may take for its headers, and for its body.
+/// How long a client may take to send its headers, and then its body.
 const SLOWEST: Duration = Duration::from_secs(30);
 
-/// How much room there is for the headers of a request.
 const MAX_HEADERS: usize = 64 * 1024;
 
-/// How long calls may go on when the server is asked to stop.
+/// How long running calls may continue when the server is asked to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long answers may take to be sent then.
+/// How long sending the last answers may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Serves until a signal asks to stop. Says where it listens as soon as it does.
+/// Serves until a signal asks to stop. Calls `ready` with the address when it listens.
 pub async fn serve<H: ServerHandler>(
     stack: Arc<Stack<H>>,
     options: &HttpOptions,
@@ -56,7 +55,7 @@ pub async fn serve<H: ServerHandler>(
     serve_until(stack, options, ready, stop, GRACE).await
 }
 
-/// The same until `stop` is cancelled.
+/// Like [`serve`], until `stop` is cancelled.
 async fn serve_until<H: ServerHandler>(
     stack: Arc<Stack<H>>,
     options: &HttpOptions,
@@ -68,14 +67,14 @@ async fn serve_until<H: ServerHandler>(
     let refused = |source| HttpError::Bind { address: options.address, source };
     let listener = TcpListener::bind(options.address).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    // Cancelled when every call has ended: streams that are still open end then.
+    // Cancelled when every call has ended; it ends the streams that are still open.
     let over = CancellationToken::new();
     let door = Arc::new(Door::new(Arc::clone(&stack), options, address, over.clone()));
     ready(address);
 
     let mut connections = JoinSet::new();
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    // Cancelled when connections take no more requests.
+    // Cancelled when connections accept no more requests.
     let leave = CancellationToken::new();
     loop {
         let stream = tokio::select! {
@@ -98,22 +97,23 @@ async fn serve_until<H: ServerHandler>(
         stack.drain(grace).await;
     }
     leave.cancel();
-    let everybody = async { while connections.join_next().await.is_some() {} };
-    tokio::pin!(everybody);
-    // Answers are sent first; streams without an end would wait for ever.
-    if tokio::time::timeout(LAST_WORDS, everybody.as_mut()).await.is_err() {
+    let all_closed = async { while connections.join_next().await.is_some() {} };
+    tokio::pin!(all_closed);
+    // Send the answers first. Streams without an end would never finish, so they are cancelled
+    // afterwards.
+    if tokio::time::timeout(LAST_WORDS, all_closed.as_mut()).await.is_err() {
         over.cancel();
-        let _ = tokio::time::timeout(LAST_WORDS, everybody).await;
+        let _ = tokio::time::timeout(LAST_WORDS, all_closed).await;
     }
     Ok(())
 }
 
-/// The next client, once there is room for one.
+/// Accepts the next client when the number of connections allows it.
 async fn accepted(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
 ) -> (TcpStream, Option<tokio::sync::OwnedSemaphorePermit>) {
-    // The semaphore is never closed.
+    // The semaphore is never closed, so this cannot fail.
     let permit = Arc::clone(room).acquire_owned().await.ok();
     loop {
         match listener.accept().await {
@@ -121,13 +121,12 @@ async fn accepted(
                 let _ = stream.set_nodelay(true);
                 return (stream, permit);
             }
-            // Out of descriptors, or a client that is gone already: both pass.
+            // No free file descriptors, or the client is already gone: both are temporary.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// Serves one connection.
 async fn converse<H: ServerHandler>(stream: TcpStream, door: Arc<Door<H>>, leave: CancellationToken) {
     let service = service_fn(move |request| {
         let door = Arc::clone(&door);
@@ -139,7 +138,7 @@ async fn converse<H: ServerHandler>(stream: TcpStream, door: Arc<Door<H>>, leave
         .max_buf_size(MAX_HEADERS)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    // How a connection ended is of no interest: whoever was served has its answer.
+    // An error of the connection needs no handling: every answered client has its answer.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = leave.cancelled() => connection.as_mut().graceful_shutdown(),

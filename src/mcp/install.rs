@@ -1,8 +1,8 @@
-//! Telling the clients of agents that there is this server.
+//! Adds the server to the settings of MCP clients.
 //!
-//! [`Client`] knows where each client keeps its settings and how it writes a server down; [`Installation`] is what
-//! belongs there, beside what is there already. Nothing but the entry `piton` is ever changed: other servers, keys
-//! that piton does not know, and comments stay. [`mod@file`] replaces a settings file whole or not at all.
+//! [`Client`] knows where each client keeps its settings and in which format. [`Installation`] is
+//! the entry to write. Only the entry `piton` is ever changed: other servers, unknown keys and
+//! comments stay. [`mod@file`] replaces a settings file atomically.
 
 mod client;
 mod file;
@@ -24,97 +24,73 @@ use crate::problem::{Code, Explain, Hint};
 /// The name of the entry.
 const NAME: &str = "piton";
 
-/// What is to be written, and where.
 #[derive(Debug)]
 pub struct Installation {
-    /// Whose settings they are.
     pub client: Client,
-    /// For one project or for all of a user's.
     pub scope: Scope,
-    /// The settings file.
     pub file: PathBuf,
-    /// The top of the project, which project settings may not leave.
+    /// The project root; project settings must not lie outside.
     root: PathBuf,
     fields: Map<String, Value>,
 }
 
-/// What the settings say about piton now.
+/// The current entry for piton.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
-    /// Nothing.
     Nothing,
-    /// What would be written.
+    /// The entry is the one that would be written.
     Same,
-    /// Something else.
     Other(Value),
 }
 
-/// What to do with an entry that says something else.
+/// What to do with a different entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and the installation is refused.
+    /// Keep it and refuse the installation.
     Keep,
-    /// It is replaced; keys that piton does not set stay.
+    /// Replace it; keys that piton does not set stay.
     Replace,
 }
 
-/// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// The entry is new.
     Added,
-    /// The entry said something else before.
     Replaced,
-    /// It was there already; the file was not touched.
+    /// The entry exists already; the file was not touched.
     Unchanged,
 }
 
-/// Why a client cannot be told.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// There is no home to find the user's settings in.
     #[error("there is no home folder to find the settings in")]
     NoHome,
-    /// The program's own file cannot be named.
+    /// The path of the program is unknown.
     #[error("the file of piton itself cannot be named in settings")]
     NoProgram,
-    /// A path that is not text.
     #[error("`{}` is not UTF-8 and cannot be written into settings", .0.display())]
     NotText(PathBuf),
-    /// The settings are not what they have to be.
+    /// The settings do not have the expected form.
     #[error("`{}` cannot be changed: {problem}", .file.display())]
-    Unclear {
-        /// The settings file.
-        file: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// There is an entry already, which says something else.
+    Unclear { file: PathBuf, problem: String },
     #[error("`{}` has an entry `piton` already, which {found}", .file.display())]
     Other {
-        /// The settings file.
         file: PathBuf,
-        /// What it does instead.
+        /// What the entry does instead.
         found: String,
     },
-    /// A link of the project leads out of it.
+    /// A symbolic link leads out of the project.
     #[error("`{}` leads out of the project by a link", .0.display())]
     Leaves(PathBuf),
-    /// A link that leads to nothing.
     #[error("`{}` is a link that leads to nothing", .0.display())]
     Dangling(PathBuf),
-    /// Its owner does not want it to be changed.
     #[error("`{}` is read-only", .0.display())]
     ReadOnly(PathBuf),
-    /// Somebody else wrote it at the same time.
-    #[error("`{}` was changed by somebody else meanwhile", .0.display())]
+    /// Another program wrote the file at the same time.
+    #[error("`{}` was changed by another program meanwhile", .0.display())]
     Changed(PathBuf),
-    /// The system said no.
     #[error("cannot write `{}`", .file.display())]
     Unwritable {
-        /// The settings file.
         file: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
@@ -153,7 +129,7 @@ impl Explain for InstallError {
 }
 
 impl Installation {
-    /// What a client has to be told, so that it starts this program for agents.
+    /// Builds the entry that makes a client start this program.
     pub fn new(
         ctx: &Context,
         client: Client,
@@ -179,17 +155,15 @@ impl Installation {
         Ok(Self { client, scope, file, root: ctx.root.clone(), fields })
     }
 
-    /// The entry.
     pub fn entry(&self) -> &Map<String, Value> {
         &self.fields
     }
 
-    /// The command of the entry.
     pub fn command(&self) -> &str {
         self.fields.get("command").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What to write into a file that says nothing else.
+    /// A settings file with only this entry.
     pub fn snippet(&self) -> String {
         let section = self.client.section();
         if self.client.is_toml() {
@@ -198,13 +172,12 @@ impl Installation {
         format!("{:#}\n", json!({ section: { NAME: self.fields } }))
     }
 
-    /// What the settings say about piton now.
+    /// The current entry for piton.
     pub fn look(&self) -> Result<Found, InstallError> {
         let text = file::read(&self.file)?.unwrap_or_default();
         self.found_in(&text)
     }
 
-    /// Writes the entry into the settings.
     pub fn write(&self, existing: Existing) -> Result<Done, InstallError> {
         if self.scope == Scope::Project {
             file::require_inside(&self.file, &self.root)?;
@@ -217,7 +190,8 @@ impl Installation {
             Found::Other(found) if existing == Existing::Keep => {
                 return Err(InstallError::Other { file: self.file.clone(), found: instead(&found) });
             }
-            // Of an entry that starts a program, what else it says stays right; one that names a server elsewhere goes.
+            // An entry that starts a program keeps its other keys. An entry for a remote server is
+            // replaced as a whole.
             Found::Other(found) if found.get("command").is_some() => (Done::Replaced, Replacement::Fields),
             Found::Other(_) => (Done::Replaced, Replacement::Whole),
         };
@@ -240,7 +214,7 @@ impl Installation {
             if self.client.is_toml() { toml::find(rest, section, NAME) } else { member::find(rest, section, NAME) };
         Ok(match found.map_err(|err| self.unclear(&err))? {
             None => Found::Nothing,
-            // Keys beside those that piton sets are the user's.
+            // Other keys belong to the user and are ignored.
             Some(found) if self.fields.iter().all(|(key, value)| found.get(key) == Some(value)) => Found::Same,
             Some(found) => Found::Other(found),
         })
@@ -251,7 +225,7 @@ impl Installation {
     }
 }
 
-/// What an entry does, without the secrets that it may hold beside that.
+/// Describes what an entry does, without the secrets that other keys may hold.
 fn instead(found: &Value) -> String {
     let word = |key: &str| found.get(key).and_then(Value::as_str);
     if let Some(url) = word("url").or_else(|| word("httpUrl")) {
@@ -264,12 +238,12 @@ fn instead(found: &Value) -> String {
     format!("starts `{}`", shown(&line.join(" ")))
 }
 
-/// The byte order mark of a text, which some editors write, and the rest.
+/// Splits off the byte order mark that some editors write.
 fn marked(text: &str) -> (&str, &str) {
     text.strip_prefix('\u{feff}').map_or(("", text), |rest| ("\u{feff}", rest))
 }
 
-/// How clients start piton: by its name, if that finds this very program, else by its path.
+/// How clients start piton: by name if that finds this program on the `PATH`, otherwise by path.
 fn program(ctx: &Context) -> Result<String, InstallError> {
     let own = fs::canonicalize(&ctx.program).map_err(|_| InstallError::NoProgram)?;
     let is_found = find_on_path(&own, NAME, ctx.search_path()).is_some();

@@ -1,6 +1,6 @@
-//! `load`: reading an item, and copying it between the project and the user.
+//! The tool `load`: reads an item, or copies it between the project and the user's items.
 //!
-//! What `piton load` does, in the shape that agents know. Paths are absolute: an agent may stand anywhere.
+//! The same as `piton load`, with absolute paths, because an agent may work in any folder.
 
 use std::path::Path;
 
@@ -17,15 +17,13 @@ use crate::item::store::{ItemKind, Layer};
 use crate::problem::{Call, hint};
 use crate::run::items::{self, Effort, ItemAnswer, ItemOutcome, ItemRequest, Loaded, Verb};
 
-/// The arguments that it knows.
 pub(crate) const ARGUMENTS: [&str; 7] =
     ["item_type", "item_id", "source", "destination", "overwrite", "dry_run", "project_path"];
 
-/// What of a directive `content` says already, at length.
+/// Fields of a directive that `content` contains already.
 const IN_CONTENT: [&str; 8] =
     ["steps", "context", "inputs", "outputs", "hooks", "notes", "unknown", "success_criteria"];
 
-/// Reads an item, or copies it.
 pub(crate) fn answer(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
     let kind = arguments.kind()?;
     load(desk, kind, arguments, work).map_err(|failure| failure.about(kind))
@@ -52,13 +50,13 @@ fn load(desk: &Desk, kind: ItemKind, arguments: &Arguments, work: &Work) -> Answ
         lock_timeout: PATIENCE,
         ..ItemRequest::new(Verb::Load, parameters, command)
     };
-    // Reading waits for nobody.
+    // Reading does not wait for other calls.
     let _turn = copies.then(|| lock(&project.turn));
     let outcome = items::perform(&ctx, &request, &mut |_| {}).map_err(|err| overwritten(err.into()))?;
     Answer::result(&told(&ctx, outcome)?)
 }
 
-/// The way out of a place that is taken, as an argument of this call.
+/// Replaces the hint about `--overwrite` by the argument of this call.
 fn overwritten(failure: Failure) -> Failure {
     let is_replaceable = failure.problem.hint.as_ref().is_some_and(|hint| hint.offers(&Call::Overwrite));
     if !is_replaceable {
@@ -67,7 +65,7 @@ fn overwritten(failure: Failure) -> Failure {
     failure.with_suggestion(hint![Call::Overwrite, " replaces it; ", Call::DryRun, " shows what would be written"])
 }
 
-/// What was loaded, in the shape that agents know.
+/// The answer for a loaded or copied item.
 pub(super) fn told(ctx: &Context, outcome: ItemOutcome) -> Result<Map<String, Value>, Failure> {
     let effort = effort(&outcome);
     let ItemOutcome { answer, dry_run, run, uncovered, .. } = outcome;
@@ -92,7 +90,7 @@ pub(super) fn told(ctx: &Context, outcome: ItemOutcome) -> Result<Map<String, Va
     add("input_schema", json!(loaded.input_schema));
     add("output_schema", json!(loaded.output_schema));
     add("destination", json!(destination));
-    // In the terminal it says where, which `path` does here.
+    // The terminal message also names the place; here `path` does.
     let copied = |to: &Layer| format!("{} copied from {} to {to}", title(loaded.item_type), loaded.source);
     let message = destination.as_ref().map(copied).or(message.clone());
     add("message", json!(message.map(|message| said(&message, effort))));
@@ -105,7 +103,7 @@ pub(super) fn told(ctx: &Context, outcome: ItemOutcome) -> Result<Map<String, Va
     Ok(told)
 }
 
-/// A kind of items at the beginning of a sentence.
+/// The name of a kind for the beginning of a sentence.
 pub(super) fn title(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Tool => "Tool",
@@ -114,12 +112,12 @@ pub(super) fn title(kind: ItemKind) -> &'static str {
     }
 }
 
-/// How far it went.
+/// Whether the outcome was done or only planned.
 pub(super) fn effort(outcome: &ItemOutcome) -> Effort {
     if outcome.dry_run { Effort::Plan } else { Effort::Do }
 }
 
-/// What was done, or would be.
+/// A message about something that was done or only planned.
 pub(super) fn said(message: &str, effort: Effort) -> String {
     match effort {
         Effort::Do => message.to_owned(),
@@ -127,12 +125,12 @@ pub(super) fn said(message: &str, effort: Effort) -> String {
     }
 }
 
-/// A path that was shown relative to the project; what is built in lies nowhere.
+/// The absolute path of a displayed path. Built-in items, shown as `<…>`, have none.
 pub(super) fn absolute(ctx: &Context, path: &str) -> std::path::PathBuf {
     if path.starts_with('<') { Path::new(path).to_path_buf() } else { ctx.root.join(path) }
 }
 
-/// What an item says about itself: first what every client knows, then the rest.
+/// The metadata of an item: first the fields that every client knows, then the rest.
 fn metadata(loaded: &Loaded) -> Value {
     let found = |names: &[&str]| {
         let mut values = names.iter().filter_map(|name| loaded.metadata.get(name)).filter(|value| !value.is_null());

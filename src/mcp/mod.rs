@@ -1,4 +1,4 @@
-//! The front door of agents: an MCP server in both protocol eras.
+//! The MCP server, for both protocol eras.
 //!
 //! [`server`] is what clients see: four tools, each glue over the functions that the terminal calls.
 //! [`desk`] knows the projects that are served, [`call`] is one call and gives it a thread of its own: only
@@ -47,12 +47,13 @@ use tokio::runtime::Runtime;
 pub fn serve_stdio(server: Server) -> io::Result<()> {
     let runtime = runtime()?;
     let ended = runtime.block_on(stdio::serve(Arc::new(Stack::new(server))));
-    // Without waiting: a thread that reads a terminal cannot be told to stop, and calls had their time.
+    // Do not wait: a thread that reads a terminal cannot be stopped, and running calls had their
+    // grace period.
     runtime.shutdown_background();
     ended
 }
 
-/// Serves over HTTP until a signal asks to stop; says where it listens.
+/// Serves over HTTP until a signal asks to stop. Calls `ready` with the address when it listens.
 pub fn serve_http(server: Server, options: &HttpOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), HttpError> {
     let runtime = runtime().map_err(HttpError::Signals)?;
     let ended = runtime.block_on(http::serve(Arc::new(Stack::new(server)), options, ready));

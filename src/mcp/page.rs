@@ -1,16 +1,15 @@
-//! Long lists, page by page.
+//! Pagination of long lists.
 //!
-//! A cursor says where the next page begins. It belongs to one list: any other text, also a cursor of another list, is
-//! refused.
+//! A cursor tells where the next page begins. It belongs to one list; any other text, including the
+//! cursor of another list, is refused.
 
 use rmcp::model::{ErrorData, PaginatedRequestParams};
 
 use crate::item::wording::shown;
 
-/// How many entries a page has.
 const SIZE: usize = 50;
 
-/// The page of a list that was asked for, and the cursor of the next one.
+/// Returns the requested page and the cursor of the next one.
 pub(super) fn page<T>(
     list: &'static str,
     entries: Vec<T>,
@@ -24,14 +23,14 @@ pub(super) fn page<T>(
     };
     let next = start.saturating_add(SIZE);
     let next = (next < entries.len()).then(|| format!("{list}-{next}"));
-    // The list may have become shorter since.
+    // The list may have become shorter since; then the page is empty.
     Ok((entries.into_iter().skip(start).take(SIZE).collect(), next))
 }
 
 fn place(list: &str, cursor: &str) -> Option<usize> {
     let number = cursor.strip_prefix(list)?.strip_prefix('-')?;
     let place: usize = number.parse().ok()?;
-    // Only what was handed out, letter by letter.
+    // Only accept cursors exactly as this server writes them.
     (place.is_multiple_of(SIZE) && place > 0 && number == place.to_string()).then_some(place)
 }
 
@@ -57,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_a_cursor() {
+    fn other_texts_are_refused_as_cursors() {
         for wrong in ["", "50", "items-50", "runs-", "runs-1", "runs-0", "runs--50", "runs-050", "runs-5e1", "runs-50 "]
         {
             let refused = page("runs", vec![1; 200], Some(asked(wrong)));

@@ -1,7 +1,7 @@
-//! Directives as prompts: a person picks one in their client, and the agent is told how to run it.
+//! Directives as prompts: a person selects one in the client, and the agent is told how to run it.
 //!
-//! The message leads to `execute`, so that each step, permission and checkpoint is the directive's own; it is not a
-//! text to be followed by heart.
+//! The message makes the agent call `execute`, so that piton enforces the steps, permissions and
+//! checkpoints of the directive.
 
 use rmcp::model::{
     ErrorData, GetPromptResult, JsonObject, ListPromptsResult, PaginatedRequestParams, Prompt, PromptArgument,
@@ -17,7 +17,6 @@ use crate::item::finding::Strength;
 use crate::item::store::{Item, ItemKind, ItemStore};
 use crate::item::wording::{nearest, shown};
 
-/// One page of the directives of a project.
 pub(super) fn list(
     desk: &Desk,
     project: Option<&str>,
@@ -31,7 +30,7 @@ pub(super) fn list(
     Ok(listed)
 }
 
-/// The message that leads an agent through a directive.
+/// The message that makes an agent run a directive.
 pub(super) fn get(
     desk: &Desk,
     project: Option<&str>,
@@ -49,15 +48,14 @@ pub(super) fn get(
     })
 }
 
-/// The items of the project.
 pub(super) fn store(desk: &Desk, project: Option<&str>) -> Result<ItemStore, ErrorData> {
     let (_, ctx) = desk.project(project).map_err(refused)?;
     Ok(ItemStore::open(ctx.roots(), Strength::Lenient))
 }
 
-/// The directives that can be run by their id, by name.
+/// The directives that can be run by id, sorted by id.
 fn directives(store: &ItemStore) -> Vec<(&Item, &Directive)> {
-    // What another one hides, or what has its id twice, is not what an id means.
+    // Leave out directives that are shadowed by another layer or whose id is not unique.
     let is_meant =
         |item: &Item| store.find(ItemKind::Directive, item.id.as_str()).is_ok_and(|found| found.file == item.file);
     let all = store.items().iter().filter(|item| item.kind() == ItemKind::Directive && is_meant(item));
@@ -66,7 +64,7 @@ fn directives(store: &ItemStore) -> Vec<(&Item, &Directive)> {
     all
 }
 
-/// The directive that a prompt means.
+/// The directive of a prompt.
 pub(super) fn find<'s>(store: &'s ItemStore, name: &str) -> Result<(&'s Item, &'s Directive), ErrorData> {
     let found = directives(store).into_iter().find(|(item, _)| item.id.as_str() == name);
     found.ok_or_else(|| {
@@ -95,7 +93,7 @@ fn prompt(directive: &Directive) -> Prompt {
     Prompt::new(directive.name.as_str(), description, Some(arguments)).with_title(format!("Run {}", directive.name))
 }
 
-/// A value as a person writes it.
+/// A value as a person would write it.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -103,7 +101,8 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// What a directive is given: prompts have texts, inputs have types.
+/// The inputs of a directive. Prompt arguments are strings, so they are converted to the input
+/// types.
 fn inputs(directive: &Directive, given: &JsonObject) -> Result<Map<String, Value>, ErrorData> {
     let refuse = |words: String| ErrorData::invalid_params(words, None);
     let known: Vec<&str> = directive.inputs.iter().map(|input| input.name.as_str()).collect();
@@ -146,7 +145,7 @@ fn typed(input: &Input, value: &Value) -> Option<Value> {
     }
 }
 
-/// The words that lead an agent to run a directive.
+/// The text of the prompt message.
 fn lead(item: &Item, directive: &Directive, inputs: &Map<String, Value>) -> String {
     let call = json!({
         "item_type": "directive",

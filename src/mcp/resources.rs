@@ -1,8 +1,9 @@
-//! What can be read by an address: the runs of the project, what checkpoints hold, and items.
+//! Resources: the runs of a project, the diffs of checkpoints, and items.
 //!
-//! Everything is of one project: the one that the server was started in, or the client's only root. `piton://runs` lists runs as `piton log` does,
-//! `piton://runs/ID` is one of them, `piton://checkpoints/SHA/diff` what a commit of piton changed, and
-//! `piton://items/TYPE/ID` the file of an item.
+//! All of them belong to one project: the one that the server was started in, or the client's only
+//! root. `piton://runs` lists runs like `piton log`, `piton://runs/ID` is one run,
+//! `piton://checkpoints/SHA/diff` is the diff of a checkpoint commit, and `piton://items/TYPE/ID`
+//! is the file of an item.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -30,24 +31,21 @@ use crate::run::error::RunError;
 use crate::run::items::{self, ItemAnswer, ItemRequest, Verb};
 use crate::run::past::Past;
 
-/// The templates of addresses.
 pub(super) const RUN: &str = "piton://runs/{id}";
 pub(super) const DIFF: &str = "piton://checkpoints/{sha}/diff";
 pub(super) const ITEM: &str = "piton://items/{item_type}/{+item_id}";
 const RUNS: &str = "piton://runs";
 
-/// How many runs are listed at once; each of them can be read by itself.
+/// How many runs `piton://runs` lists. Older ones can be read by their own URI.
 const MOST_RUNS: usize = 100;
-/// Lines of a diff.
 const MOST_LINES: usize = 20_000;
-/// Bytes of anything: clients drop what is much longer without a word.
+/// The size limit of a resource: clients silently drop much longer messages.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// The kinds of items, as addresses name them.
+/// The kinds of items in URIs.
 pub(super) const KINDS: [(&str, ItemKind); 3] =
     [("tool", ItemKind::Tool), ("directive", ItemKind::Directive), ("knowledge", ItemKind::Knowledge)];
 
-/// One page of everything that can be read.
 pub(super) fn list(
     desk: &Desk,
     project: Option<&str>,
@@ -67,7 +65,7 @@ pub(super) fn list(
     let mut seen = BTreeSet::new();
     for hit in items {
         let uri = address(hit.item_type, &hit.category, &hit.name);
-        // Of those with one id, the first is what the id means.
+        // The first item with an id is the one that the id resolves to.
         if seen.insert(uri.clone()) {
             all.push(
                 Resource::new(uri, hit.name.clone())
@@ -89,7 +87,6 @@ pub(super) fn list(
     Ok(listed)
 }
 
-/// How addresses are made.
 pub(super) fn templates(asked: Option<PaginatedRequestParams>) -> Result<ListResourceTemplatesResult, ErrorData> {
     let all = vec![
         ResourceTemplate::new(RUN, "run")
@@ -110,7 +107,6 @@ pub(super) fn templates(asked: Option<PaginatedRequestParams>) -> Result<ListRes
     Ok(listed)
 }
 
-/// Reads what an address means.
 pub(super) fn read(desk: &Desk, project: Option<&str>, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || {
         let data = json!({"uri": shown(uri), "templates": [RUNS, RUN, DIFF, ITEM]});
@@ -162,7 +158,7 @@ fn find_run<'h>(history: &'h History, name: &str) -> Option<&'h RunRecord> {
     history.run(reference::find_run(&runs, name).ok()?)
 }
 
-/// What a commit of a step changed, against the one before it.
+/// The diff of a checkpoint commit against its parent.
 fn diff(past: &Past, name: &str) -> Result<Option<String>, RunError> {
     let Some(git) = &past.repository else { return Ok(None) };
     let is_hash = name.len() >= 7 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -184,14 +180,14 @@ fn diff(past: &Past, name: &str) -> Result<Option<String>, RunError> {
     Ok(Some(shown))
 }
 
-/// The commits that steps made, newest first, each once.
+/// The commits that steps made, newest first, without repetitions.
 pub(super) fn checkpoints(history: &History) -> impl Iterator<Item = ObjectId> {
     let mut seen = BTreeSet::new();
     let steps = history.runs.iter().flat_map(|run| run.steps.iter().rev());
     steps.filter_map(StepRecord::commit).filter(move |commit| seen.insert(*commit))
 }
 
-/// The text of an item, and what it is.
+/// The text of an item and its MIME type.
 fn item(ctx: &Context, kind: ItemKind, id: &str) -> Option<(String, &'static str)> {
     let wanted = Map::from_iter([("item_id".to_owned(), id.into()), ("item_type".to_owned(), json!(kind))]);
     let request = ItemRequest::new(Verb::Load, wanted, Vec::new());
@@ -201,12 +197,12 @@ fn item(ctx: &Context, kind: ItemKind, id: &str) -> Option<(String, &'static str
     Some((loaded.content, mime))
 }
 
-/// The address of an item.
+/// The URI of an item.
 pub(super) fn address(kind: ItemKind, category: &str, id: &str) -> String {
     format!("piton://items/{kind}/{}", full_id(category, id))
 }
 
-/// An id with its category, where that can be written.
+/// `category/id` if that is a valid id, otherwise the bare id.
 pub(super) fn full_id(category: &str, id: &str) -> String {
     let full = format!("{category}/{id}");
     if full.parse::<crate::item::id::ItemId>().is_ok() { full } else { id.to_owned() }

@@ -1,7 +1,7 @@
-//! The project that is meant when a call names none: the only root of its client.
+//! The default project of a call: the only root of its client.
 //!
-//! Asked for only where it can make a difference, which is where more than one project is served. A root is a word of
-//! the client about where it works; it never widens what is served.
+//! The client is asked only if the server serves more than one project. A root only selects among
+//! the served projects; it never grants access to others.
 
 #![expect(deprecated, reason = "roots are deprecated by the protocol, and clients offer them")]
 
@@ -14,26 +14,24 @@ use super::call::{Caller, Era};
 use super::decision;
 use super::desk::Desk;
 
-/// The name of the request.
 const NAME: &str = "roots";
-/// How long a client may take to say where it works.
+/// How long a client may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The arguments of a call, with the project that it means.
 pub(super) enum Filled {
-    /// They are complete, or as complete as they can be.
+    /// The arguments, completed if possible.
     Arguments(Option<JsonObject>),
-    /// The client has to say where it works and call again.
+    /// The client must name its roots and call again.
     Asked(Box<InputRequiredResult>),
 }
 
-/// Names the project of a call that names none.
+/// Adds the project to a call that names none.
 pub(super) async fn fill(desk: &Desk, caller: &Caller, given: Option<JsonObject>) -> Filled {
     let is_named = given.as_ref().is_some_and(|given| given.get("project_path").is_some_and(|path| !path.is_null()));
     if is_named || !desk.has_choice() {
         return Filled::Arguments(given);
     }
-    // The call of before: what was asked about says where it is.
+    // The client repeats the call: the sealed state names the project.
     let before = caller.state.as_ref().and_then(|sealed| decision::root_of(desk, caller, sealed));
     let root = match (before, caller.era()) {
         (Some(root), _) => root.to_str().map(str::to_owned),
@@ -58,7 +56,7 @@ pub(super) async fn fill(desk: &Desk, caller: &Caller, given: Option<JsonObject>
     })
 }
 
-/// The only root of a client, if it is served; asked for in the era of sessions.
+/// The only root of a client, if it is served. Asks the client; only in the session era.
 pub(super) async fn only(desk: &Desk, caller: &Caller) -> Option<String> {
     if !desk.has_choice() || caller.era() == Era::Stateless || !is_offered(caller) {
         return None;

@@ -1,4 +1,4 @@
-//! `search`: finding items by words, in an index that is held between calls.
+//! The tool `search`: finds items by words, with an index that is kept between calls.
 
 use super::answer::Answer;
 use super::arguments::Arguments;
@@ -10,18 +10,15 @@ use crate::item::store::ItemKind;
 use crate::item::wording::shown;
 use crate::problem::Code;
 
-/// The arguments that it knows.
 pub(crate) const ARGUMENTS: [&str; 10] =
     ["item_type", "query", "source", "limit", "sort_by", "project_path", "tool_type", "category", "tags", "dry_run"];
 
-/// Where can be looked.
 const SOURCES: &str =
     "`source` is `local`, the project and the user's own items, or `all`, which adds what is built in";
 
-/// How many results there are when nobody says.
+/// The default number of results.
 const LIMIT: usize = 10;
 
-/// Looks for items.
 pub(crate) fn answer(desk: &Desk, arguments: &Arguments) -> Answered {
     let kind = arguments.kind()?;
     let query = query(kind, arguments).map_err(|failure| failure.about(kind))?;
@@ -35,7 +32,7 @@ pub(crate) fn answer(desk: &Desk, arguments: &Arguments) -> Answered {
 
 fn query(kind: ItemKind, arguments: &Arguments) -> Result<Query, Failure> {
     Ok(Query {
-        // An empty one lists everything, and has to be meant.
+        // An empty query lists everything, so it must be given explicitly.
         text: match arguments.value("query") {
             Some(serde_json::Value::String(text)) => text.clone(),
             Some(_) => return Err(Failure::argument("`query` must be text")),

@@ -1,4 +1,4 @@
-//! What clients see: the tools, and who answers their calls.
+//! The MCP server: tools, resources, prompts and completions.
 
 use std::sync::Arc;
 
@@ -24,20 +24,18 @@ use super::{completions, execute, help, hints, load, prompts, resources, search,
 use crate::journal::seal::canonical;
 use crate::problem::Code;
 
-/// What an agent reads first.
+/// The instructions that agents read first.
 const INSTRUCTIONS: &str = "piton runs tools and directives of a project with checkpoints: what changes is committed, \
 kept or put back, and can be undone. Find items with `search`, read them with `load`, run them with `execute`. A directive \
 may stop at a step for you: do what `instruction` says, then call `execute` with `action: \"continue\"`. After edits of your own, run \
 the directive `git_checkpoint`. `help` explains more.";
 
-/// The server of piton.
 #[derive(Clone, Debug)]
 pub struct Server {
     desk: Arc<Desk>,
 }
 
 impl Server {
-    /// A server over some projects.
     pub fn new(desk: Desk) -> Self {
         let desk = Arc::new(desk);
         desk.look_around();
@@ -46,7 +44,7 @@ impl Server {
 }
 
 impl Server {
-    /// Reads something of the project that is meant, on a thread of its own.
+    /// Runs a read request for the client's project on a separate thread.
     async fn read<T: Send + 'static>(
         &self,
         context: RequestContext<RoleServer>,
@@ -62,7 +60,7 @@ impl Server {
     }
 }
 
-/// Nobody says which project is meant, and nothing here can.
+/// The error when neither the server nor the client determines a project.
 fn no_project() -> Failure {
     let message = "the server was started in no project, and the client does not say which one it works in";
     Failure::new("Project not found", Code::NotAProject, message)
@@ -147,7 +145,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let asked = match &*request.name {
             "execute" => digest_of(&request.name, request.arguments.as_ref()),
-            // Nothing else asks anybody.
+            // The other tools never ask the client anything.
             _ => String::new(),
         };
         let (answered, state) = (request.input_responses, request.request_state);
@@ -162,7 +160,7 @@ impl ServerHandler for Server {
         };
         let project = given.as_ref().and_then(|given| given.get("project_path")?.as_str().map(str::to_owned));
         let answered = match &*request.name {
-            // Handed out at once: a thread would take longer than the page, and so would anything that is done for other answers.
+            // Returned directly: a thread and the later processing would take longer than the page.
             "help" => match Arguments::new(given, &help::ARGUMENTS).and_then(|arguments| help::answer(&arguments)) {
                 Ok(page) => return Ok(page.into()),
                 Err(failure) => Err(failure),
@@ -196,7 +194,7 @@ impl ServerHandler for Server {
     }
 }
 
-/// The hash of a call, whatever the order of its arguments.
+/// The hash of a call, independent of the order of its arguments.
 fn digest_of(tool: &str, arguments: Option<&JsonObject>) -> String {
     let mut text = format!("{tool}\n");
     canonical(&Value::Object(arguments.cloned().unwrap_or_default()), &mut text);

@@ -1,4 +1,4 @@
-//! Hearing that the server is asked to stop.
+//! Signals that ask the server to stop.
 
 use std::io;
 use std::thread;
@@ -8,13 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exec::interrupt::Interrupts;
 
-/// A token that is cancelled by SIGTERM, SIGINT or SIGHUP. Tools under way hear the signal by themselves;
-/// this one is for the server, and keeps the signal from being its sudden death.
+/// Returns a token that SIGTERM, SIGINT or SIGHUP cancels, instead of the signal killing the
+/// server. Running tools handle the signals themselves.
 pub(super) fn signalled() -> io::Result<CancellationToken> {
     let mut interrupts = Interrupts::listen()?;
     let token = CancellationToken::new();
     let asked = token.clone();
-    // Not joined: it sleeps until a signal comes, or until the process ends without one.
+    // Not joined: the thread sleeps until a signal arrives or the process ends.
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         while interrupts.received().is_none() {
             if interrupts.sleep(Duration::from_hours(24)).is_err() {
@@ -22,7 +22,7 @@ pub(super) fn signalled() -> io::Result<CancellationToken> {
             }
         }
         asked.cancel();
-        // Listens on: a second signal must not end the process in the middle of the drain.
+        // Keep listening: a second signal must not end the process during the drain.
         loop {
             thread::park();
         }

@@ -1,6 +1,7 @@
-//! Answers that are too large for a model: the beginning goes back, all of it goes into a file.
+//! Shortens answers that are too large for a model, and writes the full answer to a file.
 //!
-//! A client may drop a long line without a word, and a model pays for each. What is cut is named.
+//! Clients may silently drop very long lines, and models pay for every token. The answer names what
+//! was cut.
 
 use serde_json::{Map, Value};
 
@@ -8,12 +9,12 @@ use super::answer::Answer;
 use super::desk::Desk;
 use crate::run::outputs;
 
-/// The most bytes of an answer.
+/// The size limit of an answer, in bytes.
 const MOST: usize = 256 * 1024;
-/// The most bytes of one field of an answer that was cut.
+/// The size limit of each field of an answer that is cut, in bytes.
 const SHARE: usize = 32 * 1024;
 
-/// An answer that fits.
+/// Returns the answer, shortened if necessary.
 pub(super) fn fit(answer: Answer, desk: &Desk, tool: &str, project: Option<&str>) -> Answer {
     let size = length(&answer.value);
     if size <= MOST {
@@ -34,7 +35,7 @@ pub(super) fn fit(answer: Answer, desk: &Desk, tool: &str, project: Option<&str>
     Answer { value: Value::Object(fields), kind: answer.kind }
 }
 
-/// The fields of an answer with long ones shortened, and the names of those.
+/// Shortens long fields; also returns their names.
 fn cut(fields: Map<String, Value>) -> (Map<String, Value>, Vec<String>) {
     let mut kept = Map::new();
     let mut cut = Vec::new();
@@ -55,7 +56,7 @@ fn cut(fields: Map<String, Value>) -> (Map<String, Value>, Vec<String>) {
                 };
                 kept.insert(name.clone(), elements.into_iter().take_while(fits).collect());
             }
-            // Half an object would look like a whole one.
+            // Drop it: part of an object would look complete.
             _ => {}
         }
         cut.push(name);
@@ -63,7 +64,7 @@ fn cut(fields: Map<String, Value>) -> (Map<String, Value>, Vec<String>) {
     (kept, cut)
 }
 
-/// How many bytes a value has as JSON, counted without building the text.
+/// The size of a value as JSON, computed without building the text.
 fn length(value: &Value) -> usize {
     struct Counter(usize);
     impl std::io::Write for Counter {

@@ -1,9 +1,10 @@
-//! What stands between the wire and a handler: order, limits and an answer whatever happens.
+//! Protects a handler: limits, panics and shutdown.
 //!
-//! A [`Stack`] wraps a handler of rmcp and is one itself; both transports serve it. It bounds how many
-//! calls are at work and how many wait, answers for a handler that panics, counts what is under way so
-//! that the end can wait for it, and refuses new calls once the end has begun. It knows nothing of tools
-//! or projects. A call that was begun is never dropped: it is told through its token, and may clean up.
+//! A [`Stack`] wraps an rmcp handler and is one itself; both transports serve it. It limits how
+//! many calls run and how many wait, answers for a handler that panics, counts running calls so
+//! that a shutdown can wait for them, and refuses new calls during a shutdown. It knows nothing
+//! about tools or projects. A running call is never dropped: it is cancelled through its token and
+//! can clean up.
 
 mod calls;
 mod handler;
@@ -19,12 +20,11 @@ use tokio_util::sync::CancellationToken;
 
 use calls::{Call, Calls, Counted};
 
-/// How much is done at the same time.
+/// Limits for concurrent calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Calls at work.
     pub at_work: usize,
-    /// Calls that wait for one of those to end. Any beyond are refused.
+    /// Calls that wait for a running one to end. Further calls are refused.
     pub waiting: usize,
 }
 
@@ -34,16 +34,16 @@ impl Default for Load {
     }
 }
 
-/// Whether everything under way came to its end in time.
+/// Whether all calls ended in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drained {
-    /// Nothing is under way.
+    /// No call is running.
     Everything,
-    /// So many calls are still at work.
+    /// The number of calls that are still running.
     Left(usize),
 }
 
-/// A handler with the guards around it.
+/// A handler with its protection.
 #[derive(Debug)]
 pub struct Stack<H> {
     handler: H,
@@ -52,17 +52,17 @@ pub struct Stack<H> {
     waiting: AtomicUsize,
     calls: Calls,
     closing: AtomicBool,
-    /// Cancelled when the end has begun: subscriptions end then.
+    /// Cancelled at the start of a shutdown; it ends subscriptions.
     end: CancellationToken,
 }
 
 impl<H> Stack<H> {
-    /// Guards a handler, with the usual limits.
+    /// Wraps a handler with the default limits.
     pub fn new(handler: H) -> Self {
         Self::with_load(handler, Load::default())
     }
 
-    /// Guards a handler, with limits of its own.
+    /// Wraps a handler with other limits.
     pub fn with_load(handler: H, load: Load) -> Self {
         Self {
             handler,
@@ -75,33 +75,32 @@ impl<H> Stack<H> {
         }
     }
 
-    /// The handler inside.
     pub fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// Begins the end: calls under way go on, new ones are refused, subscriptions end.
+    /// Starts the shutdown: running calls continue, new ones are refused, subscriptions end.
     pub fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
         self.end_subscriptions();
     }
 
-    /// Ends subscriptions, which have no end of their own.
+    /// Ends subscriptions, which would never end by themselves.
     pub fn end_subscriptions(&self) {
         self.end.cancel();
     }
 
-    /// Tells every call under way to end, as if its client had cancelled it.
+    /// Cancels every running call, as if its client had cancelled it.
     pub fn cancel(&self) {
         self.calls.cancel();
     }
 
-    /// How many calls are under way, those that wait included.
+    /// The number of running and waiting calls.
     pub fn under_way(&self) -> usize {
         self.calls.len()
     }
 
-    /// Waits until nothing is under way, at most for a time.
+    /// Waits until no call is running, at most for `limit`.
     pub async fn drain(&self, limit: Duration) -> Drained {
         match tokio::time::timeout(limit, self.calls.end()).await {
             Ok(()) => Drained::Everything,
@@ -109,17 +108,18 @@ impl<H> Stack<H> {
         }
     }
 
-    /// Notes a call that begins, or refuses it.
+    /// Registers a call, or refuses it.
     fn begin(&self, ct: &CancellationToken) -> Result<Call<'_>, ErrorData> {
         let call = self.calls.begin(ct);
-        // Noted before asked: whoever closes and then drains sees either the refusal or the call.
+        // Ordering: register first, then check. A shutdown that closes and then drains either
+        // refuses the call or waits for it.
         if self.closing.load(Ordering::SeqCst) {
             return Err(refusal("the server is shutting down and takes no new calls"));
         }
         Ok(call)
     }
 
-    /// Waits for a place among the calls at work.
+    /// Waits until the call may run.
     async fn place(&self, ct: &CancellationToken) -> Result<SemaphorePermit<'_>, ErrorData> {
         if let Ok(permit) = self.room.try_acquire() {
             return Ok(permit);
@@ -136,12 +136,12 @@ impl<H> Stack<H> {
             () = ct.cancelled() => return Err(refusal("the call was cancelled while it waited")),
         };
         drop(waiting);
-        // The semaphore is never closed.
+        // The semaphore is never closed, so this cannot fail.
         place.map_err(|_| refusal("the server is shutting down and takes no new calls"))
     }
 }
 
-/// An error of the server that says nothing about the request: it may be sent again.
+/// A server error that is unrelated to the request, which may be sent again.
 fn refusal(message: impl Into<std::borrow::Cow<'static, str>>) -> ErrorData {
     ErrorData::new(ErrorCode(-32000), message, None)
 }

@@ -1,9 +1,10 @@
-//! Serving one client on standard input and output: a JSON-RPC message a line.
+//! Serves one client on standard input and output, with one JSON-RPC message per line.
 //!
-//! rmcp's own transport leaves what it cannot read without an answer, so that a client waits for ever.
-//! [`Wire`] answers every line: garbage, batches, lines beyond [`MAX_LINE`], ids in use twice. It reads
-//! only as fast as the client reads answers. At the end of input, or when asked to stop, calls under way
-//! may finish for a while; then they are told, and get a last moment to clean up.
+//! rmcp's own transport does not answer lines that it cannot parse, so a client would wait for
+//! ever. [`Wire`] answers every line: garbage, batches, lines longer than [`MAX_LINE`], duplicate
+//! ids. It reads only as fast as the client reads answers. At the end of input, or on a stop
+//! request, running calls get a grace period. Then they are cancelled and get some time to clean
+//! up.
 
 mod ledger;
 mod lines;
@@ -25,20 +26,20 @@ use super::shutdown;
 use super::stack::Stack;
 use wire::Wire;
 
-/// The longest line that is read. Any longer one is skipped, and answered with an error.
+/// The longest accepted line. A longer line is skipped and answered with an error.
 pub const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// How long calls may go on when the client is gone, or the server is asked to stop.
+/// How long running calls may continue when the client is gone or the server is asked to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Serves until the client is gone or a signal asks to stop; then ends what is under way.
+/// Serves until the client is gone or a signal asks to stop, then ends the running calls.
 pub async fn serve<H: ServerHandler>(stack: Arc<Stack<H>>) -> io::Result<()> {
     let stop = shutdown::signalled()?;
     let (reader, writer) = rmcp::transport::stdio_pipes();
     serve_on(stack, reader, writer, stop, GRACE).await
 }
 
-/// The same on any pair of streams, until `stop` is cancelled.
+/// Like [`serve`], on any pair of streams, until `stop` is cancelled.
 async fn serve_on<H, R, W>(
     stack: Arc<Stack<H>>,
     reader: R,
@@ -51,17 +52,18 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    // Cancelled when the grace is over: every call under way is told.
+    // Cancelled at the end of the grace period; it cancels every running call.
     let over = CancellationToken::new();
     let wire = Wire::new(reader, writer, stop, over.clone(), grace);
     let outcome = loop {
         match serve_server_with_ct(Arc::clone(&stack), wire.attach(&stack), over.clone()).await {
             Ok(running) => break running.waiting().await.map(|_| ()).map_err(io::Error::other),
-            // Whatever came before the handshake: it was answered or needs no answer, and the client may try again.
+            // A message before the handshake was answered or needs no answer, and the client may
+            // try again.
             Err(ServerInitializeError::ExpectedInitializeRequest(_) | ServerInitializeError::InitializeFailed(_)) => {}
             Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => break Ok(()),
             Err(err) if wire.is_broken() => {
-                // The client is gone: no fault of ours.
+                // The client is gone; that is not an error.
                 drop(err);
                 break Ok(());
             }

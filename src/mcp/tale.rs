@@ -1,27 +1,25 @@
-//! What happens in a run, in short lines for whoever waits for its end.
+//! Progress messages about the events of a run.
 
 use super::call::Work;
 use crate::checkpoint::delta::{files, stat};
 use crate::journal::event::{Event, Resolution};
 use crate::journal::summary::StepStatus;
 
-/// Tells a caller how far a run is.
 #[derive(Debug)]
 pub(crate) struct Tale<'w> {
     work: &'w Work,
-    /// The step that runs.
+    /// The running step.
     name: String,
-    /// What became of the changes of the step that runs.
+    /// What happened to the changes of the running step.
     outcome: Option<String>,
 }
 
 impl<'w> Tale<'w> {
-    /// For the caller of some work.
     pub(crate) fn new(work: &'w Work) -> Self {
         Self { work, name: String::new(), outcome: None }
     }
 
-    /// Tells of an event, where it is worth a line.
+    /// Reports an event if it is relevant for progress.
     pub(crate) fn event(&mut self, event: &Event) {
         match event {
             Event::StepStarted { name, .. } => {

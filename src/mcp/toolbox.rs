@@ -1,8 +1,9 @@
-//! The four tools as clients see them: names, words, schemas and hints.
+//! The definitions of the four tools: names, descriptions, schemas and hints.
 //!
-//! Schemas say what is always there and leave room for more. Some clients check everything that is sent as structured
-//! content against the output schema, errors too: each of them allows the shape of a failure. `$schema` is left out:
-//! 2020-12 is what the protocol means without it, and some clients refuse any they do not know.
+//! The output schemas require the fields that are always present and allow more. Some clients
+//! validate all structured content against the output schema, including errors, so each schema also
+//! allows the shape of a failure. `$schema` is left out: the protocol defaults to 2020-12, and some
+//! clients refuse unknown values.
 
 use std::sync::Arc;
 
@@ -29,8 +30,8 @@ fn tool(name: &'static str, words: &'static str, input: Value, output: Value, hi
     }
 }
 
-/// What a tool returns, with the fields that are always there, or why it could not. A part of a large answer may be
-/// missing; what is cut is never one of those fields, unless it is an object.
+/// The output schema of a tool: the fields that are always present, or those of an error. In a
+/// shortened answer only object fields can be missing.
 fn output(properties: &Value, shapes: &[&[&str]]) -> Value {
     let mut properties = properties.clone();
     let shared = json!({
@@ -179,7 +180,7 @@ fn load() -> Tool {
         "run_id": {"type": "string", "description": "The run that wrote the copy; `execute` can undo it."},
     });
     let output = output(&properties, &[&["name", "path", "content", "source"]]);
-    // With a destination it writes a file, and with `overwrite` it replaces one.
+    // With `destination` it writes a file, and with `overwrite` it replaces one.
     let hints =
         ToolAnnotations::with_title("Read or copy an item").read_only(false).destructive(true).open_world(false);
     let words = "Reads an item: its text, and the schema of what it takes. Nothing is written unless `destination` is \

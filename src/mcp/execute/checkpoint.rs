@@ -1,4 +1,4 @@
-//! `git_checkpoint`: committing what steps have left on disk, and what an agent has changed itself.
+//! `git_checkpoint`: commits uncommitted changes of steps and the agent's own edits.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,23 +29,20 @@ use crate::run::error::RunError;
 use crate::run::past::{Past, run_here};
 use crate::run::session::RunRequest;
 
-/// Whether something is done, or only shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It is done.
     Real,
-    /// Nothing is changed.
+    /// Dry run: nothing is changed.
     Shown,
 }
 
 impl Effect {
-    /// What a call asks for.
     pub(super) fn of(arguments: &Arguments) -> Result<Self, Failure> {
         Ok(if arguments.flag("dry_run")? { Self::Shown } else { Self::Real })
     }
 }
 
-/// Makes a checkpoint, or shows what it would hold.
+/// Makes a checkpoint, or shows what it would contain.
 pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
     let request = request(&arguments)?;
     let effect = Effect::of(&arguments)?;
@@ -78,7 +75,8 @@ fn request(arguments: &Arguments) -> Result<CheckpointRequest, Failure> {
     })
 }
 
-/// What a message would be about, and where; nothing where there is nothing to commit.
+/// The project root and the text from which the model writes a message; none if there is nothing to
+/// commit.
 fn describe(desk: &Desk, named: Option<&str>, about: &str, work: &Work) -> Result<Option<(PathBuf, String)>, Failure> {
     let (project, ctx) = desk.project(named)?;
     let _turn = lock(&project.turn);
@@ -181,7 +179,8 @@ fn show(changes: &[Change], note: Option<&str>) -> Result<Answer, Failure> {
     }))
 }
 
-/// What changes while a step waits is that step's, and becomes its checkpoint.
+/// Refuses a checkpoint while a step waits: changes made meanwhile belong to that step's
+/// checkpoint.
 fn refuse_owned(ctx: &Context) -> Result<(), Failure> {
     let run = match run_here(ctx) {
         Ok((run, _)) => run,

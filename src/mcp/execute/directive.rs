@@ -1,4 +1,4 @@
-//! Beginning the run of a directive.
+//! Starts the run of a directive.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use crate::run::directive::pin::RunOptions;
 use crate::run::directive::preview::{explained, preview};
 use crate::run::directive::{DirectiveRequest, Prepared, Worker};
 
-/// The directive that piton does itself.
+/// The directive that is built into piton.
 const GIT_CHECKPOINT: &str = "git_checkpoint";
 
-/// Runs a directive until it is done or needs somebody.
+/// Runs a directive until it ends or waits for a person or an agent.
 pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
     let id = arguments.text("item_id")?.unwrap_or_default();
     if id.rsplit('/').next() == Some(GIT_CHECKPOINT) {
         return checkpoint::run(desk, arguments, caller).await;
     }
-    // The call of before, with what the person said: the run is there already.
+    // The client repeats the call with the person's answer; the run exists already.
     if let Some(sealed) = &caller.state {
         return led::answered(desk, caller, sealed, arguments.text("project_path")?).await;
     }
@@ -69,7 +69,7 @@ fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failu
     stage
 }
 
-/// What would be done, with what every answer says about itself.
+/// The preview, with the fields that every answer has.
 fn planned(shown: &Answer) -> Result<Answer, Failure> {
     let mut told = json!({"action": "run", "status": "planned", "dry_run": true});
     if let (Value::Object(told), Value::Object(shown)) = (&mut told, &shown.value) {
@@ -78,7 +78,7 @@ fn planned(shown: &Answer) -> Result<Answer, Failure> {
     Answer::result(&told)
 }
 
-/// A call that was taken back while it waited for its turn does nothing.
+/// Stops a call that was cancelled while it waited for its turn.
 pub(super) fn refuse_cancelled(work: &Work) -> Result<(), Failure> {
     if work.stop.is_asked() {
         return Err(Failure::new("Cancelled", Code::Interrupted, "the call was cancelled").with("status", "cancelled"));

@@ -1,8 +1,8 @@
-//! A run that an agent is led through: how far it gets, what it waits for, what came of it.
+//! A run that an agent is led through: its progress, its waits and its result.
 //!
-//! A call begins a run or takes one up, and [`lead`] goes on until the run is done or needs somebody. Work goes
-//! to the agent, as the answer of the call. A question goes to the person behind the client: the run is
-//! paused first, so that nobody is kept out while they think.
+//! A call starts or resumes a run, and [`lead`] continues it until it ends or waits. Work for the
+//! agent is the answer of the call. A question goes to the person behind the client. The run is
+//! paused first, so that it does not hold the lock while the person thinks.
 
 use std::sync::Arc;
 
@@ -29,9 +29,8 @@ use crate::run::error::{RunError, way_on};
 use crate::run::past::{Past, Report, is_running, waiting_in};
 use crate::run::review::Review;
 
-/// How many lines of a diff a question shows.
+/// The limits of a diff in a question.
 const SHOWN_LINES: usize = 120;
-/// And how many bytes of it.
 const SHOWN_BYTES: usize = 8 * 1024;
 
 /// How far a call has brought a run.
@@ -42,7 +41,6 @@ pub(super) enum Stage {
     Question(Box<Question>),
 }
 
-/// Begins a run.
 pub(super) fn begin(
     ctx: &Context,
     request: &DirectiveRequest,
@@ -55,7 +53,7 @@ pub(super) fn begin(
     lead(ctx, run, Input::Go, work)
 }
 
-/// Takes a run up again. One that has gone on since it was asked about is not given the answer.
+/// Resumes a run. An answer is dropped if the run is no longer at the step that was asked about.
 pub(super) fn take_up(
     ctx: &Context,
     id: RunId,
@@ -88,7 +86,7 @@ fn lead(ctx: &Context, run: Run<'_, '_>, input: Input, work: &Work) -> Result<St
     match run.drive::<RunError>(input, &mut listen, |_, _| Ok(None))? {
         Halt::Done(summary) => finished("run", &summary).map(Stage::Told),
         Halt::Waits(waiting, summary) => waits(ctx, &waiting, Some(&summary)),
-        // The files changed after they were shown: the person is asked about what is there now.
+        // The files changed after they were shown, so the person is asked again.
         Halt::Stuck(err, summary) if err.is_asked_again() => stage_of(ctx, summary.run_id),
         Halt::Stuck(err, summary) => {
             let status = if err.is_interrupted() { "cancelled" } else { "error" };
@@ -104,7 +102,7 @@ fn lead(ctx: &Context, run: Run<'_, '_>, input: Input, work: &Work) -> Result<St
     }
 }
 
-/// Where a run stands, from its journal.
+/// The stage of a run according to its journal.
 pub(super) fn stage_of(ctx: &Context, run: RunId) -> Result<Stage, Failure> {
     let past = Past::load(ctx)?;
     let record = past.history.run(run).ok_or(crate::journal::JournalError::NoRun(run)).map_err(RunError::from)?;
@@ -115,7 +113,7 @@ pub(super) fn stage_of(ctx: &Context, run: RunId) -> Result<Stage, Failure> {
     }
 }
 
-/// What came of a run that is over.
+/// The answer for a run that has ended.
 pub(super) fn finished(action: &str, summary: &RunSummary) -> Result<Answer, Failure> {
     let status = match summary.status {
         RunStatus::Succeeded => "success",
@@ -147,7 +145,7 @@ fn told(summary: &RunSummary) -> Value {
     serde_json::to_value(summary).unwrap_or_default()
 }
 
-/// What a run waits for: work is the agent's, all else is a person's.
+/// The stage of a waiting run: work goes to the agent, everything else to a person.
 fn waits(ctx: &Context, waiting: &Waiting, summary: Option<&RunSummary>) -> Result<Stage, Failure> {
     let mut value = Map::new();
     let mut put = |name: &str, what: Value| value.insert(name.to_owned(), what);
@@ -202,7 +200,7 @@ fn waits(ctx: &Context, waiting: &Waiting, summary: Option<&RunSummary>) -> Resu
     })))
 }
 
-/// The question of a run, with what it is about as it is on disk.
+/// The text of a question, with the current changes.
 fn question(waiting: &Waiting, review: Option<&Review>, past: &Past) -> Result<(String, Choice), Failure> {
     let name = &waiting.name;
     let shown = match review.filter(|review| !review.changes.is_empty()) {
@@ -220,7 +218,7 @@ fn question(waiting: &Waiting, review: Option<&Review>, past: &Past) -> Result<(
             (text, Choice::Changes)
         }
         Wait::Indeterminate { reason } => {
-            let text = format!("Step `{name}`: {}. Nobody knows whether it was done.", clean(reason));
+            let text = format!("Step `{name}`: {}. It is unknown whether it was done.", clean(reason));
             (text, Choice::Unknown)
         }
         Wait::Work { .. } | Wait::Unknown => {
@@ -229,7 +227,7 @@ fn question(waiting: &Waiting, review: Option<&Review>, past: &Past) -> Result<(
     })
 }
 
-/// The changes that an approval is for, in numbers and as a diff.
+/// The changes that an approval is for, as statistics and a diff.
 fn shown_changes(review: &Review, past: &Past) -> Result<String, Failure> {
     let Some(repository) = &past.repository else { return Ok(String::new()) };
     let sum = |count: fn(&Change) -> u64| review.changes.iter().map(count).sum::<u64>();
@@ -246,7 +244,7 @@ fn shown_changes(review: &Review, past: &Past) -> Result<String, Failure> {
     Ok(format!("\n\n{count}{edits}\n\n{}{rest}", clean(&shown)))
 }
 
-/// Whether a manual step of the same directive was done before a gate, so that it can be done again.
+/// Whether the same directive did a manual step before this gate, which can then be done again.
 fn follows_manual_step(waiting: &Waiting, gate: &str, past: &Past) -> bool {
     let directive = |name: &str| name.rsplit_once('/').map(|(directive, _)| directive.to_owned());
     let is_manual = |step: &StepRecord| {
@@ -257,17 +255,17 @@ fn follows_manual_step(waiting: &Waiting, gate: &str, past: &Past) -> bool {
     gate == "human-verify" && steps.iter().any(is_manual)
 }
 
-/// The same text without characters that could move a cursor or hide something.
+/// Replaces control characters, which could move the cursor or hide text.
 fn clean(text: &str) -> String {
     text.chars().map(|it| if it.is_control() && it != '\n' && it != '\t' { '\u{fffd}' } else { it }).collect()
 }
 
-/// The call that goes on with a run.
+/// The call that continues a run.
 fn next(ctx: &Context, run: RunId) -> Value {
     call(ctx, ItemKind::Directive, "continue", &json!({"parameters": {"run_id": run}}))
 }
 
-/// A call of `execute` that an agent may make next.
+/// A call of `execute` that the agent may make next.
 pub(super) fn call(ctx: &Context, kind: ItemKind, action: &str, more: &Value) -> Value {
     let mut arguments = json!({"item_type": kind, "action": action});
     if let (Value::Object(arguments), Value::Object(more)) = (&mut arguments, more) {
@@ -277,7 +275,7 @@ pub(super) fn call(ctx: &Context, kind: ItemKind, action: &str, more: &Value) ->
     json!({"tool": "execute", "arguments": arguments})
 }
 
-/// How far a run is that waits for nobody, or is over.
+/// The answer for a run that does not wait for a person or an agent, or has ended.
 pub(super) fn standing(ctx: &Context, report: &Report) -> Answer {
     let status = match report.status {
         Some(RunStatus::Succeeded) => "success",
@@ -293,7 +291,7 @@ pub(super) fn standing(ctx: &Context, report: &Report) -> Answer {
             let message = if is_running(ctx, report.run_id) {
                 "it is at work in another call or process; `status` says how far it is, `continue` takes it up when that is gone"
             } else {
-                "it was cut off, and nobody is at work on it; `next` puts it in order and goes on"
+                "it was interrupted, and no process is working on it; `next` recovers and continues it"
             };
             value.insert("message".to_owned(), message.into());
             value.insert("next".to_owned(), next(ctx, report.run_id));
@@ -302,7 +300,8 @@ pub(super) fn standing(ctx: &Context, report: &Report) -> Answer {
     Answer { value, kind: AnswerKind::Result }
 }
 
-/// Brings a stage to an answer: asks the person, gives the run what they say, as long as there are questions.
+/// Turns a stage into a reply: asks the person and passes the answers on until there are no more
+/// questions.
 pub(super) async fn follow(desk: &Arc<Desk>, caller: &Caller, mut stage: Stage) -> Result<Reply, Failure> {
     loop {
         let question = match stage {
@@ -318,7 +317,7 @@ pub(super) async fn follow(desk: &Arc<Desk>, caller: &Caller, mut stage: Stage) 
     }
 }
 
-/// What a person said in the stateless era reaches the run it is about, if that still waits for it.
+/// Passes on the person's answer in the stateless era, if the run still waits for it.
 pub(super) async fn answered(
     desk: &Arc<Desk>,
     caller: &Caller,
@@ -330,14 +329,14 @@ pub(super) async fn answered(
     let (_, ctx) = desk.project(asked.root.to_str())?;
     let run = asked.run;
     let reached = caller.work(move |_| {
-        // A run in a worktree of its own is known in all worktrees of its repository.
+        // All worktrees of a repository know its runs, also those in a worktree of their own.
         let is_here = Past::load(&here)?.history.run(run).is_some();
         if is_here { stage_of(&ctx, run) } else { Err(decision::refused("it is about another project")) }
     });
     let stage = reached.await?;
     let question = match stage {
         Stage::Question(question) if asked.is_about(&question) => question,
-        // It went on meanwhile: whoever asks hears where it is, and is asked anew.
+        // The run has continued meanwhile: report where it is, and ask again if it waits.
         stage => return follow(desk, caller, stage).await,
     };
     match decision::answer_of(caller, &question) {
@@ -350,7 +349,7 @@ pub(super) async fn answered(
     }
 }
 
-/// Gives a run what a person said.
+/// Passes the person's answer to the run.
 async fn give(desk: &Arc<Desk>, caller: &Caller, question: &Question, input: Input) -> Result<Stage, Failure> {
     let (run, step) = (question.run, question.step);
     let (project, ctx) = desk.project(question.root.to_str())?;

@@ -1,4 +1,4 @@
-//! Going on with a run, looking at it, ending it.
+//! Continues, shows and cancels runs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use crate::run::error::RunError;
 use crate::run::past::{Past, Report, repo_paths, run_here, waiting_in};
 use crate::run::remainder::Left;
 
-/// Goes on with a run that waits, or was cut off.
+/// Resumes a waiting or interrupted run.
 pub(super) async fn go_on(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
     if let Some(sealed) = &caller.state {
         return led::answered(desk, caller, sealed, arguments.text("project_path")?).await;
@@ -36,7 +36,6 @@ pub(super) async fn go_on(desk: &Arc<Desk>, arguments: Arguments, caller: &Calle
     led::follow(desk, caller, stage).await
 }
 
-/// Shows how far a run is.
 pub(super) async fn status(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
     let desk = Arc::clone(desk);
     let answer = caller.work(move |work| {
@@ -45,7 +44,7 @@ pub(super) async fn status(desk: &Arc<Desk>, arguments: Arguments, caller: &Call
         let mut past = Past::load(&ctx)?;
         let is_named = parameters.value("run_id").is_some();
         let here = directive::unfinished(&ctx)?.map(|waiting| waiting.run);
-        // What was recorded can be told where the files cannot be read.
+        // The journal can be shown even if the files cannot be read.
         let left = if is_named { Left::default() } else { past.look_at_disk(&ctx).unwrap_or_default() };
         let others: Vec<_> = past.open_runs().filter(|(run, _)| !is_named && Some(run.id) != here).collect();
         let others: Vec<Value> = others.iter().map(|(run, situation)| json!(RunLine::new(run, situation))).collect();
@@ -78,7 +77,7 @@ pub(super) async fn status(desk: &Arc<Desk>, arguments: Arguments, caller: &Call
     Ok(answer.await?.into())
 }
 
-/// Ends a run that waits, for good.
+/// Ends a waiting run for good.
 pub(super) async fn cancel(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
     let desk = Arc::clone(desk);
     let answer = caller.work(move |work| {
@@ -142,7 +141,7 @@ fn require_own_tree(desk: &Desk, arguments: &Arguments, parameters: &Arguments) 
     let (_, ctx) = desk.project(arguments.text("project_path")?)?;
     let Some(name) = parameters.text("run_id")? else { return Ok(()) };
     let past = Past::load(&ctx)?;
-    // A run that is not found is told by what looks for it next.
+    // An unknown run is reported by the next lookup.
     let Ok((run, _)) = past.find_run(&ctx, name) else { return Ok(()) };
     Ok(past.require_here(run)?)
 }
@@ -154,7 +153,7 @@ fn for_a_person(run: RunId) -> Failure {
     ))
 }
 
-/// What the agent says about the step that waits.
+/// The agent's answer to a waiting step.
 fn input(ctx: &Context, parameters: &Arguments) -> Result<Input, Failure> {
     let paths = paths_of(parameters)?;
     match (parameters.text("failed")?, parameters.value("result")) {
@@ -165,7 +164,6 @@ fn input(ctx: &Context, parameters: &Arguments) -> Result<Input, Failure> {
     }
 }
 
-/// The paths that are named, as the client wrote them.
 pub(super) fn paths_of(parameters: &Arguments) -> Result<Vec<OsString>, Failure> {
     match parameters.value("paths") {
         None => Ok(Vec::new()),
@@ -185,7 +183,7 @@ pub(super) fn parameters(arguments: &Arguments, known: &[&str]) -> Result<Argume
     Arguments::new(Some(arguments.object("parameters")?), known)
 }
 
-/// The run that is meant, the one that is named or the one that is not finished here, and where it runs.
+/// Finds the named run, or the unfinished run of this work tree, and where it runs.
 fn name(desk: &Desk, arguments: &Arguments, parameters: &Arguments) -> Result<(Arc<Project>, RunId, Context), Failure> {
     let (project, ctx) = desk.project(arguments.text("project_path")?)?;
     let (run, there) = match parameters.text("run_id")? {
@@ -195,7 +193,8 @@ fn name(desk: &Desk, arguments: &Arguments, parameters: &Arguments) -> Result<(A
     Ok((project, run, there))
 }
 
-/// The same, for what changes something: a run in a worktree of its own goes on there, if that is served.
+/// Like [`name`], for changes: a run in its own worktree continues there, if that worktree is
+/// served.
 fn find(
     desk: &Desk,
     arguments: &Arguments,
@@ -207,14 +206,14 @@ fn find(
     Ok((project, work.equip(there), run))
 }
 
-/// Something that was named and is not there, in words that say what it is.
+/// Replaces the title of an error if the named thing does not exist.
 pub(super) fn unknown(words: &str, err: RunError) -> Failure {
     let is_unknown = matches!(err, RunError::Reference(_));
     let failure = Failure::from(err);
     if is_unknown { Failure { error: words.to_owned(), ..failure } } else { failure }
 }
 
-/// How far a run is.
+/// The status of a run.
 fn tell(ctx: &Context, run: RunId, action: &str) -> Result<Answer, Failure> {
     let past = Past::load(ctx)?;
     let is_waiting = past.history.run(run).and_then(waiting_in).is_some();
@@ -226,12 +225,13 @@ fn tell(ctx: &Context, run: RunId, action: &str) -> Result<Answer, Failure> {
     Ok(with(answer, "action", action.into()))
 }
 
-/// How far a run is in a work tree that is not served: journals are shared by all work trees, files are not shown.
+/// The status of a run in a work tree that is not served. All work trees share the journals; the
+/// files are not shown.
 fn elsewhere(ctx: &Context, report: &Report, root: PathBuf) -> Answer {
     let mut answer = with(led::standing(ctx, report), "action", "status".into());
     let err = RunError::Elsewhere { run: report.run_id, root };
     if let (Value::Object(value), true) = (&mut answer.value, report.waiting.is_some()) {
-        // It cannot go on from here.
+        // The run cannot continue from here.
         value.remove("next");
         let hint = err.hint().as_ref().map(for_agents).unwrap_or_default();
         value.insert("message".to_owned(), format!("{err}; {hint}").into());

@@ -1,4 +1,4 @@
-//! Calling a tool: the same plan, step and result as `piton tool run`.
+//! Calls a tool, with the same plan, step and result as `piton tool run`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,10 @@ use crate::problem::Code;
 use crate::run::error::RunError;
 use crate::run::tool::{self, Called, Planner, ToolCommand, ToolRequest, ToolResult, ToolStatus};
 
-/// How long a call waits for a run of another process: an agent does not notice, a person is soon told.
+/// How long a call waits for another process that holds the lock: short enough that a person is
+/// told soon.
 pub(in crate::mcp) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Calls a tool.
 pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
     let desk = Arc::clone(desk);
     caller.work(move |work| call(&desk, &arguments, &work)).await.map(Reply::Done)
@@ -63,7 +63,7 @@ fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
         lock_timeout: PATIENCE,
         ..ToolCommand::default()
     };
-    // Calls of one project take turns; what only reads does not wait.
+    // Calls that change one project run one after the other; calls that only read do not wait.
     let _turn = lock(&project.turn);
     refuse_cancelled(work).map_err(of_tool)?;
     project.remember();
@@ -74,7 +74,7 @@ fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
     }
 }
 
-/// A call that came to nothing, with what every error says.
+/// A failed call, with the fields that every error has.
 fn failed(result: &ToolResult) -> Answered {
     let mut answer = Answer::error(result)?;
     if let Value::Object(value) = &mut answer.value {
@@ -84,7 +84,7 @@ fn failed(result: &ToolResult) -> Answered {
     Ok(answer)
 }
 
-/// On whose authority an agent calls tools.
+/// The permissions with which an agent calls tools.
 fn authority<'s>(desk: &'s Desk, store: &'s ItemStore) -> Result<Authority<'s>, RunError> {
     tool::authority_of(store, desk.directive(), Authority::Agent)
 }
@@ -96,7 +96,7 @@ fn perform(
     command: &ToolCommand,
     work: &Work,
 ) -> Result<ToolResult, RunError> {
-    // It takes as long to start as the plan takes: both happen at once.
+    // Starting the supervisor takes as long as planning, so both run at the same time.
     let supervisor = Supervisor::start(&ctx.program);
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let authority = authority(desk, &store)?;
@@ -119,7 +119,7 @@ fn perform(
     }
 }
 
-/// When changes are checkpointed. An agent cannot do without checkpoints.
+/// The checkpoint mode of a call. An agent cannot disable checkpoints.
 pub(super) fn mode(arguments: &Arguments) -> Result<Option<CheckpointMode>, Failure> {
     match arguments.text("checkpoint")? {
         None => Ok(None),
@@ -136,7 +136,7 @@ pub(super) fn mode(arguments: &Arguments) -> Result<Option<CheckpointMode>, Fail
     }
 }
 
-/// A tool and, behind a colon, the command of one that has several.
+/// Splits `tool:command`.
 fn split(id: &str) -> (&str, Option<&str>) {
     match id.split_once(':') {
         Some((tool, command)) => (tool, Some(command)),

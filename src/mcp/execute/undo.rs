@@ -1,4 +1,4 @@
-//! `undo`, `redo` and `restore`: the same operations as those of the terminal.
+//! `undo`, `redo` and `restore`, the same operations as in the terminal.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::run::past::repo_paths;
 use crate::run::session::{Observer, RunRequest};
 use crate::run::undo::{self, Action, Preview};
 
-/// Takes operations back, applies them again, or brings files back to how they were after a step.
+/// Undoes or redoes operations, or restores files to their state after a step.
 pub(super) async fn answer(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
     let desk = Arc::clone(desk);
     let answer = caller.work(move |work| {
@@ -56,14 +56,13 @@ pub(super) async fn answer(desk: &Arc<Desk>, arguments: Arguments, caller: &Call
     Ok(answer.await?.into())
 }
 
-/// The parameters of a call, as text.
+/// The parameters of a call.
 enum Given {
     Undo { step: Option<String>, run: Option<String>, to: Option<String> },
     Redo { step: Option<String> },
     Restore { step: String, paths: Vec<std::ffi::OsString> },
 }
 
-/// What a call asks for.
 enum Wanted<'g> {
     Action(Action<'g>),
     Restore(&'g str, Vec<RepoPath>),

@@ -1,4 +1,4 @@
-//! Who may connect, from where, and with what.
+//! Access control: addresses, tokens, allowed hosts and origins.
 
 use std::fmt;
 use std::io;
@@ -7,75 +7,56 @@ use std::net::SocketAddr;
 use crate::problem::{Code, Explain, Hint};
 use sha2::{Digest, Sha256};
 
-/// The shortest token.
 const MIN_TOKEN: usize = 16;
 
-/// How to serve over HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// Where to listen. Port 0 takes any that is free.
+    /// Port 0 selects any free port.
     pub address: SocketAddr,
-    /// How far away clients may be.
+    /// Which machines may connect.
     pub reach: Reach,
-    /// What clients must show.
     pub access: Access,
-    /// Names of this machine that requests may be addressed to, besides `localhost` and its addresses.
+    /// Host names that requests may use, besides `localhost` and its addresses.
     pub allowed_hosts: Vec<String>,
-    /// Origins of web pages that may send requests, besides the server's own, e.g. `https://app.example:443`.
+    /// Origins of web pages that may send requests, besides the server's own, e.g.
+    /// `https://app.example:443`.
     pub allowed_origins: Vec<String>,
 }
 
-/// How far away clients may be.
+/// Which machines may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Only on this machine.
     Loopback,
-    /// Anywhere: what is sent is not encrypted.
+    /// Any machine. The traffic is not encrypted.
     Anywhere,
 }
 
-/// What clients must show.
+/// What a client must present.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// A bearer token.
     Token(Token),
-    /// Nothing. Only on this machine, and only for tests of the protocol.
+    /// Nothing. Only on this machine, for tests of the protocol.
     Open,
 }
 
-/// A secret that clients show. Never shown itself.
+/// A secret token; only its hash is kept.
 #[derive(Clone)]
 pub struct Token {
     digest: [u8; 32],
 }
 
-/// Why the server cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Other machines could connect, and nobody said that they may.
+    /// Other machines could connect, and the user did not allow that.
     #[error("`{address}` can be reached by other machines")]
-    NotLoopback {
-        /// Where the server was to listen.
-        address: SocketAddr,
-    },
-    /// Other machines could connect without a token.
+    NotLoopback { address: SocketAddr },
     #[error("`{address}` can be reached by other machines, and no token is required")]
-    Open {
-        /// Where the server was to listen.
-        address: SocketAddr,
-    },
+    Open { address: SocketAddr },
     /// The token is too easy to guess or cannot be sent.
     #[error("the token is not usable: at least {MIN_TOKEN} visible ASCII characters are needed")]
     Token,
-    /// The address cannot be listened on.
     #[error("cannot listen on `{address}`: {source}")]
-    Bind {
-        /// Where the server was to listen.
-        address: SocketAddr,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Signals cannot be heard.
+    Bind { address: SocketAddr, source: io::Error },
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
 }
@@ -103,7 +84,7 @@ impl Explain for HttpError {
 }
 
 impl HttpOptions {
-    /// Only this machine, with a token.
+    /// Serves this machine only, with a token.
     pub fn new(address: SocketAddr, token: Token) -> Self {
         Self {
             address,
@@ -114,7 +95,7 @@ impl HttpOptions {
         }
     }
 
-    /// Whether this is safe to serve.
+    /// Refuses settings that expose the server by accident.
     pub(super) fn check(&self) -> Result<(), HttpError> {
         let address = self.address;
         if address.ip().is_loopback() {
@@ -127,7 +108,7 @@ impl HttpOptions {
         }
     }
 
-    /// The names that requests may be addressed to.
+    /// The accepted values of the Host header.
     pub(super) fn hosts(&self, address: SocketAddr) -> Vec<String> {
         let mut hosts: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
         if !address.ip().is_unspecified() {
@@ -137,7 +118,7 @@ impl HttpOptions {
         hosts
     }
 
-    /// The web pages that may send requests: those that the server itself could have sent, and what was allowed.
+    /// The accepted origins: the server's own and the configured ones.
     pub(super) fn origins(&self, address: SocketAddr) -> Vec<String> {
         let port = address.port();
         let own =
@@ -147,7 +128,7 @@ impl HttpOptions {
 }
 
 impl Access {
-    /// Whether the value of an `Authorization` header is good enough.
+    /// Whether an `Authorization` header grants access.
     pub(super) fn admits(&self, authorization: Option<&[u8]>) -> bool {
         match self {
             Self::Open => true,
@@ -157,7 +138,7 @@ impl Access {
 }
 
 impl Token {
-    /// Takes a secret as a token.
+    /// Checks that a secret is usable as a token.
     pub fn parse(secret: &str) -> Result<Self, HttpError> {
         if secret.len() < MIN_TOKEN || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(HttpError::Token);
@@ -165,7 +146,7 @@ impl Token {
         Ok(Self { digest: Sha256::digest(secret.as_bytes()).into() })
     }
 
-    /// Whether this is what was shown. Takes the same time whatever it is: only digests are compared, and all of them.
+    /// Compares in constant time: only digests are compared, and always completely.
     fn is(&self, shown: &[u8]) -> bool {
         let shown: [u8; 32] = Sha256::digest(shown).into();
         self.digest.iter().zip(shown).fold(0, |differing, (own, other)| differing | (own ^ other)) == 0
@@ -178,7 +159,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What follows `Bearer` in a header.
+/// The token of a `Bearer` header.
 fn bearer(header: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = header.split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())

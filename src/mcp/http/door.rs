@@ -1,4 +1,4 @@
-//! The way of a request in: its path, its token and its size are looked at, then rmcp answers it.
+//! Checks path, token and size of a request before rmcp handles it.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,7 +19,6 @@ use super::sessions::Sessions;
 use super::{MAX_BODY, SLOWEST};
 use crate::mcp::stack::Stack;
 
-/// The only path.
 const PATH: &str = "/mcp";
 
 const SESSION: &str = "mcp-session-id";
@@ -27,7 +26,7 @@ const VERSION: &str = "mcp-protocol-version";
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// What stands in front of rmcp.
+/// The checks in front of rmcp.
 pub(super) struct Door<H> {
     access: Access,
     sessions: Sessions,
@@ -52,13 +51,12 @@ impl<H: ServerHandler> Door<H> {
         Self { access: options.access.clone(), sessions, service }
     }
 
-    /// Answers one request.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
         let (mut head, body) = request.into_parts();
         if head.uri.path() != PATH {
             return refused(StatusCode::NOT_FOUND, "Not Found: the server answers at /mcp");
         }
-        // Taken out: whoever handles the request has no use for the token, and cannot pass it on.
+        // Remove the token, so that handlers cannot log it or pass it on.
         let shown = head.headers.remove(AUTHORIZATION);
         if !self.access.admits(shown.as_ref().map(http::HeaderValue::as_bytes)) {
             let mut answer = refused(StatusCode::UNAUTHORIZED, "Unauthorized: a valid bearer token is needed");
@@ -85,7 +83,7 @@ impl<H: ServerHandler> Door<H> {
     }
 }
 
-/// Reads a whole body. rmcp has a bound for its size, but none for its time.
+/// Reads a whole body. rmcp limits its size, but not the time.
 async fn read(body: Incoming) -> Result<Bytes, Box<Answer>> {
     let refusal = |status, reason| Box::new(refused(status, reason));
     match tokio::time::timeout(SLOWEST, Limited::new(body, MAX_BODY).collect()).await {
@@ -98,7 +96,7 @@ async fn read(body: Incoming) -> Result<Bytes, Box<Answer>> {
     }
 }
 
-/// Whether a request without a session may open one: the newer era has none.
+/// Whether a request without a session may open one. The stateless era has no sessions.
 fn may_open_session(headers: &HeaderMap) -> bool {
     text(headers, VERSION).is_none_or(|version| version < "2026-07-28")
 }

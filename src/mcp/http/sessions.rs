@@ -1,7 +1,8 @@
-//! Sessions of clients of 2025-11-25: how many there are, and which one goes when there are too many.
+//! The sessions of 2025-11-25 clients: their limit, and which one is closed to make room.
 //!
-//! rmcp can end sessions after a silence, but a call that says nothing for longer is silent too. So
-//! sessions end when their client says so, or when there is no more room and they were used the longest ago.
+//! rmcp can close sessions that are silent for some time, but a long call without progress is
+//! silent too. So a session ends only when its client ends it, or when it is the least recently
+//! used one and room is needed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,13 +11,12 @@ use std::time::{Duration, Instant};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::session::{SessionId, SessionManager};
 
-/// How many sessions there may be.
 pub(super) const MAX_SESSIONS: usize = 256;
 
-/// A session that was used more recently is not given up for another.
+/// A session that was used within this time is not closed to make room.
 const RECENT: Duration = Duration::from_mins(5);
 
-/// The sessions, and when they were used last.
+/// The sessions and the times of their last use.
 #[derive(Debug)]
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
@@ -36,21 +36,22 @@ impl Sessions {
         Arc::clone(&self.manager)
     }
 
-    /// Notes that a session is used.
+    /// Records the use of a session.
     pub(super) fn note(&self, id: &str) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        // Only what was made here: a client may send any id.
+        // Only known ids: a client may send any id.
         if let Some(last) = used.get_mut(id) {
             *last = Instant::now();
         }
     }
 
-    /// Notes a session that was made.
+    /// Records a new session.
     pub(super) fn add(&self, id: &str) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id.into(), Instant::now());
     }
 
-    /// Whether there is room for one more, after the oldest was given up if need be.
+    /// Returns true if there is room for one more session, closing the least recently used one if
+    /// necessary.
     pub(super) async fn make_room(&self) -> bool {
         if self.manager.sessions.read().await.len() < MAX_SESSIONS {
             return true;

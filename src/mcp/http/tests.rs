@@ -39,10 +39,10 @@ impl Server {
         Self { address: address.await.expect("listening"), stop, served }
     }
 
-    /// Sends text as it is and reads until the server closes.
+    /// Sends text as it is and reads until the server closes the connection.
     async fn raw(&self, text: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).await.expect("connected");
-        // A server that refuses may close before everything is sent.
+        // The server may refuse and close before everything is sent.
         let _ = stream.write_all(text).await;
         let mut answer = Vec::new();
         let reading = stream.read_to_end(&mut answer);
@@ -67,7 +67,7 @@ impl Server {
         self.raw(text.as_bytes()).await
     }
 
-    /// Opens a session as a client of 2025-11-25.
+    /// Opens a session as a 2025-11-25 client.
     async fn session(&self) -> String {
         let answer = self.post(&[AUTHORIZED], &hello()).await;
         assert_eq!(status(&answer), 200, "{answer}");
@@ -110,14 +110,14 @@ fn status(answer: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("no answer: {answer:?}"))
 }
 
-/// The last message of a stream.
+/// The last message of an event stream.
 fn message(answer: &str) -> Value {
     let data = answer.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
     data.and_then(|data| serde_json::from_str(data).ok()).unwrap_or_else(|| panic!("no message: {answer}"))
 }
 
 #[tokio::test]
-async fn only_who_shows_the_token_is_served() {
+async fn requests_without_the_token_are_refused() {
     let server = Server::start().await;
     for header in [
         None,
@@ -140,7 +140,7 @@ async fn only_who_shows_the_token_is_served() {
 }
 
 #[tokio::test]
-async fn foreign_pages_and_names_are_refused() {
+async fn unknown_origins_and_hosts_are_refused() {
     let server = Server::start().await;
     let own = format!("http://127.0.0.1:{}", server.address.port());
     for (header, expected) in [
@@ -219,7 +219,7 @@ async fn both_eras_are_served() {
 }
 
 #[tokio::test]
-async fn sessions_beyond_measure_are_refused_until_one_ends() {
+async fn too_many_sessions_are_refused_until_one_ends() {
     let server = Server::start().await;
     let first = server.session().await;
     for _ in 1..MAX_SESSIONS {
@@ -228,7 +228,7 @@ async fn sessions_beyond_measure_are_refused_until_one_ends() {
     let answer = server.post(&[AUTHORIZED], &hello()).await;
     assert_eq!(status(&answer), 503, "{answer}");
     assert!(answer.contains("\r\nretry-after: 60\r\n"), "{answer}");
-    // Those that exist are served on.
+    // Existing sessions are still served.
     assert_eq!(message(&server.call(&first, "any").await)["result"]["content"][0]["text"], "done");
     let bye = format!(
         "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {SECRET}\r\n\
@@ -249,7 +249,7 @@ async fn a_panic_is_answered_over_http_too() {
 }
 
 #[tokio::test]
-async fn a_call_under_way_is_answered_before_the_end() {
+async fn a_running_call_is_answered_before_the_server_stops() {
     let server = Server::start().await;
     let session = server.session().await;
     let (answer, ()) = tokio::join!(server.call(&session, "sleep"), async {
@@ -261,7 +261,7 @@ async fn a_call_under_way_is_answered_before_the_end() {
 }
 
 #[tokio::test]
-async fn a_call_that_does_not_end_is_told_when_its_time_is_over() {
+async fn a_call_that_does_not_end_is_cancelled_after_the_grace_period() {
     let server = Server::start_with(Duration::from_millis(200)).await;
     let session = server.session().await;
     let (answer, ()) = tokio::join!(server.call(&session, "wait"), async {
@@ -273,7 +273,7 @@ async fn a_call_that_does_not_end_is_told_when_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn other_machines_are_let_in_only_when_that_was_said() {
+async fn other_machines_may_connect_only_when_that_is_allowed() {
     let token = Token::parse(SECRET).expect("long enough");
     let options = HttpOptions::new(SocketAddr::from(([0, 0, 0, 0], 0)), token);
     assert!(matches!(options.check(), Err(HttpError::NotLoopback { .. })));

@@ -1,38 +1,31 @@
-//! The clients that piton knows, and where they keep their settings.
+//! The supported clients and their settings files.
 
 use std::path::PathBuf;
 
 use crate::context::Context;
 
-/// A program that agents work in.
+/// An MCP client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// Claude Code.
     Claude,
-    /// Codex.
     Codex,
-    /// Cursor.
     Cursor,
-    /// Visual Studio Code.
     Vscode,
-    /// Gemini CLI.
     Gemini,
 }
 
-/// Whose settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Those of a project, for everybody who works on it.
+    /// The settings of a project, for everyone who works on it.
     Project,
-    /// Those of a user, for all projects.
+    /// The settings of a user, for all projects.
     User,
 }
 
 impl Client {
-    /// Every client.
     pub const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Cursor, Self::Vscode, Self::Gemini];
 
-    /// What it is called in commands.
+    /// The name in commands.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -43,7 +36,7 @@ impl Client {
         }
     }
 
-    /// What people call it.
+    /// The name of the product.
     pub fn title(self) -> &'static str {
         match self {
             Self::Claude => "Claude Code",
@@ -54,13 +47,13 @@ impl Client {
         }
     }
 
-    /// Whose settings are meant when nobody says so: those that the whole team shares, where that is usual.
+    /// The default scope: the settings that a team shares, where that is usual.
     pub fn usual_scope(self) -> Scope {
-        // Codex reads settings of a project only after the user has said that it is to be trusted.
+        // Codex reads project settings only after the user has trusted the project.
         if self == Self::Codex { Scope::User } else { Scope::Project }
     }
 
-    /// What its settings hold servers in.
+    /// The key that holds the servers.
     pub(super) fn section(self) -> &'static str {
         match self {
             Self::Codex => "mcp_servers",
@@ -69,17 +62,18 @@ impl Client {
         }
     }
 
-    /// Whether its settings are TOML; all others are JSON.
+    /// Whether the settings are TOML; the others are JSON.
     pub fn is_toml(self) -> bool {
         self == Self::Codex
     }
 
-    /// Whether its entries say how the server is spoken to.
+    /// Whether an entry has a `type`.
     pub(super) fn writes_type(self) -> bool {
         matches!(self, Self::Claude | Self::Cursor | Self::Vscode)
     }
 
-    /// What comes before `mcp`: editors do not always start servers in the folder that is open, but name it.
+    /// Arguments before `mcp`: editors do not always start servers in the open folder, but can pass
+    /// it.
     pub(super) fn start(self) -> &'static [&'static str] {
         match self {
             Self::Cursor | Self::Vscode => &["-C", "${workspaceFolder}"],
@@ -87,7 +81,7 @@ impl Client {
         }
     }
 
-    /// The settings file; nothing where there is no home.
+    /// The settings file; none without a home folder.
     pub(super) fn settings(self, scope: Scope, ctx: &Context) -> Option<PathBuf> {
         let below = |variable: &str| ctx.environment.find(variable).filter(|it| !it.is_empty()).map(PathBuf::from);
         let home = || ctx.home.clone();
@@ -118,7 +112,7 @@ impl Client {
 }
 
 impl Scope {
-    /// What it is called in commands.
+    /// The name in commands.
     pub fn name(self) -> &'static str {
         match self {
             Self::Project => "project",

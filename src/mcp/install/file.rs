@@ -1,7 +1,8 @@
-//! A settings file of somebody else, read and replaced as a whole.
+//! Reads and replaces the settings file of a client.
 //!
-//! The new text is written beside the file and moved there, so that a reader sees the old one or the new one.
-//! A file that is a link stays one: what it leads to is replaced, as people keep their settings elsewhere.
+//! The new text is written to a temporary file that is renamed, so a reader sees the old or the new
+//! text. A symbolic link stays a link and its target is replaced, because some people keep their
+//! settings elsewhere.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -11,10 +12,10 @@ use std::path::{Path, PathBuf};
 use super::{InstallError, Scope};
 use crate::item::source::{Unread, leaves, read_bytes};
 
-/// The most that is read: some clients keep their history in the same file.
+/// The largest file that is read. Some clients keep their history in the same file.
 const MOST: u64 = 64 * 1024 * 1024;
 
-/// The text of a file; nothing where there is none.
+/// The text of a file; none if it does not exist.
 pub(super) fn read(file: &Path) -> Result<Option<String>, InstallError> {
     let unclear = |problem: String| InstallError::Unclear { file: file.to_path_buf(), problem };
     match read_bytes(file, MOST) {
@@ -30,7 +31,8 @@ pub(super) fn read(file: &Path) -> Result<Option<String>, InstallError> {
     }
 }
 
-/// Refuses settings of a project that are elsewhere: a cloned project must not choose what is written to.
+/// Refuses project settings outside the project: a cloned project must not choose where piton
+/// writes.
 pub(super) fn require_inside(file: &Path, root: &Path) -> Result<(), InstallError> {
     let folder = file.parent().unwrap_or(root);
     match [folder, file].into_iter().find(|path| leaves(path, root)) {
@@ -39,7 +41,7 @@ pub(super) fn require_inside(file: &Path, root: &Path) -> Result<(), InstallErro
     }
 }
 
-/// Replaces the text that was read before with another.
+/// Replaces the text that was read before.
 pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -> Result<(), InstallError> {
     let unwritable = |source| InstallError::Unwritable { file: file.to_path_buf(), source };
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
@@ -50,7 +52,7 @@ pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -
     };
     let folder = target.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder).map_err(unwritable)?;
-    // Settings of a user may hold secrets of other servers; those of a project are as any file in it.
+    // User settings may hold secrets of other servers. Project settings are ordinary files.
     let fresh = Permissions::from_mode(if scope == Scope::User { 0o600 } else { 0o666 });
     let prepared = || -> io::Result<tempfile::NamedTempFile> {
         let mut draft = tempfile::Builder::new().permissions(fresh).prefix(".piton-").tempfile_in(folder)?;
@@ -61,9 +63,10 @@ pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -
         draft.as_file().sync_all()?;
         Ok(draft)
     };
-    // The name of the draft, which the error tells, would tell nobody anything.
+    // Drop the error's path: the name of the temporary file does not help the user.
     let draft = prepared().map_err(|err| unwritable(err.kind().into()))?;
-    // Clients that are running write their settings too. A moment remains, but no longer that of parsing and syncing.
+    // Running clients write their settings too. Checking this late keeps the time for a lost update
+    // short.
     if read(file)?.as_deref() != old {
         return Err(InstallError::Changed(file.to_path_buf()));
     }
@@ -71,7 +74,7 @@ pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -
     Ok(())
 }
 
-/// The link on the way to a file, or the file itself, that leads to nothing.
+/// The first dangling symbolic link on the path.
 fn dangling(file: &Path) -> Option<PathBuf> {
     let link = file.ancestors().find(|part| fs::symlink_metadata(part).is_ok())?;
     fs::metadata(link).is_err().then(|| link.to_path_buf())

@@ -1,4 +1,4 @@
-//! Which calls are under way: what is taken at the beginning is given back at the end, also by a panic.
+//! The running calls. Guards remove them when they end, also after a panic.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,11 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// The calls under way, each with the token that tells it to end.
+/// The running calls, each with its cancellation token.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     tokens: Mutex<Tokens>,
-    /// Rung when the last call has ended.
+    /// Notified when the last call has ended.
     ended: Notify,
 }
 
@@ -21,7 +21,7 @@ struct Tokens {
     by_number: HashMap<u64, CancellationToken>,
 }
 
-/// A call under way, while it lives.
+/// Guard of a running call.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     calls: &'a Calls,
@@ -41,7 +41,7 @@ impl Calls {
         self.tokens().by_number.len()
     }
 
-    /// Tells every call to end.
+    /// Cancels every call.
     pub(super) fn cancel(&self) {
         let tokens: Vec<CancellationToken> = self.tokens().by_number.values().cloned().collect();
         for token in tokens {
@@ -49,10 +49,10 @@ impl Calls {
         }
     }
 
-    /// Waits until no call is under way.
+    /// Waits until no call is running.
     pub(super) async fn end(&self) {
         loop {
-            // Listening before looking: a call that ends in between is not missed.
+            // Ordering: listen before checking, so that a call that ends in between is not missed.
             let ended = self.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
@@ -78,7 +78,7 @@ impl Drop for Call<'_> {
     }
 }
 
-/// One more while it lives.
+/// Increments a counter for as long as it lives.
 #[derive(Debug)]
 pub(super) struct Counted<'a> {
     count: &'a AtomicUsize,

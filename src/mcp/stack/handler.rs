@@ -1,7 +1,7 @@
-//! Every method of rmcp's handler, forwarded through the guards.
+//! Forwards every method of rmcp's handler through the protection.
 //!
-//! What may take long (calls, lists, reads) needs a place among the calls at work. Handshakes, pings and
-//! words about tasks do not: a busy server still says that it is alive, and can be told to stop.
+//! Requests that may take long (calls, lists, reads) count against the limit. Handshakes, pings and
+//! task requests do not, so a busy server still answers pings and can be told to stop.
 
 #![expect(deprecated, reason = "clients of 2025-11-25 still subscribe to resources and set log levels")]
 
@@ -22,7 +22,7 @@ use rmcp::{ErrorData, ServerHandler};
 use super::Stack;
 use super::panic::{attempted, caught};
 
-/// Requests that need a place among the calls at work.
+/// Requests that count against the limit.
 macro_rules! placed {
     ($($method:ident($request:ty) -> $answer:ty;)*) => {$(
         async fn $method(
@@ -40,7 +40,7 @@ macro_rules! placed {
     )*};
 }
 
-/// Requests that are answered at once, however busy the server is.
+/// Requests that are answered at once, even if the server is busy.
 macro_rules! prompt {
     ($($method:ident($($request:ident: $type:ty)?) -> $answer:ty;)*) => {$(
         async fn $method(
@@ -56,7 +56,7 @@ macro_rules! prompt {
     )*};
 }
 
-/// Notifications: nobody waits for an answer.
+/// Notifications, which have no answer.
 macro_rules! noted {
     ($($method:ident($($notification:ident: $type:ty)?);)*) => {$(
         async fn $method(&self, $($notification: $type,)? context: NotificationContext<RoleServer>) {
@@ -114,7 +114,7 @@ impl<H: ServerHandler> ServerHandler for Stack<H> {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // rmcp reads a known method whose parameters do not fit as an unknown method.
+        // rmcp reports a known method with invalid parameters as an unknown method.
         let method = request.method.as_str();
         if METHODS.contains(&method) || (LEGACY_METHODS.contains(&method) && !is_modern(&context)) {
             let message = format!("the parameters of `{}` are missing or do not have its shape", request.method);
@@ -128,7 +128,7 @@ impl<H: ServerHandler> ServerHandler for Stack<H> {
         }
     }
 
-    // Gone in 2026-07-28, but rmcp asks the handler all the same.
+    // 2026-07-28 removed this method, but rmcp still passes it to the handler.
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
@@ -143,7 +143,8 @@ impl<H: ServerHandler> ServerHandler for Stack<H> {
         }
     }
 
-    // A subscription lasts as long as its client likes: it is no call at work, and the end does not wait for it.
+    // A subscription lasts as long as its client wants, so it does not count as a running call, and
+    // a shutdown does not wait for it.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         tokio::select! {
             outcome = caught(async { self.handler.listen(context).await }) => match outcome {
@@ -196,6 +197,6 @@ const METHODS: [&str; 13] = [
     "tasks/cancel",
 ];
 
-/// Those that only clients of 2025-11-25 send.
+/// Requests that only 2025-11-25 clients send.
 const LEGACY_METHODS: [&str; 5] =
     ["ping", "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];

@@ -1,7 +1,7 @@
-//! Answering for a handler that panics.
+//! Answers for a handler that panics.
 //!
-//! rmcp runs each request as a task of its own; one that panics is gone, and its client waits for ever.
-//! Catching it where the future is polled costs nothing while all is well.
+//! rmcp runs each request as a task; if the task panics, the client never gets an answer. Catching
+//! the panic while the future is polled costs nothing otherwise.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -18,7 +18,7 @@ use crate::problem::Code;
 
 const SUGGESTION: &str = "this is a bug: please report it; the server goes on, and other calls are not affected";
 
-/// What a handler said when it panicked.
+/// The message of a panic.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Panic(String);
 
@@ -29,12 +29,12 @@ impl Panic {
         Self(wording::shown(words.unwrap_or("it did not say why")))
     }
 
-    /// The answer to a request that is not a call of a tool.
+    /// The answer to a request that is not a tool call.
     pub(super) fn into_error(self) -> ErrorData {
         ErrorData::internal_error(format!("the server panicked: {}", self.0), Some(json!({ "suggestion": SUGGESTION })))
     }
 
-    /// The answer to a call of a tool: one that a model reads, in the shape that every failed call of piton has.
+    /// The answer to a tool call, in the same shape as every failed call.
     pub(super) fn into_result(self, tool: &str) -> CallToolResult {
         let tool = wording::shown(tool);
         let body = json!({
@@ -49,19 +49,19 @@ impl Panic {
     }
 }
 
-/// What a future comes to, or what it said when it panicked.
+/// Awaits a future and catches its panic.
 pub(super) async fn caught<F: Future>(future: F) -> Result<F::Output, Panic> {
     let mut future = pin!(future);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
         Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
         Ok(Poll::Pending) => Poll::Pending,
-        // A future that has panicked is not polled again.
+        // A future that has panicked must not be polled again.
         Err(payload) => Poll::Ready(Err(Panic::of(payload.as_ref()))),
     })
     .await
 }
 
-/// What a function returns, or nothing when it panicked.
+/// Calls a function; none if it panics.
 pub(super) fn attempted<T>(function: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(function)).unwrap_or(None)
 }

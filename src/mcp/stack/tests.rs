@@ -8,7 +8,7 @@ use crate::mcp::stdio::tests::Client;
 const SMALL: Load = Load { at_work: 1, waiting: 1 };
 
 #[tokio::test]
-async fn a_panic_is_an_answer_and_not_the_end() {
+async fn a_panic_is_answered_and_the_server_continues() {
     let mut client = Client::connect(Load::default()).await;
     client.call(1, "panic").await;
     let answer = client.next().await;
@@ -31,7 +31,7 @@ async fn a_panic_is_an_answer_and_not_the_end() {
 }
 
 #[tokio::test]
-async fn what_is_beyond_the_load_is_refused_and_what_waits_gets_its_turn() {
+async fn calls_over_the_limit_are_refused_and_waiting_calls_run_later() {
     let mut client = Client::connect(SMALL).await;
     client.call(1, "sleep").await;
     client.call(2, "any").await;
@@ -54,7 +54,7 @@ async fn what_is_beyond_the_load_is_refused_and_what_waits_gets_its_turn() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_can_be_cancelled() {
+async fn a_waiting_call_can_be_cancelled() {
     let mut client = Client::connect(SMALL).await;
     client.call(1, "wait").await;
     client.call(2, "any").await;
@@ -69,7 +69,7 @@ async fn a_call_that_waits_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_stack_that_closes_refuses_calls_and_waits_for_those_under_way() {
+async fn a_closing_stack_refuses_calls_and_waits_for_running_ones() {
     let mut client = Client::connect(Load::default()).await;
     client.call(1, "wait").await;
     client.call(2, "any").await;

@@ -1,31 +1,30 @@
-//! Which requests are open: read, and not yet answered.
+//! The open requests: received and not yet answered.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use rmcp::model::{ClientNotification, RequestId};
 
-/// How many requests may be open. The stack refuses long before; this bounds refusals that nobody reads.
+/// The limit of open requests. The stack refuses calls much earlier; this limits refusals that the
+/// client does not read.
 pub(super) const MAX_OPEN: usize = 2048;
 
-/// How many bytes of requests may be open.
+/// The total size limit of open requests.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// How many cancelled ids are remembered.
 const MAX_CANCELLED: usize = 4096;
 
-/// Why a request is not passed on.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Its id belongs to a request that is still open.
+    /// A request with the same id is still open.
     InUse,
-    /// Its id belongs to a cancelled request, whose handler may still be at work. A late answer would be
-    /// taken for the answer to this one.
+    /// A cancelled request had the same id, and its handler may still be running. The client would
+    /// take a late answer for the answer to this request.
     Cancelled,
-    /// Too much is open.
+    /// The size limit is reached.
     Full,
 }
 
-/// The requests that are open.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     open: HashMap<RequestId, usize>,
@@ -35,7 +34,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Notes a request of so many bytes.
+    /// Registers a request of the given size.
     pub(super) fn open(&mut self, id: &RequestId, bytes: usize) -> Result<(), Refusal> {
         if self.open.contains_key(id) {
             return Err(Refusal::InUse);
@@ -51,14 +50,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// Notes an answer.
+    /// Removes an answered request.
     pub(super) fn close(&mut self, id: &RequestId) {
         if let Some(bytes) = self.open.remove(id) {
             self.bytes -= bytes;
         }
     }
 
-    /// Notes what a notification says about requests: a cancelled one is not answered.
+    /// Handles a notification: a cancelled request gets no answer.
     pub(super) fn note(&mut self, notification: &ClientNotification) {
         let ClientNotification::CancelledNotification(cancelled) = notification else { return };
         let Some(id) = cancelled.params.request_id.as_ref().filter(|id| self.open.contains_key(id)) else { return };
@@ -72,7 +71,6 @@ impl Ledger {
         self.order.push_back(id.clone());
     }
 
-    /// How many requests are open.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }

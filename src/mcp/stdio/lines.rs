@@ -1,6 +1,6 @@
-//! Reading lines of bounded length.
+//! Reads lines of limited length.
 //!
-//! A read may be given up at any time and taken up later: whatever was read is kept here.
+//! A read may be cancelled at any time and continued later: the bytes read so far are kept here.
 
 use std::io;
 
@@ -9,27 +9,24 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::scan::Scan;
 
-/// What is kept of the buffer for a line after a long one.
+/// The buffer capacity that is kept after a long line.
 const KEPT: usize = 1024 * 1024;
 
-/// What was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// A line, which [`Lines::text`] holds.
+    /// A line, available through [`Lines::text`].
     Line,
-    /// A line beyond the limit. It was skipped; this is the id of its request, where one was seen.
+    /// A line over the limit was skipped. Holds the id of its request, if one was found.
     TooLong(Option<RequestId>),
-    /// The end of the input.
     End,
 }
 
-/// Lines from a stream.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
     limit: usize,
-    /// Looks through a line that is too long, until its end.
+    /// Searches the rest of a line that is too long for an id.
     skipped: Option<Scan>,
 }
 
@@ -38,19 +35,18 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { reader: BufReader::with_capacity(32 * 1024, reader), line: Vec::new(), limit, skipped: None }
     }
 
-    /// The line that was read last, without its end.
+    /// The last line, without its line break.
     pub(super) fn text(&self) -> &[u8] {
         let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
         line.strip_suffix(b"\r").unwrap_or(line)
     }
 
-    /// Forgets the line that was read last.
     pub(super) fn clear(&mut self) {
         self.line.clear();
         self.line.shrink_to(KEPT);
     }
 
-    /// Reads on to the end of a line. The line before must have been cleared.
+    /// Reads the next line. The previous line must have been cleared.
     pub(super) async fn next(&mut self) -> io::Result<Read> {
         loop {
             let available = self.reader.fill_buf().await?;
@@ -75,7 +71,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             }
             return Ok(match self.skipped.take() {
                 Some(scan) => Read::TooLong(scan.id()),
-                // The last line may lack its end.
+                // The last line may lack its line break.
                 None if taken == 0 && self.line.is_empty() => Read::End,
                 None => Read::Line,
             });

@@ -1,25 +1,25 @@
-//! A line as a message, or as what is wrong with it.
+//! Parses a line as a message, and describes what is wrong with it.
 
 use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId};
 use serde_json::{Value, json};
 
 use super::scan::Scan;
 
-/// What is wrong with a line.
+/// Why a line is not a message.
 #[derive(Debug, PartialEq)]
 pub(super) enum Wrong {
-    /// Nothing that anybody waits for an answer to.
+    /// The line needs no answer.
     Ignored,
-    /// Something to be answered.
+    /// The line must be answered.
     Answered(Complaint),
 }
 
-/// An error for the client that no handler knows of.
+/// An error answer that comes from the transport, not from a handler.
 #[derive(Debug, PartialEq)]
 pub(super) struct Complaint {
     code: ErrorCode,
     message: String,
-    /// The id of the request, where it can be known.
+    /// The id of the request, if known; otherwise null.
     id: Value,
 }
 
@@ -29,20 +29,18 @@ impl Complaint {
         Self { code, message: message.into(), id }
     }
 
-    /// The line that says so.
     pub(super) fn to_line(&self) -> Vec<u8> {
         let error = json!({ "code": self.code, "message": self.message });
         json!({ "jsonrpc": "2.0", "id": self.id, "error": error }).to_string().into_bytes()
     }
 }
 
-/// Reads a line.
 pub(super) fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, Wrong> {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     if line.iter().all(u8::is_ascii_whitespace) {
         return Err(Wrong::Ignored);
     }
-    // A message that was read is passed on as it is; looking for what is wrong may take its time.
+    // Valid messages are parsed once; only invalid ones need a closer look.
     serde_json::from_slice(line).map_err(|_| wrong(line))
 }
 
@@ -67,7 +65,7 @@ fn wrong(line: &[u8]) -> Wrong {
         };
         return Wrong::Answered(Complaint::new(ErrorCode::INVALID_REQUEST, what, None));
     };
-    // A notification has no answer; and answering an error with an error could go on for ever.
+    // A notification has no answer, and answering an error with an error could go on for ever.
     let is_notification = message.contains_key("method") && !message.contains_key("id");
     if is_notification || message.contains_key("error") {
         return Wrong::Ignored;

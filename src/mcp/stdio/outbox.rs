@@ -1,4 +1,4 @@
-//! Writing lines: whole, in order, and several at once when they pile up.
+//! Writes whole lines in order, several at once when they queue up.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex as Turn;
 
-/// What is to be written, and who writes.
+/// The queue of lines and the writer.
 #[derive(Debug)]
 pub(super) struct Outbox<W> {
     queue: Mutex<Vec<u8>>,
-    /// Bytes that are queued or being written.
+    /// The number of bytes that are queued or being written.
     pending: AtomicUsize,
     broken: AtomicBool,
     writer: Turn<W>,
@@ -23,7 +23,7 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         Self { queue, pending: AtomicUsize::new(0), broken: AtomicBool::new(false), writer: Turn::new(writer) }
     }
 
-    /// Puts a line into the queue.
+    /// Appends a line to the queue.
     pub(super) fn put(&self, line: &[u8]) {
         self.pending.fetch_add(line.len() + 1, Ordering::SeqCst);
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -32,8 +32,8 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         queue.push(b'\n');
     }
 
-    /// Writes what is in the queue, unless another did so in the meantime. Must not be given up half-way:
-    /// a part of a line would be lost.
+    /// Writes the queue, unless another task has done so meanwhile. Must not be cancelled: part of
+    /// a line would be lost.
     pub(super) async fn flush(&self) -> io::Result<()> {
         let mut writer = self.writer.lock().await;
         let bytes = std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
@@ -51,12 +51,12 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         outcome
     }
 
-    /// Bytes that are not yet written.
+    /// The number of bytes that are not yet written.
     pub(super) fn pending(&self) -> usize {
         self.pending.load(Ordering::SeqCst)
     }
 
-    /// Whether nobody reads any more.
+    /// Whether writing failed because the client is gone.
     pub(super) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::SeqCst)
     }

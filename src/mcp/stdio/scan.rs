@@ -1,26 +1,26 @@
-//! Finding the id of a request in a line that cannot be parsed as a whole: too long, or nested too deeply.
+//! Finds the id of a request in a line that cannot be parsed because it is too long or nested too
+//! deeply.
 //!
-//! Goes over the bytes once and keeps only what may be the id, so that whoever sent the line gets an
-//! answer that belongs to it.
+//! Reads the bytes once and keeps only a possible id, so that the sender gets an answer to its
+//! request.
 
 use rmcp::model::RequestId;
 
-/// The longest id that is kept.
 const MAX_ID: usize = 256;
 
-/// Looks for the value of `id` in an object, a piece of text at a time.
+/// Searches for the value of `id` in an object, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     depth: usize,
     string: Place,
-    /// The string or number at the first level that is being read, with its quotes.
+    /// The current string (with quotes) or number at the first level.
     token: Vec<u8>,
-    /// Whether it is the value of `id`.
+    /// Whether the token is the value of `id`.
     is_id: bool,
     id: Option<Vec<u8>>,
 }
 
-/// Where in a string the text is.
+/// The position relative to a string.
 #[derive(Clone, Copy, Debug, Default)]
 enum Place {
     #[default]
@@ -30,14 +30,13 @@ enum Place {
 }
 
 impl Scan {
-    /// Reads on.
+    /// Reads more bytes.
     pub(super) fn read(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.step(*byte);
         }
     }
 
-    /// The id that was found.
     pub(super) fn id(mut self) -> Option<RequestId> {
         self.end_token();
         serde_json::from_slice(&self.id?).ok()

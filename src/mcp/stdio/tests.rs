@@ -17,7 +17,7 @@ use super::scan::Scan;
 use super::{MAX_LINE, serve_on};
 use crate::mcp::stack::{Load, Stack};
 
-/// Answers, panics, sleeps or waits until it is cancelled, as it is told.
+/// A handler whose tools answer, panic, sleep, or wait until they are cancelled.
 #[derive(Debug)]
 pub(in crate::mcp) struct Probe;
 
@@ -34,7 +34,7 @@ impl ServerHandler for Probe {
         Ok(ListToolsResult::default())
     }
 
-    // Panics before there is a future.
+    // Panics before it returns a future.
     fn list_prompts(
         &self,
         _request: Option<PaginatedRequestParams>,
@@ -88,7 +88,7 @@ impl Client {
         Self { to: Some(to), from: Some(BufReader::new(from)), stop, served, stack }
     }
 
-    /// A client whose handshake is done.
+    /// A client after its handshake.
     pub(in crate::mcp) async fn connect(load: Load) -> Self {
         let mut client = Self::attach(load, Duration::from_secs(10));
         client.shake_hands().await;
@@ -126,7 +126,7 @@ impl Client {
         serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line:?}"))
     }
 
-    /// Closes the input, and waits for the end.
+    /// Closes the input and waits until the server ends.
     pub(in crate::mcp) async fn end(mut self) {
         self.to = None;
         tokio::time::timeout(Duration::from_mins(1), self.served)
@@ -236,14 +236,14 @@ async fn an_id_in_use_does_not_confuse_the_first_request() {
     assert_eq!(refused(&answer), (-32600, &json!(null)), "{answer}");
     let answer = client.next().await;
     assert_eq!((text(&answer), &answer["id"]), ("slept", &json!(7)));
-    // Answered, so free again.
+    // Answered, so the id is free again.
     client.call(7, "any").await;
     assert_eq!(text(&client.next().await), "done");
     client.end().await;
 }
 
 #[tokio::test]
-async fn a_cancelled_request_is_told_and_its_id_is_not_used_again() {
+async fn a_request_is_cancelled_and_its_id_cannot_be_used_again() {
     let mut client = Client::connect(Load::default()).await;
     client.call("a", "wait").await;
     client
@@ -258,10 +258,10 @@ async fn a_cancelled_request_is_told_and_its_id_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn calls_under_way_finish_when_the_input_ends() {
+async fn running_calls_finish_when_the_input_ends() {
     let mut client = Client::connect(Load::default()).await;
     client.call(1, "sleep").await;
-    // The last line lacks its end.
+    // The last line lacks its line break.
     client.raw(call(2, "any").to_string().as_bytes()).await;
     client.to = None;
     assert_eq!(text(&client.next().await), "done");
@@ -270,7 +270,7 @@ async fn calls_under_way_finish_when_the_input_ends() {
 }
 
 #[tokio::test]
-async fn calls_under_way_finish_when_the_server_is_asked_to_stop() {
+async fn running_calls_finish_when_the_server_is_asked_to_stop() {
     let mut client = Client::connect(Load::default()).await;
     client.call(1, "sleep").await;
     client.call(2, "any").await;
@@ -283,7 +283,7 @@ async fn calls_under_way_finish_when_the_server_is_asked_to_stop() {
 }
 
 #[tokio::test]
-async fn calls_that_do_not_end_are_told_when_their_time_is_over() {
+async fn calls_that_do_not_end_are_cancelled_after_the_grace_period() {
     let mut client = Client::attach(Load::default(), Duration::from_millis(200));
     client.shake_hands().await;
     client.call(1, "wait").await;
@@ -303,7 +303,7 @@ async fn a_client_that_is_gone_ends_the_server() {
 }
 
 #[tokio::test]
-async fn what_comes_before_the_handshake_does_not_end_the_server() {
+async fn messages_before_the_handshake_do_not_end_the_server() {
     let mut client = Client::attach(Load::default(), Duration::from_secs(10));
     client.raw(b"garbage\n").await;
     assert_eq!(refused(&client.next().await).0, -32700);
@@ -319,7 +319,7 @@ async fn what_comes_before_the_handshake_does_not_end_the_server() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_is_not_read_from_and_loses_nothing() {
+async fn requests_of_a_client_that_does_not_read_answers_wait_and_are_not_lost() {
     const CALLS: usize = 5000;
     let mut client = Client::connect(Load::default()).await;
     let mut to = client.to.take().expect("open");
@@ -330,7 +330,7 @@ async fn a_client_that_does_not_read_is_not_read_from_and_loses_nothing() {
         to
     });
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(!writing.is_finished(), "the server reads on although nobody reads its answers");
+    assert!(!writing.is_finished(), "the server keeps reading although the client does not read its answers");
     let mut answered = vec![false; CALLS];
     for _ in 0..CALLS {
         let answer = client.next().await;
@@ -345,7 +345,7 @@ async fn a_client_that_does_not_read_is_not_read_from_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn the_newer_era_is_served_without_a_handshake() {
+async fn the_stateless_era_is_served_without_a_handshake() {
     let mut client = Client::attach(Load::default(), Duration::from_secs(10));
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -365,7 +365,7 @@ async fn the_newer_era_is_served_without_a_handshake() {
 }
 
 #[tokio::test]
-async fn lines_are_read_whatever_pieces_they_come_in() {
+async fn lines_are_read_in_pieces_of_any_size() {
     let (mut to, from) = tokio::io::duplex(1);
     let writing = tokio::spawn(async move {
         to.write_all(b"one\r\n\ntoo long {\ntwo").await.expect("written");
@@ -385,7 +385,7 @@ async fn lines_are_read_whatever_pieces_they_come_in() {
 }
 
 #[test]
-fn an_id_is_found_wherever_it_stands() {
+fn an_id_is_found_anywhere_in_the_message() {
     for (text, id) in [
         (r#"{"id":1,"x":2}"#, Some("1")),
         (r#"{ "x" : {"id":5} , "id" : "a\"b" }"#, Some(r#""a\"b""#)),

@@ -1,4 +1,4 @@
-//! rmcp's transport over lines that answers for what it does not pass on.
+//! rmcp transport over lines, which answers the lines that it does not pass on.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,10 +20,10 @@ use super::outbox::Outbox;
 use crate::item::wording;
 use crate::mcp::stack::Stack;
 
-/// How much may be unread by the client before nothing more is read from it.
+/// The number of unread answer bytes above which the server stops reading requests.
 const MAX_UNREAD: usize = 4 * 1024 * 1024;
 
-/// The two streams of a client, and what is open between them.
+/// The two streams of a client and its open requests.
 #[derive(Debug)]
 pub(super) struct Wire<R, W> {
     line: Arc<Line<R, W>>,
@@ -34,21 +34,21 @@ struct Line<R, W> {
     lines: Turn<Lines<R>>,
     outbox: Outbox<W>,
     ledger: Mutex<Ledger>,
-    /// Rung when something was answered or written.
+    /// Notified when something was answered or written.
     moved: Notify,
-    /// Cancelled by whoever asks the server to stop.
+    /// Cancelled from outside to stop the server.
     stop: CancellationToken,
-    /// Cancelled here when calls under way have had their time.
+    /// Cancelled here at the end of the grace period.
     over: CancellationToken,
     grace: Duration,
 }
 
-/// A wire that rmcp serves. One at a time; it is made anew when a handshake fails.
+/// The transport that rmcp serves. Only one exists at a time; a failed handshake needs a new one.
 #[derive(Debug)]
 pub(super) struct Attached<R, W, H> {
     line: Arc<Line<R, W>>,
     stack: Arc<Stack<H>>,
-    /// Set when no more is read: when the calls under way have had their time.
+    /// The end of the grace period; set when reading has ended.
     deadline: Option<Instant>,
 }
 
@@ -88,18 +88,19 @@ where
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers by itself. The write is a task of its own: a read may be given up at any time, a write not.
+    /// Answers a line directly. The write runs in a separate task, because a read may be cancelled
+    /// but a write may not.
     fn complain(self: &Arc<Self>, complaint: &Complaint) {
         self.outbox.put(&complaint.to_line());
         let line = Arc::clone(self);
         tokio::spawn(async move {
-            // A broken outbox is noticed by the reader.
+            // The reader notices a broken outbox.
             let _ = line.outbox.flush().await;
             line.moved.notify_waiters();
         });
     }
 
-    /// Waits until something holds, which can only change when something is answered or written.
+    /// Waits until the condition is true. It is checked whenever something was answered or written.
     async fn until(&self, condition: impl Fn(&Self) -> bool) {
         loop {
             let moved = self.moved.notified();
@@ -120,7 +121,7 @@ where
         self.outbox.is_broken() || (self.outbox.pending() == 0 && self.ledger().len() == 0)
     }
 
-    /// The next line: nothing when the input ends, the client is gone or the server is to stop.
+    /// Reads the next line; `End` when the input ends, the client is gone or the server must stop.
     async fn next(&self, lines: &mut Lines<R>) -> Read {
         let read = async {
             if !self.has_room() {
@@ -136,7 +137,7 @@ where
         }
     }
 
-    /// A line as a message to pass on. Whatever is wrong with it is answered here.
+    /// Parses a line as a message to pass on. Invalid lines are answered here.
     fn admit(self: &Arc<Self>, text: &[u8]) -> Option<ClientJsonRpcMessage> {
         let message = match message::read(text) {
             Ok(message) => message,
@@ -186,7 +187,8 @@ where
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
-        // Into the queue before the ledger forgets it: nothing is settled while an answer is on its way.
+        // Ordering: queue the answer before closing the request, or `is_settled` would be true too
+        // early.
         if let Ok(bytes) = &written {
             line.outbox.put(bytes);
         }
@@ -219,7 +221,8 @@ where
                     id.as_ref(),
                 )),
                 Read::End => {
-                    // Not closed: what was read may not have begun, and nothing new can come.
+                    // Do not close the stack: a message that was read may not have started yet, and
+                    // no new ones can arrive.
                     self.stack.end_subscriptions();
                     self.deadline = Some(Instant::now() + line.grace);
                 }
@@ -227,7 +230,7 @@ where
         }
         let deadline = self.deadline.unwrap_or_else(Instant::now);
         if tokio::time::timeout_at(deadline, line.until(Line::is_settled)).await.is_err() {
-            // Ends rmcp's loop as well, which sends what is answered in the next two seconds.
+            // This also ends rmcp's loop, which sends answers for another two seconds.
             line.over.cancel();
             std::future::pending::<()>().await;
         }
@@ -242,7 +245,7 @@ where
 fn refused(refusal: Refusal, id: &RequestId) -> Complaint {
     let shown = wording::shown(&id.to_string());
     match refusal {
-        // Without the id: an answer with it would be taken for the answer to the first.
+        // Leave the id out: the client would take this for the answer to the first request.
         Refusal::InUse => Complaint::new(
             ErrorCode::INVALID_REQUEST,
             format!("the request id `{shown}` belongs to a request that is not answered yet"),
