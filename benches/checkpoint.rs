@@ -1,4 +1,4 @@
-//! One checkpoint, cold process, beside `git add -A && git commit` in the same rounds.
+//! Measures one checkpoint in a new process, beside `git add -A && git commit` in the same rounds.
 //!
 //! `cargo bench --bench checkpoint` takes some minutes; `-- 1000 10000` chooses sizes, `-- row 2000` makes so many
 //! checkpoints in a row instead and says whether each costs as much as the first, `-- against PATH` compares this piton
@@ -26,7 +26,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 const SIZES: [usize; 3] = [1000, 10_000, 100_000];
-/// Files per folder; some folders deep, as in real projects.
+/// Files per folder; some folders are nested, as in real projects.
 const PER_FOLDER: usize = 60;
 const PITON: &str = env!("CARGO_BIN_EXE_piton");
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -37,13 +37,13 @@ enum Tool {
     Git,
     Checkpoint,
     Exec,
-    /// Git puts the edit back.
+    /// Git resets the edit.
     Reset,
     /// The command of `piton exec` fails after the edit.
     RollBack,
 }
 
-/// What changes before it.
+/// The edit before the checkpoint.
 #[derive(Clone, Copy)]
 enum Edit {
     OneModified,
@@ -92,7 +92,7 @@ fn main() {
     }
 }
 
-/// This piton and another one, each with one changed file.
+/// Compares this piton with another one, each with one changed file.
 fn against(other: &str, size: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     plant(&folder.path().join("original"), size);
@@ -123,7 +123,7 @@ fn against(other: &str, size: usize) {
     }
 }
 
-/// A copy of the original, whose stat data git has in its index.
+/// A copy of the original, with refreshed stat data in its index.
 fn copy(folder: &Path, name: &str) -> PathBuf {
     let copy = folder.join(name.replace(' ', "-"));
     sh(folder, &format!("cp -a original '{}' && cd '{}' && git status", copy.display(), copy.display()));
@@ -144,7 +144,7 @@ fn measure(size: usize) {
             for turn in 0..TOOLS.len() {
                 let at = (turn + round) % TOOLS.len();
                 let cost = checkpoint(PITON, TOOLS[at], &copies[at], edit, size, number * 100 + round);
-                // The first round warms up.
+                // The first round is a warm-up.
                 if round > 0 {
                     costs[at].push(cost);
                 }
@@ -164,7 +164,7 @@ fn measure(size: usize) {
     for round in 0..=rounds {
         for turn in 0..back.len() {
             let at = (turn + round) % back.len();
-            // The copies of git and of `piton exec`.
+            // The copies that git and `piton exec` used.
             let cost = checkpoint(PITON, back[at], &copies[at * 2], Edit::OneModified, size, 900 + round);
             if round > 0 {
                 costs[at].push(cost);
@@ -189,7 +189,7 @@ fn row(steps: usize) {
     let tools = [Tool::Git, Tool::Exec];
     let copies = tools.map(|tool| {
         let copy = copy(folder.path(), tool.name());
-        // Collecting garbage in between would hide what a step leaves.
+        // Garbage collection would hide what each step leaves.
         sh(&copy, "git config gc.auto 0");
         copy
     });
@@ -212,7 +212,7 @@ fn row(steps: usize) {
     }
 }
 
-/// Many untracked files seen for the first time, and many changed files put back.
+/// Records many untracked files for the first time, and rolls back many changed files.
 fn bulk(size: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let piton = env!("CARGO_BIN_EXE_piton");
@@ -268,10 +268,10 @@ fn bulk(size: usize) {
     println!("Phases of the commit, ms: {}", committed.join(", "));
 }
 
-/// Files and KiB below the git directory, and refs.
+/// The number of files and KiB in the git directory, and the number of refs.
 fn space(folder: &Path) -> (usize, u64, usize) {
     let files = walkdir::WalkDir::new(folder.join(".git")).into_iter().flatten().filter(|it| it.file_type().is_file());
-    // What the store and git's object database share is there once.
+    // Count hard links between the store and git's object database once.
     let sizes: BTreeMap<u64, u64> =
         files.flat_map(|file| file.metadata()).map(|found| (found.ino(), found.len())).collect();
     let refs = Command::new("git").arg("for-each-ref").current_dir(folder).output().expect("git");
@@ -280,7 +280,7 @@ fn space(folder: &Path) -> (usize, u64, usize) {
 
 fn checkpoint(piton: &str, tool: Tool, folder: &Path, edit: Edit, size: usize, seed: usize) -> Cost {
     let script = edit.script(size, seed);
-    // The edit is part of what is measured for all of them: `piton exec` runs it, too.
+    // The edit is measured for all tools, because `piton exec` runs it too.
     let mut command = match tool {
         Tool::Git => shell(&format!("{script}; git add -A && git commit --quiet --message x || true")),
         Tool::Checkpoint => shell(&format!("{script}; exec {piton} checkpoint --all --message x")),
@@ -301,7 +301,7 @@ fn checkpoint(piton: &str, tool: Tool, folder: &Path, edit: Edit, size: usize, s
     let start = Instant::now();
     let status = command.status().expect("the program starts");
     let wall = start.elapsed().as_secs_f64();
-    // Earlier versions do not pass the status of the command on.
+    // Only check success: earlier versions do not pass on the exit status.
     assert_eq!(status.success(), tool != Tool::RollBack, "{}", tool.name());
     Cost { wall, cpu: children_cpu() - before }
 }
@@ -378,7 +378,7 @@ fn read_phases(folder: &Path) -> Vec<String> {
     let events: Vec<(String, i64)> = text
         .lines()
         .map(|line| {
-            // What stays in this repository follows on the same line.
+            // The private part of the line follows after the public part.
             let mut parts = serde_json::Deserializer::from_str(line).into_iter::<Value>();
             let line = parts.next().expect("a line").expect("JSON");
             let at: jiff::Timestamp = line["at"].as_str().expect("a time").parse().expect("a time");

@@ -1,8 +1,8 @@
-//! What piton's hooks add to `git commit`, and each hook by itself, in the same rounds.
+//! Measures what piton's hooks add to `git commit`, and each hook by itself, in the same rounds.
 //!
-//! `cargo bench --bench hooks`. Two copies of one repository get the same edits, one of them with all hooks installed by
-//! `piton hooks install`; who goes first changes from round to round. Then each hook alone, as git starts it, beside
-//! `/bin/true`. See `docs/BENCHMARKS.md`.
+//! `cargo bench --bench hooks`. Two copies of one repository get the same edits; `piton hooks
+//! install` has installed all hooks in one of them. The order changes from round to round. Then
+//! each hook runs alone, as git starts it, beside `/bin/true`. See `docs/BENCHMARKS.md`.
 
 #![expect(
     clippy::print_stdout,
@@ -72,7 +72,7 @@ fn main() {
     }
 }
 
-/// Commits in both repositories in turns.
+/// Commits in both repositories, in alternating order.
 fn commits(what: &str, plain: &Path, hooked: &Path, home: &Path, edit: &dyn Fn(&Path, usize)) {
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..=60 {
@@ -106,7 +106,7 @@ fn make(project: &Path, home: &Path) {
     {
         run(Command::new("git").args(words), project, home);
     }
-    // Where piton has been at work there is more to look at.
+    // The hooks have more to read in a repository with piton runs.
     run(Command::new(PITON).args(["exec", "--quiet", "--", "sh", "-c", "echo more > more.txt"]), project, home);
 }
 
@@ -129,7 +129,7 @@ fn run(command: &mut Command, folder: &Path, home: &Path) {
 
 fn feed(command: &mut Command, folder: &Path, home: &Path, input: &str) {
     let mut child = prepared(command, folder, home).stdin(Stdio::piped()).spawn().expect("a process");
-    // A hook that reads nothing may be gone already.
+    // A hook that does not read its input may have ended already.
     let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     assert!(child.wait().expect("a process").success(), "the hook failed");
 }

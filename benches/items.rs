@@ -1,12 +1,12 @@
-//! Loading and validating many items, and the start-up of the program.
+//! Measures loading and validating many items, and the start-up of the program.
 //!
-//! `cargo bench --bench items` prints the medians of whole processes, CPU time beside wall time; the
+//! `cargo bench --bench items` prints medians of whole processes, as CPU time and wall time. The
 //! start-up is measured in turns with `git --version`. See `docs/BENCHMARKS.md`.
 
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a benchmark prints its figures and stops at a fault")]
 
-#[path = "../tests/it/forest.rs"]
-mod forest;
+#[path = "../tests/it/many_items.rs"]
+mod many_items;
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    forest::plant(folder.path(), ITEMS);
+    many_items::plant(folder.path(), ITEMS);
     let piton = Path::new(env!("CARGO_BIN_EXE_piton"));
 
     println!("| what | wall ms (median) | CPU ms (mean) |");

@@ -1,13 +1,14 @@
-//! The MCP server on its pipes, beside echo servers of rmcp, the TypeScript SDK and `FastMCP`, in turns.
+//! Measures the MCP server on its pipes, in turns with echo servers of rmcp, the TypeScript SDK and
+//! `FastMCP`.
 //!
-//! `cargo build --release --example echo && scripts/peers/echo && cargo bench --bench mcp` prints a table:
-//! the time from the start of the process to the answer to `initialize`, calls one after the other, calls
-//! with 64 at a time, and the memory at the end. See `docs/BENCHMARKS.md`.
+//! `cargo build --release --example echo && scripts/peers/echo && cargo bench --bench mcp` prints a
+//! table: the time from the start of the process to the answer to `initialize`, calls one after the
+//! other, 64 calls at a time, and the memory at the end. See `docs/BENCHMARKS.md`.
 
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a benchmark prints its figures and stops at a fault")]
 
-#[path = "../tests/it/forest.rs"]
-mod forest;
+#[path = "../tests/it/many_items.rs"]
+mod many_items;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -24,7 +25,7 @@ const MANY: usize = 2000;
 const AT_A_TIME: usize = 64;
 const ITEMS: usize = 1_000;
 
-/// What is started, and what is called in it.
+/// A server program and the tool to call.
 struct Subject {
     name: &'static str,
     command: Vec<PathBuf>,
@@ -44,8 +45,9 @@ struct Figures {
 fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let project = folder.path().join("project");
-    forest::plant(&project, ITEMS);
-    // What was written a moment ago is read again, for a good reason.
+    many_items::plant(&project, ITEMS);
+    // The index does not trust files that are as young as itself and reads them again, so wait
+    // first.
     std::thread::sleep(Duration::from_secs(3));
     let mut subjects = subjects(&project);
     for _ in 0..ROUNDS {
@@ -69,7 +71,7 @@ fn main() {
     }
 }
 
-/// Everything that is there. What is missing is said, not left out in silence.
+/// All servers that are installed. Missing ones are reported.
 fn subjects(project: &Path) -> Vec<Subject> {
     let piton = PathBuf::from(env!("CARGO_BIN_EXE_piton"));
     let echo = piton.with_file_name("examples").join("echo");
@@ -149,7 +151,6 @@ fn measure(subject: &mut Subject, home: &Path, project: &Path) {
     server.end();
 }
 
-/// A server and its pipes.
 struct Server {
     child: Child,
     to: ChildStdin,
@@ -197,7 +198,7 @@ impl Server {
         }
     }
 
-    /// What the server holds in memory, in MB.
+    /// The resident memory of the server, in MB.
     fn memory(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("readable");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");

@@ -1,8 +1,10 @@
-//! What a step of a directive costs, without and with a checkpoint, and how much memory many steps need.
+//! Measures what a step of a directive costs, without and with a checkpoint, and how much memory
+//! many steps need.
 //!
-//! `cargo bench --bench run` takes some minutes; `-- 2000` chooses the number of files, `-- memory` measures only that. Loops of `piton run` are measured
-//! beside a loop of bash that does the same work, with `git add -A && git commit` where piton makes checkpoints,
-//! in the same rounds and on a copy of the repository each. See `docs/BENCHMARKS.md`.
+//! `cargo bench --bench run` takes some minutes; `-- 2000` chooses the number of files, `-- memory`
+//! measures only the memory. Loops of `piton run` are measured beside a bash loop that does the
+//! same work, with `git add -A && git commit` where piton makes checkpoints, in the same rounds,
+//! each on its own copy of the repository. See `docs/BENCHMARKS.md`.
 
 #![expect(
     clippy::print_stdout,
@@ -29,7 +31,7 @@ use piton::run::directive::{DirectiveRequest, Input, Prepared, Progress, Run, Wo
 
 const PITON: &str = env!("CARGO_BIN_EXE_piton");
 const FILES: usize = 10_000;
-/// Files per folder; some folders deep, as in real projects.
+/// Files per folder; some folders are nested, as in real projects.
 const PER_FOLDER: usize = 60;
 const ROUNDS: usize = 5;
 const NOTHING: &str = "tool_id: nothing\ntool_type: cli\nversion: \"1.0.0\"\ndescription: Does nothing\n\
@@ -45,12 +47,11 @@ const NESTED: &str = "# nested\n\n```xml\n<directive name=\"nested\" version=\"1
                       <process><step name=\"each\" foreach=\"{input:list}\"><execute item_type=\"directive\" item_id=\"nothings\">\
                       <param name=\"list\" value=\"{input:inner}\"/></execute></step></process>\n</directive>\n```\n";
 
-/// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// It starts a program.
+    /// Only starts a program.
     Nothing,
-    /// It changes a file, and that is committed.
+    /// Changes a file, which is committed.
     Edit,
 }
 
@@ -73,7 +74,7 @@ fn main() {
     memory(folder.path());
 }
 
-/// Loops of both, in turn; the first round warms up.
+/// Runs both loops in turns; the first round is a warm-up.
 fn measure(folder: &Path, work: Work, steps: usize, files: usize) {
     let (mut bash, mut piton) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
@@ -119,7 +120,7 @@ fn loop_of_piton(folder: &Path, work: Work, paths: &[String]) -> Duration {
     timed(command.current_dir(folder.join("piton")))
 }
 
-/// Whether a step of a long run costs more than one of a short run.
+/// Shows whether a step of a long run costs more than one of a short run.
 fn growth(folder: &Path, files: usize) {
     println!("\n| steps with a checkpoint, one run | ms a step |\n|---|---|");
     for steps in [50, 500] {
@@ -129,7 +130,8 @@ fn growth(folder: &Path, files: usize) {
     }
 }
 
-/// The peak of this process in runs of more and more steps: in loops over a hundred elements, and in one over all.
+/// The peak memory of this process in longer and longer runs: in nested loops over a hundred
+/// elements, and in one loop over all.
 fn memory(folder: &Path) {
     const HUNDRED: u32 = 100;
     let ctx = context(&folder.join("piton"), &folder.join("home"));
@@ -146,7 +148,7 @@ fn memory(folder: &Path) {
 }
 
 fn measure_memory(ctx: &Context, directive: &str, inputs: Map<String, Value>, steps: u32, how: &str) {
-    // The peak begins again with what is in memory now.
+    // Reset the recorded peak to the current memory.
     fs::write("/proc/self/clear_refs", "5").expect("a new peak");
     let start = Instant::now();
     run(ctx, directive, inputs);
@@ -250,7 +252,7 @@ fn median(mut times: Vec<Duration>) -> f64 {
     times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1000.0)
 }
 
-/// The largest resident set of this process since the last new beginning, in MiB.
+/// The peak resident memory of this process since the last reset, in MiB.
 fn peak_memory() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! Searching many items: with nothing kept, with everything kept, beside `grep` and beside a program that does
-//! nothing but look at the same files.
+//! Measures searching many items: with and without the cache, beside `grep`, and beside a program
+//! that only calls `stat` on the same files.
 //!
-//! `cargo bench --bench search` prints medians and bests, of whole processes in turns and of calls in one
-//! process; beside the time on the wall that of all processors, which other work on the machine changes
+//! `cargo bench --bench search` prints medians and minima, of whole processes in turns and of calls
+//! in one process. CPU time is shown beside wall time, because other work on the machine affects it
 //! less. See `docs/BENCHMARKS.md`.
 
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a benchmark prints its figures and stops at a fault")]
 
-#[path = "../tests/it/forest.rs"]
-mod forest;
+#[path = "../tests/it/many_items.rs"]
+mod many_items;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +23,7 @@ use piton::item::search::{Cache, Index, Query};
 use piton::item::store::Roots;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
-// As the program has it.
+// The same allocator as the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -31,9 +31,9 @@ const ITEMS: usize = 10_000;
 const SERVED: usize = 1_000;
 const ROUNDS: usize = 15;
 const CALLS: usize = 100;
-/// One word that few items have, as people ask.
+/// A typical query: a word that few items contain.
 const WORDS: &str = "forecast 4210";
-/// With this and a list of files, the program only looks at them.
+/// With this flag and a list of files, the program only looks at the files.
 const LOOK: &str = "--look";
 
 fn main() {
@@ -45,9 +45,10 @@ fn main() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (many, few) = (folder.path().join("many"), folder.path().join("few"));
-    forest::plant(&many, ITEMS);
-    forest::plant(&few, SERVED);
-    // What was written a moment ago is read again, for a good reason.
+    many_items::plant(&many, ITEMS);
+    many_items::plant(&few, SERVED);
+    // The index does not trust files that are as young as itself and reads them again, so wait
+    // first.
     std::thread::sleep(Duration::from_secs(3));
 
     println!("| what | wall ms (median) | wall ms (best) | CPU ms (median) | CPU ms (best) |");
@@ -77,7 +78,7 @@ fn main() {
     }
 }
 
-/// Whole processes, in turns, so that the machine's moods meet all of them.
+/// Measures whole processes in turns, so that other load affects all of them alike.
 fn processes(folder: &Path, root: &Path) {
     let piton = Path::new(env!("CARGO_BIN_EXE_piton"));
     let cache = folder.join("cache");
@@ -103,7 +104,8 @@ fn processes(folder: &Path, root: &Path) {
     report("`piton --version`", &start);
 }
 
-/// The files that are items, each with the folder of its group before it; scripts behind manifests are none.
+/// The files that are items, each after the folder of its group. Scripts that belong to a manifest
+/// are left out.
 fn files_of(items: &Path) -> String {
     let walk = walkdir::WalkDir::new(items).sort_by_file_name().into_iter().filter_map(Result::ok);
     let mut list = String::new();
@@ -113,7 +115,6 @@ fn files_of(items: &Path) -> String {
         if let [kind, group, name] = parts.as_slice()
             && !["main.py", "run.sh"].iter().any(|script| name.ends_with(script))
         {
-            // Writing to a string cannot fail.
             let _ = writeln!(list, "{}\t{name}", items.join(kind).join(group).display());
         }
     }
@@ -153,7 +154,6 @@ fn run(program: &Path, arguments: &[&str], folder: &Path, cache: &Path) -> Cost 
     })
 }
 
-/// What something took, in milliseconds.
 struct Cost {
     wall: f64,
     cpu: f64,

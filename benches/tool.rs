@@ -1,9 +1,9 @@
-//! What the call of a tool costs over a bare spawn, in the same rounds.
+//! Measures what a tool call costs compared with a bare spawn, in the same rounds.
 //!
-//! `cargo bench --bench tool`. The tool is `/bin/true` as a `cli` tool at `trusted`, checkpoints disabled:
-//! everything above the bare spawn is piton's. In process: the items are read once, then each call is
-//! planned, judged, written down and supervised. From the command line: whole processes. See
-//! `docs/BENCHMARKS.md`.
+//! `cargo bench --bench tool`. The tool is `/bin/true` as a `cli` tool at `trusted`, with
+//! checkpoints disabled: everything above the bare spawn is piton's cost. In process, the items are
+//! read once, then each call is planned, checked against the policy, recorded and supervised. From
+//! the command line, whole processes are measured. See `docs/BENCHMARKS.md`.
 
 #![expect(
     clippy::print_stdout,
@@ -65,7 +65,7 @@ fn context(project: &Path, home: &Path) -> Context {
     ctx
 }
 
-/// Calls in this process beside bare spawns, in turn.
+/// Calls in this process beside bare spawns, in turns.
 fn one_by_one(ctx: &Context, rounds: usize) {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let mut bare = Vec::new();
@@ -77,7 +77,7 @@ fn one_by_one(ctx: &Context, rounds: usize) {
         let start = Instant::now();
         let parts = call_once(ctx, &store, spare);
         let call = start.elapsed();
-        // As a server does it: the next supervisor starts while nobody waits.
+        // Like the server, start the next supervisor before it is needed.
         spare = Supervisor::start(&ctx.program).expect("a supervisor");
         thread::sleep(Duration::from_millis(5));
         if round > 0 {
@@ -126,7 +126,7 @@ fn many(ctx: &Context, count: u32) {
     row(&format!("{count} one after the other, each"), vec![bare], vec![called]);
 }
 
-/// One worktree has one run at a time: what is measured here is everything below the journal.
+/// A worktree allows one run at a time, so this measures everything below the journal.
 fn side_by_side(ctx: &Context, count: u32) {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let plan = planned(ctx, &store);
@@ -153,7 +153,7 @@ fn side_by_side(ctx: &Context, count: u32) {
     row(&format!("{count} side by side, altogether"), vec![bare], vec![called]);
 }
 
-/// Returns how long planning, beginning, calling and ending took.
+/// Returns how long planning, starting, calling and ending took.
 fn call_once(ctx: &Context, store: &ItemStore, supervisor: Supervisor) -> [Duration; 4] {
     let start = Instant::now();
     let plan = planned(ctx, store);
@@ -218,7 +218,7 @@ fn median(mut times: Vec<Duration>) -> f64 {
     times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1000.0)
 }
 
-/// The largest resident set so far, in bytes.
+/// The peak resident memory so far, in bytes.
 fn peak_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tools of type `api`: the real binary and real servers on loopback, which speak in raw bytes.
+//! Tools of type `api`: the real binary against real loopback servers that send raw bytes.
 
 mod ending;
 mod hostile;
@@ -12,7 +12,7 @@ use crate::harness::{Ran, TestProject, cmd_snapshot};
 use crate::tool_run::last;
 use server::{Server, answer};
 
-/// Writes a tool that calls a server of this machine: a name, lines of config, and lines of parameters.
+/// Writes a tool that calls a local server: an id, config lines and parameter lines.
 fn api(project: TestProject, id: &str, config: &str, parameters: &str) -> TestProject {
     let indented = |text: &str| text.lines().flat_map(|line| ["  ", line, "\n"]).collect::<String>();
     let manifest = format!(
@@ -24,20 +24,19 @@ fn api(project: TestProject, id: &str, config: &str, parameters: &str) -> TestPr
     project.file(&format!(".ai/tools/{id}.yaml"), manifest)
 }
 
-/// Calls a tool.
 fn run(project: &TestProject, id: &str, parameters: &[&str]) -> Ran {
     let given = parameters.iter().flat_map(|word| ["--param", word]);
     project.piton(["tool", "run", id, "--format", "json"].into_iter().chain(given))
 }
 
-/// What a call that came to something returned.
+/// The result of a successful call.
 fn result(ran: &Ran) -> Value {
     let last = last(ran);
     assert_eq!((ran.code(), &last["status"]), (Some(0), &json!("success")), "{ran}");
     last["result"].clone()
 }
 
-/// Why a call came to nothing: `CODE: message`, with ports left out.
+/// The failure of a call as `CODE: message`, with ports masked.
 fn failure(ran: &Ran) -> String {
     let last = last(ran);
     assert_ne!(ran.code(), Some(0), "{ran}");
@@ -46,7 +45,7 @@ fn failure(ran: &Ran) -> String {
 }
 
 #[test]
-fn each_method_sends_what_it_is_about() {
+fn each_method_sends_its_parameters() {
     let server = Server::answering([server::json(r#"{"done": true}"#)]);
     let parameters = "- {name: id, type: string, required: true}\n- {name: count, type: integer}\n\
         - {name: tags, type: array}\n- {name: deep, type: object}";
@@ -86,7 +85,7 @@ fn each_method_sends_what_it_is_about() {
 }
 
 #[test]
-fn a_body_is_what_the_manifest_says() {
+fn the_body_follows_the_manifest() {
     let server = Server::answering([server::json("{}")]);
     let url = format!("method: POST\nurl: \"{}\"\n", server.url("/x"));
     let parameters = "- {name: text, type: string}\n- {name: number, type: number}\n- {name: list, type: array}\n- {name: gone, type: string}";
@@ -174,8 +173,8 @@ fn a_query_comes_from_a_mapping_as_well() {
 }
 
 #[test]
-fn an_answer_becomes_what_it_is() {
-    // What `gzip` makes of `{"packed": true}`.
+fn an_answer_is_parsed_by_its_content_type() {
+    // `{"packed": true}` compressed with `gzip`.
     const PACKED: [u8; 36] = [
         31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 171, 86, 42, 72, 76, 206, 78, 77, 81, 178, 82, 40, 41, 42, 77, 173, 5, 0, 185,
         208, 187, 115, 16, 0, 0, 0,

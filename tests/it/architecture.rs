@@ -1,6 +1,7 @@
-//! The walls of the house, checked against the source.
+//! Rules about the structure of the source.
 //!
-//! Tests (after `#[cfg(test)]`, in a `tests.rs` or below `tests/`) and comments may mention anything.
+//! Tests (after `#[cfg(test)]`, in a `tests.rs` or below `tests/`) and comments may mention
+//! anything.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +28,7 @@ const ORDER: [&str; 18] = [
     "failpoint",
 ];
 
-/// Text that only some files may hold: the text, where it is at home, and the rule.
+/// Text that only some files may contain: the text, the allowed files, and the rule.
 const HOMES: [(&[&str], &[&str], &str); 26] = [
     (&["rmcp"], &["mcp", "exec/mcp"], "only `mcp` and `exec/mcp` speak the protocol"),
     (
@@ -206,7 +207,7 @@ fn sources() -> Vec<(String, String)> {
     files
 }
 
-/// The lines of code before the tests of a file, with their numbers.
+/// The code lines of a file before its tests, with line numbers.
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     (1..)
         .zip(text.lines())
@@ -217,13 +218,13 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn module_of(file: &str) -> &str {
     let first = file.split('/').next().unwrap_or(file);
     match first.strip_suffix(".rs").unwrap_or(first) {
-        // The crate root only lists modules; it stands above all of them.
+        // The crate root only lists modules; it is above all of them.
         "lib" => "main",
         module => module,
     }
 }
 
-/// Whether a line mentions a word as a whole: `git2` is not mentioned by `git2_free`.
+/// Whether a line contains a word as a whole: `git2_free` does not contain `git2`.
 fn mentions(line: &str, word: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {

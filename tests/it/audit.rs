@@ -1,8 +1,8 @@
-//! Looking back: `log`, `show`, `diff` and `gc`.
+//! History commands: `log`, `show`, `diff` and `gc`.
 
 use crate::harness::{TestProject, cmd_snapshot};
 
-/// A project in which something was committed, rolled back and left on disk.
+/// A project with a committed, a rolled back and an uncommitted step.
 fn project() -> TestProject {
     let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
     run(&project, &["exec", "--", "sh", "-c", "echo two >> a.txt; echo x > new.txt"]);
@@ -16,7 +16,7 @@ fn run(project: &TestProject, arguments: &[&str]) {
     assert_eq!(ran.code(), Some(0), "{ran}");
 }
 
-/// The names of the runs, newest first.
+/// The run ids, newest first.
 fn runs(project: &TestProject, arguments: &[&str]) -> Vec<String> {
     let ran = project.piton([&["log", "--format", "json"], arguments].concat());
     assert_eq!(ran.code(), Some(0), "{ran}");
@@ -25,7 +25,7 @@ fn runs(project: &TestProject, arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn nothing_was_run_yet() {
+fn a_project_without_runs() {
     let project = TestProject::new().ticking();
     cmd_snapshot!(project.piton(["log"]), @r"
     success: true
@@ -189,7 +189,7 @@ fn a_step_that_was_rolled_back_shows_where_its_work_is() {
 }
 
 #[test]
-fn a_commit_of_somebody_else_is_no_step() {
+fn a_commit_that_piton_did_not_make_is_not_a_step() {
     cmd_snapshot!(project().piton(["show", "HEAD~1"]), @r"
     success: false
     exit_code: 2
@@ -272,7 +272,7 @@ fn a_diff_leads_from_one_moment_to_another() {
     assert_eq!(project.piton(["diff", "nothing-like-that"]).code(), Some(2));
 }
 
-/// Makes the objects of the private store older than `piton gc` spares.
+/// Makes the objects of the private store older than the grace period of `piton gc`.
 fn age_objects(project: &TestProject) {
     project.bash("find .git/piton/store/objects -type f -exec touch -d '2 hours ago' {} +");
 }
@@ -286,7 +286,7 @@ fn contents_that_nothing_needs_are_dropped_and_undo_goes_on() {
     let dry = project.piton(["gc", "--dry-run", "--keep-days", "0", "--keep-runs", "0"]);
     assert_eq!(dry.stdout(), format!("{}\n{}\n", all[1], all[2]));
     assert_eq!(objects(), before);
-    // What no commit has stays, however old it is; what is young stays, whatever it is.
+    // Uncommitted contents stay, regardless of their age, and so do young objects.
     run(&project, &["gc", "--keep-days", "0", "--keep-runs", "0"]);
     assert_eq!(objects(), before);
     age_objects(&project);
@@ -337,7 +337,7 @@ fn a_commit_that_no_branch_has_is_kept() {
 }
 
 #[test]
-fn a_project_without_git_has_a_past_as_well() {
+fn a_project_without_git_has_a_history_too() {
     let project = TestProject::without_git().ticking().variable("PITON_GIT_REQUIRED", "false");
     run(&project, &["exec", "--checkpoint", "disabled", "--", "true"]);
     let log = project.piton(["log"]).stdout();

@@ -1,4 +1,4 @@
-//! Signatures of people: made and checked by the real `ssh-keygen`.
+//! Signatures of people, made and checked with the real `ssh-keygen`.
 
 mod attack;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Ran, TestProject, cmd_snapshot};
 
-/// A project with a directive and a tool, and the key `ada` of a person in their home.
+/// A project with a directive and a tool, and a person's key `ada` in the home folder.
 fn project() -> TestProject {
     let project = TestProject::new().tool("greet", "", "touch made").directive("walk", ["greet"]).committed();
     make_key(&project, "ada", "ed25519");
@@ -39,7 +39,7 @@ fn trust(project: &TestProject, name: &str) {
     ok(&project.piton(["trust", "add", &format!("~/.ssh/{name}.pub")]));
 }
 
-/// Runs the tool where only items of people who are trusted may run; says the exit code and why not.
+/// Runs the tool where only items of trusted signers may run; returns the exit code and the reason.
 fn refusal(project: &TestProject) -> (Option<i32>, String) {
     let _ = fs::remove_file(project.root().join("made"));
     let mut command = project.command(["tool", "run", "greet", "--format", "json"]);
@@ -60,7 +60,7 @@ fn assert_refused(project: &TestProject, because: &str) {
 }
 
 #[test]
-fn a_signature_by_somebody_who_is_trusted_lets_an_item_run() {
+fn an_item_with_a_trusted_signature_runs() {
     for kind in ["ed25519", "ecdsa", "rsa"] {
         let project = TestProject::new().tool("greet", "", "touch made").directive("walk", ["greet"]).committed();
         make_key(&project, "ada", kind);
@@ -74,14 +74,14 @@ fn a_signature_by_somebody_who_is_trusted_lets_an_item_run() {
         let project = project.variable("PITON_SIGNATURE_REQUIRE", "author");
         ok(&project.piton(["run", "walk"]));
         ok(&project.piton(["sign", "--check"]));
-        // Signing again changes nothing, whether or not signatures of the kind are always the same.
+        // Signing again changes nothing, also for signature kinds that differ each time.
         let again = project.piton(["sign", "--all", "--key", &key("ada"), "--format", "json"]).json();
         assert_eq!(again["message"], "signed 0 of 2 items, 2 unchanged", "{again:#}");
     }
 }
 
 #[test]
-fn anybody_can_check_a_signature_by_hand() {
+fn a_signature_can_be_checked_with_ssh_keygen() {
     let project = project();
     ok(&project.piton(["sign", "--all", "--key", &key("ada")]));
     trust(&project, "ada");
@@ -95,7 +95,7 @@ fn anybody_can_check_a_signature_by_hand() {
         said.starts_with("Good \"piton-content\" signature for ada@example.com with ED25519 key SHA256:"),
         "{said}"
     );
-    // And the hash of the folder is what `sha256sum` says.
+    // The hash of the folder is the one that `sha256sum` computes.
     let by_hand = project.bash(
         "cd .ai/tools/greet; { sha256sum run.sh; printf '%s  tool.yaml\\n' \
          \"$(grep -v kiwi-mcp:validated tool.yaml | sha256sum | cut -d' ' -f1)\"; } | LC_ALL=C sort -k2 | sha256sum",
@@ -104,13 +104,13 @@ fn anybody_can_check_a_signature_by_hand() {
 }
 
 #[test]
-fn whoever_is_not_trusted_is_refused_and_why_is_said() {
+fn an_untrusted_signer_is_refused_with_the_reason() {
     let project = project();
     make_key(&project, "eve", "ed25519");
     sign(&project, "ada");
     trust(&project, "ada");
     assert_eq!(refusal(&project).0, Some(0));
-    // Anybody can renew the stamp; nobody else can renew the signature.
+    // Any user can renew the stamp, but only the signer can renew the signature.
     project.bash("echo 'touch more' >> .ai/tools/greet/run.sh");
     let (code, message) = refusal(&project);
     assert!(code == Some(3) && message.starts_with("Content hash mismatch"), "{message}");
@@ -122,7 +122,7 @@ fn whoever_is_not_trusted_is_refused_and_why_is_said() {
     assert_refused(&project, "which is not trusted");
     ok(&project.piton(["sign", "greet", "--key", &key("ada")]));
     assert_eq!(refusal(&project).0, Some(0));
-    // A key that was revoked stays it, whoever adds it again.
+    // A revoked key stays revoked, even if it is added again.
     ok(&project.piton(["trust", "revoke", "ada@example.com"]));
     assert_refused(&project, "which was revoked");
     let signed = project.piton(["sign", "greet", "--key", &key("ada")]);
@@ -140,7 +140,7 @@ fn whoever_is_not_trusted_is_refused_and_why_is_said() {
 }
 
 #[test]
-fn nobody_is_said_to_have_signed_what_they_did_not_sign() {
+fn an_item_is_never_attributed_to_a_person_who_did_not_sign_it() {
     let project = project();
     sign(&project, "ada");
     project.bash("sed -i 's/touch made/touch made more/' .ai/tools/greet/run.sh");
@@ -150,7 +150,7 @@ fn nobody_is_said_to_have_signed_what_they_did_not_sign() {
         (ran.json()["items"][0]["author"]["status"].clone(), ran.code())
     };
     let lie = (json!("other_content"), Some(1));
-    assert_eq!(checked(), lie, "nobody is trusted");
+    assert_eq!(checked(), lie, "no signer is trusted");
     let allowed = |options: &str| {
         project.bash(&format!(
             "mkdir -p ~/.config/piton; printf 'ada@example.com {options} %s\\n' \"$(cat ~/.ssh/ada.pub)\" \
@@ -212,7 +212,7 @@ fn a_dry_run_says_what_a_key_would_sign() {
 }
 
 #[test]
-fn lines_that_others_wrote_mean_what_ssh_means_by_them() {
+fn lines_written_by_hand_are_interpreted_as_ssh_does() {
     let project = project();
     sign(&project, "ada");
     let allowed = |options: &str| {
@@ -254,7 +254,7 @@ fn a_signature_belongs_to_one_item() {
 }
 
 #[test]
-fn what_is_no_signature_of_an_item_is_refused() {
+fn a_file_that_is_not_an_item_signature_is_refused() {
     let project = project();
     sign(&project, "ada");
     trust(&project, "ada");
@@ -265,7 +265,7 @@ fn what_is_no_signature_of_an_item_is_refused() {
         fs::write(&file, text).expect("writable");
         assert_refused(&project, "has no signature that can be used");
     }
-    // Made for git, of exactly the right text.
+    // A signature for git, over exactly the right text.
     let hash = project.piton(["sign", "--check", "greet", "--format", "json"]).json();
     let hash = hash["items"][0]["signature"]["hash"].as_str().expect("a hash").to_owned();
     project.bash(&format!(
@@ -295,7 +295,7 @@ fn each_item_of_a_run_is_judged_before_the_first_step() {
     hint: read it, then sign it with `piton sign --key KEY ITEM`, or ask its author to
     ");
     assert!(!project.root().join("made").exists());
-    // A runtime of the project is a link of the chain like any other.
+    // A runtime of the project is part of the chain and must be signed too.
     let project = project
         .file(
             ".ai/tools/my_runtime.yaml",
@@ -397,7 +397,7 @@ fn keys_that_cannot_be_used_are_explained() {
 
     hint: add it to an agent with `ssh-add`, or name the private key
     ");
-    // Without a terminal nobody can be asked.
+    // Without a terminal piton cannot ask for the passphrase.
     let mut command = project.command_under("setsid", ["--wait"]);
     let output = command.args(["sign", "greet", "--key", "~/.ssh/locked"]).output().expect("setsid starts");
     cmd_snapshot!(project.ran(output), @"
@@ -422,7 +422,7 @@ fn keys_that_cannot_be_used_are_explained() {
     project.assert_clean();
 }
 
-/// An agent that is ended with the test.
+/// An ssh agent that ends with the test.
 struct Agent(Child);
 
 impl Drop for Agent {
@@ -462,7 +462,7 @@ fn sign_with_public_half(project: &TestProject) {
 }
 
 #[test]
-fn what_runs_besides_the_tool_has_to_be_covered_as_well() {
+fn files_that_run_with_the_tool_must_be_covered_too() {
     let parser = "def parse(content):\n    return {\"text\": content}\n";
     let project = TestProject::new()
         .tool("greet", "outputs:\n  format: text\n  parser: own", "echo hello")
@@ -490,7 +490,7 @@ fn what_runs_besides_the_tool_has_to_be_covered_as_well() {
 }
 
 #[test]
-fn who_signed_is_shown() {
+fn the_signer_is_shown() {
     let project = project();
     sign(&project, "ada");
     trust(&project, "ada");
@@ -508,7 +508,7 @@ fn who_signed_is_shown() {
 }
 
 #[test]
-fn a_project_can_ask_for_authors_and_cannot_ask_for_less() {
+fn a_project_can_require_signatures_but_cannot_relax_the_requirement() {
     let project = project().file(".ai/config.yaml", "signature:\n  require: author\n");
     let ran = project.piton(["run", "walk"]);
     assert_eq!(ran.code(), Some(3), "{ran}");
@@ -521,20 +521,20 @@ fn a_project_can_ask_for_authors_and_cannot_ask_for_less() {
 }
 
 #[test]
-fn a_repository_does_not_choose_whom_to_trust() {
+fn a_repository_cannot_choose_the_trusted_signers() {
     let project = project();
     sign(&project, "ada");
     project.bash("echo \"ada@example.com $(cat ~/.ssh/ada.pub)\" > allowed");
     let inside = project.root().join("allowed").to_string_lossy().into_owned();
-    // Its own settings are not heard.
+    // The project's own settings are ignored.
     let project = project.file(".ai/config.yaml", format!("signature:\n  allowed_signers: {inside}\n"));
     assert_refused(&project, "which is not trusted");
     let setting = project.piton(["config", "signature.allowed_signers"]);
     assert!(setting.stderr().contains("a project may not set `signature.allowed_signers`"), "{setting}");
-    // Nor are variables, which a project may bring along.
+    // Environment variables are ignored too, because a project may set them.
     let deaf = project.variable("PITON_SIGNATURE_ALLOWED_SIGNERS", &inside);
     assert_refused(&deaf, "which is not trusted");
-    // And whoever names a file in there is told.
+    // A user setting that names a file inside the project is an error.
     let named = |file: &str| format!("signature:\n  allowed_signers: {file}\n");
     let project = deaf.home_file(".ai/config.yaml", named(&inside));
     let (code, message) = refusal(&project);

@@ -1,8 +1,8 @@
-//! `piton blame`: the step that made each line, also after everyday git.
+//! `piton blame`: the step that made each line, also after ordinary git operations.
 
 use crate::harness::{Ran, TestProject};
 
-/// A file with three lines of the user, and two steps that changed one line each.
+/// A file with three lines of the user, and two steps that each changed one line.
 fn project() -> TestProject {
     let project = TestProject::new().ticking().file("a.txt", "one\ntwo\nthree\n").committed();
     step(&project, "first", "sed -i 's/one/ONE/' a.txt");
@@ -19,7 +19,8 @@ fn ok(ran: Ran) -> Ran {
     ran
 }
 
-/// The name of the step of each line; `-` where the line is no step's, `?` where it is not committed either.
+/// The step name of each line; `-` for a committed line without a step, `?` for an uncommitted
+/// line.
 fn steps(project: &TestProject, file: &str) -> Vec<String> {
     let found = ok(project.piton(["blame", file, "--format", "json"])).json();
     let name = |line: &serde_json::Value| match (line["step"].as_str(), line["commit"].as_str()) {
@@ -54,7 +55,7 @@ fn lines_that_are_not_committed_are_told_apart() {
     ok(project.piton(["exec", "--checkpoint", "explicit", "--name", "new", "--", "sh", "-c", "echo n > new.txt"]));
     project.bash("echo mine >> new.txt");
     assert_eq!(steps(&project, "new.txt"), ["new", "?"]);
-    // What a checkpoint commits stays with the steps that made it.
+    // A checkpoint attributes lines to the steps that made them.
     ok(project.piton(["checkpoint", "--include-edits"]));
     let found = steps(&project, "new.txt");
     assert_eq!(found[0], "new", "{found:?}");

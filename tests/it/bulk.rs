@@ -1,4 +1,5 @@
-//! Many files at once: their objects go into one pack, and everything else is as with few files.
+//! Steps with many files: their objects go into one pack, and everything else works as with few
+//! files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,10 +7,10 @@ use std::path::PathBuf;
 use crate::crash::chance::tally;
 use crate::harness::{Ran, TestProject};
 
-/// Makes files of different content, thirty in a folder.
+/// Creates files with different content, thirty per folder.
 const MAKE: &str = "make() { for ((n = 0; n < $2; n++)); do (( n % 30 )) || mkdir -p $1/d$((n / 30)); \
      echo \"$1 file $n\" > $1/d$((n / 30))/f$n.txt; done; };";
-/// Prunes everything that no ref and no index leads to.
+/// Prunes everything that is unreachable from refs and the index.
 const PRUNE: &str = "git reflog expire --expire=now --all; git gc --quiet --prune=now";
 
 fn succeeds(ran: Ran) -> Ran {
@@ -25,7 +26,7 @@ fn exec(project: &TestProject, script: &str) -> Ran {
     project.piton(["exec", "--", "bash", "-c", &format!("{MAKE} {script}")])
 }
 
-/// The objects of an object database that have files of their own, and its packs.
+/// The number of loose objects in an object database, and its packs.
 fn stored(project: &TestProject, objects: &str) -> (usize, Vec<PathBuf>) {
     let folder = project.root().join(objects);
     let files = walkdir::WalkDir::new(&folder).into_iter().flatten().filter(|entry| entry.file_type().is_file());
@@ -36,7 +37,7 @@ fn stored(project: &TestProject, objects: &str) -> (usize, Vec<PathBuf>) {
     (loose, packs)
 }
 
-/// The files of packs that are not finished, or guarded.
+/// Pack files that are unfinished or still marked with `.keep`.
 fn unfinished(project: &TestProject) -> Vec<PathBuf> {
     let folders = [".git/objects/pack", ".git/piton/store/objects/pack"].map(|folder| project.root().join(folder));
     let entries = folders.iter().flat_map(fs::read_dir).flatten().flatten().map(|entry| entry.path());
@@ -55,7 +56,7 @@ fn assert_whole(project: &TestProject) {
     assert!(count.contains("garbage: 0"), "{count}");
 }
 
-/// What the user sees.
+/// What the user sees: files and `git status`.
 fn picture(project: &TestProject) -> (Vec<String>, String) {
     project.bash("find . -path ./.git -prune -o -print0 | sort -z | xargs -0 stat -c '%n %a %F' > ../tmp/names");
     project.bash("find . -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 sha1sum >> ../tmp/names");
@@ -75,7 +76,7 @@ fn thousands_of_untracked_files_are_one_pack_in_the_private_store() {
     assert_eq!(packs.len(), 1, "{packs:?}");
     assert_eq!(stored(&project, ".git/objects").0, users, "nothing of it is in git's object database");
     assert_eq!(picture(&project), before);
-    // The next step finds them there.
+    // The next step reuses the pack.
     succeeds(exec(&project, "echo three > a.txt"));
     assert_eq!(stored(&project, ".git/piton/store/objects").1, packs);
     assert_whole(&project);
@@ -92,7 +93,7 @@ fn a_commit_of_thousands_of_files_is_one_pack_that_git_reads_and_repacks() {
     assert_eq!(packs.len(), 1, "{packs:?}");
     assert_whole(&project);
     assert_eq!(full.1, "");
-    // What leads back is piton's own, whatever git drops.
+    // Undo uses piton's own store, so it still works after git has pruned its objects.
     project.bash(PRUNE);
     succeeds(project.piton(["undo"]));
     assert_eq!(picture(&project), empty);
@@ -136,7 +137,7 @@ fn a_file_that_the_user_changed_meanwhile_is_kept_among_many() {
     succeeds(exec(&project, "for f in src/*/*.txt; do echo more >> $f; done; make new 200"));
     project.bash("echo mine > src/d5/f150.txt; echo mine > new/d2/f60.txt; git commit -qam mine");
     let undone = project.piton(["undo"]);
-    // The user's own lines are in the way: nothing is half undone.
+    // The user's own lines conflict, so nothing is undone.
     assert_ne!(undone.code(), Some(0), "{undone}");
     assert_eq!(project.read("src/d5/f150.txt"), "mine\n");
     assert_eq!(project.read("new/d2/f60.txt"), "mine\n");
@@ -144,7 +145,7 @@ fn a_file_that_the_user_changed_meanwhile_is_kept_among_many() {
 }
 
 #[test]
-fn killed_among_many_files_nothing_or_everything_happened() {
+fn a_kill_during_a_step_with_many_files_is_all_or_nothing() {
     let places = [
         ("pack-written", 1),
         ("pack-written", 2),
@@ -182,7 +183,7 @@ fn killed_among_many_files_nothing_or_everything_happened() {
 }
 
 #[test]
-fn killed_while_many_files_are_put_back_the_rest_is_put_back_later() {
+fn recovery_finishes_a_roll_back_of_many_files_that_was_killed() {
     for (place, pass) in [("file-written", 1), ("file-written", 90), ("restore-path", 1), ("restore-path", 200)] {
         let project = TestProject::new().file("a.txt", "one\n");
         made(&project, "src", 150);

@@ -1,4 +1,5 @@
-//! Calls of tools: Python's `main`, results, parsers, promises. Real interpreters, really supervised.
+//! Tool calls: Python's `main`, results, parsers and declared schemas, with real interpreters and
+//! the real supervisor.
 
 mod contract;
 mod ending;
@@ -24,13 +25,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-/// A project whose one tool is called.
+/// A project with one tool.
 struct Bench {
     top: TempDir,
     invocation: Invocation,
-    /// What was told.
+    /// The progress messages.
     told: Vec<String>,
-    /// The variables for installers.
+    /// The environment variables for installers.
     environment: BTreeMap<OsString, OsString>,
     patience: Patience,
 }
@@ -51,7 +52,6 @@ impl Bench {
         bench
     }
 
-    /// A shell script.
     fn bash(source: &str) -> Self {
         Self::new("bash", source)
     }
@@ -174,7 +174,7 @@ impl Bench {
         call::read_result(&self.invocation, &ended, &self.machine(), &supervisor, &mut ears())
     }
 
-    /// The result of a call that goes well without a warning.
+    /// The result of a successful call without warnings.
     fn value(&mut self) -> Value {
         let read = self.call().unwrap_or_else(|err| panic!("{err}"));
         assert_eq!(read.warnings, Vec::<String>::new());

@@ -1,7 +1,8 @@
-//! What checkpoints must never do to a user's work, end to end; each name begins with its hazard.
+//! What checkpoints must never do to a user's work, end to end. Each test name begins with its
+//! hazard.
 //!
-//! Every test records the repository with a [`Guard`](crate::guard::Guard), lets the real binary act
-//! and asks the guard, which asks the real git. Scripts are run by `bash -euc`.
+//! Every test records the repository with a [`Guard`](crate::guard::Guard), runs the real binary
+//! and lets the guard compare, with the real git. Scripts are run by `bash -euc`.
 
 mod coverage;
 mod h01_rollback;
@@ -11,7 +12,7 @@ mod h02_overlap;
 mod h03_outside;
 mod h04_untracked;
 mod h05_loud;
-mod h09_company;
+mod h09_concurrent_users;
 mod h11_in_progress;
 mod h13_head;
 mod h19_budget;
@@ -27,8 +28,8 @@ fn exec(project: &TestProject, script: &str) -> Ran {
     project.piton(["--format", "json", "exec", "--name", "act", "--", "bash", "-euc", script])
 }
 
-/// The exit code and the last line of JSON, without the name of the run; the commit is called `HEAD`
-/// if it is that.
+/// The exit code and the last line of JSON without the run id. The commit is shown as `HEAD` if it
+/// is HEAD.
 fn told(project: &TestProject, ran: &Ran) -> (Option<i32>, Value) {
     let stdout = ran.stdout();
     let line = stdout.lines().last().unwrap_or_else(|| panic!("nothing was printed\n{ran}"));
@@ -49,7 +50,7 @@ fn told(project: &TestProject, ran: &Ran) -> (Option<i32>, Value) {
     (ran.code(), last)
 }
 
-/// What a step is told as that was committed.
+/// The expected result of a committed step.
 fn committed(files: u64, insertions: u64, deletions: u64) -> (Option<i32>, Value) {
     let checkpoint = json!({
         "status": "committed", "commit_sha": "HEAD",
@@ -58,7 +59,7 @@ fn committed(files: u64, insertions: u64, deletions: u64) -> (Option<i32>, Value
     (Some(0), finished("succeeded", &json!(0), &checkpoint, &Value::Null))
 }
 
-/// What a step is told as that ended with status 3 and was rolled back.
+/// The expected result of a step that exited with status 3 and was rolled back.
 fn rolled_back(files: u64, insertions: u64, deletions: u64) -> (Option<i32>, Value) {
     let checkpoint = json!({
         "status": "rolled_back", "commit_sha": null,
@@ -71,7 +72,7 @@ fn rolled_back(files: u64, insertions: u64, deletions: u64) -> (Option<i32>, Val
     (Some(3), finished("failed", &json!(3), &checkpoint, &error))
 }
 
-/// What a step is told as whose checkpoint could not be made.
+/// The expected result of a step whose checkpoint failed.
 fn failed(exit_code: i32, code: &str, message: &str, suggestion: &str) -> (Option<i32>, Value) {
     let checkpoint =
         json!({ "status": "failed", "commit_sha": null, "files_changed": 0, "insertions": 0, "deletions": 0 });
@@ -89,7 +90,7 @@ fn finished(status: &str, exit_code: &Value, checkpoint: &Value, error: &Value) 
     })
 }
 
-/// What is told when nothing was even tried.
+/// The expected result of a refusal before the command runs.
 fn refused(code: &str, message: &str, suggestion: &str) -> (Option<i32>, Value) {
     (Some(5), json!({ "error": { "code": code, "message": message, "suggestion": suggestion } }))
 }
@@ -97,10 +98,10 @@ fn refused(code: &str, message: &str, suggestion: &str) -> (Option<i32>, Value) 
 const OVERLAP_HINT: &str = "`piton undo` takes the step back: commit or stash your own part and run it again; or commit both together with \
      `piton checkpoint PATH`";
 
-/// A project with work of the user in every state that git knows, all before the run: `a.txt`
-/// modified, `b.txt` new and staged, `p.txt` partly staged, `u.txt` untracked, `announced.txt` added
-/// with `-N`, `gone.txt` deleted, `dropped.txt` deleted and staged, `x.sh` made executable; a stash,
-/// another branch, a tag, a hook and ignored files.
+/// A project with the user's work in every state that git knows, all from before the run: `a.txt`
+/// modified, `b.txt` new and staged, `p.txt` partly staged, `u.txt` untracked, `announced.txt`
+/// added with `-N`, `gone.txt` deleted, `dropped.txt` deleted and staged, `x.sh` made executable; a
+/// stash, another branch, a tag, a hook and ignored files.
 fn dirty() -> TestProject {
     let project = TestProject::new()
         .file("a.txt", "one\ntwo\nthree\n")

@@ -1,7 +1,7 @@
 //! `docs/reference/codes.md`: the same codes as the program, and examples that are true.
 //!
-//! Every example is written into a project of its own and validated. A failing one must report its
-//! code and nothing else, a mended one nothing at all; both may lack what [`AMBIENT`] asks for.
+//! Every example is written into its own project and validated. A failing example must report its
+//! code and nothing else, a fixed example must report nothing. Findings in [`AMBIENT`] are ignored.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::harness::TestProject;
 
-/// What examples of other codes leave out to stay short.
+/// Findings that the examples of other codes ignore, to stay short.
 const AMBIENT: [&str; 2] = ["UNSIGNED", "MISSING_RECOMMENDED_FIELD"];
 
 /// The level of codes that are not findings.
@@ -31,7 +31,7 @@ struct Section {
     mended: Vec<Part>,
 }
 
-/// One file of an example, or commands that make it.
+/// One file of an example, or commands that create it.
 #[derive(Debug)]
 enum Part {
     File { path: String, text: String },
@@ -161,7 +161,7 @@ fn findings_about_a_field_lead_to_it() {
     );
 }
 
-/// Runs the examples of a section; says what is wrong with them.
+/// Runs the examples of a section and returns what is wrong with them.
 fn judge(section: &Section) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut check = |project: &TestProject, example: &str, strict: bool, severity: Option<&str>| {
@@ -188,7 +188,7 @@ fn judge(section: &Section) -> Vec<String> {
     complaints
 }
 
-/// Validates a project that must have one code with this severity, or no finding at all.
+/// Validates a project, which must have one code with this severity, or no finding at all.
 fn validate(project: &TestProject, code: &str, strict: bool, severity: Option<&str>) -> Result<(), String> {
     let arguments = ["validate", "--format", "json"].into_iter().chain(strict.then_some("--strict"));
     let ran = project.piton(arguments);

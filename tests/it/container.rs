@@ -1,4 +1,4 @@
-//! Docker tools as far as no engine is needed: what is shown, refused and missing.
+//! Docker tools without an engine: previews, refusals and a missing engine.
 
 use std::os::unix::net::UnixListener;
 
@@ -60,7 +60,7 @@ fn without_an_engine_nothing_is_tried_and_every_place_is_named() {
     ");
     let ran = project.piton(["tool", "run", "hail", "--format", "json"]);
     assert_eq!((ran.code(), &last(&ran)["code"]), (Some(5), &json!("CONTAINER_ENGINE")), "{ran}");
-    // In a directive it is a step that failed.
+    // In a directive, a missing engine is a failed step.
     let project = project.directive("go", ["hail"]);
     let ran = project.piton(["run", "go", "--format", "json"]);
     let finished = last(&ran);
@@ -72,12 +72,12 @@ fn without_an_engine_nothing_is_tried_and_every_place_is_named() {
 }
 
 #[test]
-fn what_listens_and_is_no_engine_is_not_one() {
+fn a_listener_that_is_not_an_engine_is_refused() {
     let project = project();
     let path = project.root().join("s");
     let listener = UnixListener::bind(&path).expect("a socket");
     let answering = std::thread::spawn(move || {
-        // Once to see whether anybody listens, once to ask.
+        // The first connection checks that something listens, the second one sends a request.
         for _ in 0..2 {
             let (mut stream, _) = listener.accept().expect("a caller");
             let _ = std::io::Write::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.6\r\n");
@@ -102,7 +102,7 @@ fn engines_of_other_machines_are_refused_by_name() {
 }
 
 #[test]
-fn a_project_does_not_choose_the_engine() {
+fn a_project_cannot_choose_the_engine() {
     let url = "tool_id: hail\ntool_type: docker\nversion: \"1.0.0\"\ndescription: Hails\nexecutor: docker_runtime\n\
                config: {image: alpine:3, url: \"unix:///tmp/other.sock\"}\n";
     let project = TestProject::new().file(".ai/tools/hail.yaml", url);

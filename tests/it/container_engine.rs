@@ -1,6 +1,6 @@
-//! Docker tools, run by a real Podman: each test has an engine of its own, with an image of `BusyBox` in it.
+//! Docker tools, run by a real Podman. Each test has its own engine with a `BusyBox` image.
 //!
-//! `scripts/lib/container-engine` makes ready what they need; without it these tests fail.
+//! `scripts/lib/container-engine` prepares what they need; without it these tests fail.
 
 mod building;
 mod ending;
@@ -17,7 +17,7 @@ use crate::guide::{commands, examples, pages};
 use crate::harness::{Ran, TestProject, cmd_snapshot};
 use crate::tool_run::{last, until};
 
-/// A Podman service with storage of its own.
+/// A Podman service with its own storage.
 struct Engine {
     folder: TempDir,
     peer: PathBuf,
@@ -63,7 +63,7 @@ impl Engine {
         String::from_utf8_lossy(&said.stdout).into_owned()
     }
 
-    /// The containers that there are, running or not.
+    /// All containers, running or not.
     fn containers(&self) -> Vec<String> {
         self.podman(&["ps", "--all", "--format", "{{.Names}}"]).lines().map(str::to_owned).collect()
     }
@@ -87,7 +87,7 @@ fn podman(folder: &TempDir, peer: &Path) -> Command {
     let mut command = Command::new("podman");
     let at = |name: &str| folder.path().join(name);
     command
-        // An engine leaves a file `oom` where it was started when a container runs out of memory.
+        // An engine leaves a file `oom` in its working folder when a container runs out of memory.
         .current_dir(folder.path())
         .env("CONTAINERS_CONF", peer.join("containers.conf"))
         .env("HOME", folder.path())
@@ -97,7 +97,7 @@ fn podman(folder: &TempDir, peer: &Path) -> Command {
     command
 }
 
-/// A docker tool with these lines of config, and further lines.
+/// A docker tool with these config lines and further lines.
 fn container(project: TestProject, id: &str, config: &str, more: &str) -> TestProject {
     let config = config.trim().replace('\n', "\n  ");
     let manifest = format!(
@@ -114,7 +114,7 @@ fn run(project: &TestProject, words: &[&str]) -> (Ran, Value) {
     (ran, result)
 }
 
-/// Whether nothing is left of any container, and of no note about one.
+/// Checks that no container and no record of one is left.
 fn assert_nothing_left(engine: &Engine, project: &TestProject) {
     assert_eq!(engine.containers(), Vec::<String>::new());
     let notes = project.home().join(".cache/piton/containers");
@@ -168,7 +168,7 @@ env: {PLAIN: text, SECRET: "${TOKEN}"}
     for line in ["PLAIN=text", "PITON_PARAM_COUNT=3", "TOKEN=***", "SECRET=***"] {
         assert!(stderr.lines().any(|it| it == line), "{line}: {ran}");
     }
-    // The machine's own environment stays outside.
+    // The machine's own environment is not passed on.
     let home = project.home();
     for text in [home.to_str().expect("text"), "GIT_AUTHOR", "t0ken-value", "DOCKER_HOST"] {
         assert!(!stderr.contains(text), "{text}: {ran}");
@@ -187,7 +187,7 @@ fn much_output_and_much_input_get_through() {
     assert_eq!(ran.code(), Some(0), "{:?}", result["error"]);
     let stdout = result["result"]["stdout"].as_str().expect("text");
     assert!(stdout.starts_with("0123456789\n") && stdout.ends_with("end\n"));
-    // One that reads nothing is not waited for either.
+    // A container that does not read its input must not block.
     let project = container(
         project,
         "deaf",
@@ -206,7 +206,7 @@ fn much_output_and_much_input_get_through() {
 }
 
 #[test]
-fn a_container_that_fails_says_how() {
+fn a_failing_container_reports_its_exit_status() {
     let engine = Engine::start();
     let project =
         container(engine.project(), "fails", "image: alpine:3\ncommand: [sh, -c, 'echo why >&2; exit 3']", "");
@@ -246,7 +246,7 @@ fn a_container_has_no_network_unless_the_tool_says_so() {
     let project = container(project, "within", &format!("image: alpine:3\nnetwork: host\n{list}"), "").committed();
     let (ran, result) = run(&project, &["alone"]);
     assert_eq!(result["result"]["stdout"], "lo ", "{ran}");
-    // A person may; a directive has to say so.
+    // A person may use the network; a directive needs a grant.
     let (ran, result) = run(&project, &["within"]);
     assert_eq!(result["status"], "success", "{ran}");
     let machine: Vec<String> = fs::read_dir("/sys/class/net")

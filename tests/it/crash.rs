@@ -1,7 +1,7 @@
-//! Killed at any instant, piton recovers: nothing happened, or everything did; never half.
+//! Kills piton at any point and recovers: either nothing happened or everything did.
 //!
-//! Every place of the protocol is armed in turn (`src/failpoint.rs`), each pass of it, until the
-//! command gets through unharmed. A new place in the source has to be added to [`PLACES`].
+//! Every failpoint (`src/failpoint.rs`) is armed in turn, for each time it is passed, until the
+//! command runs to its end. A new failpoint in the source has to be added to [`PLACES`].
 
 #[path = "crash/chance.rs"]
 pub(crate) mod chance;
@@ -18,7 +18,7 @@ use scene::{Picture, Scene, WORK, was_killed};
 
 use crate::harness::TestProject;
 
-/// Where piton can be made to die.
+/// The failpoints.
 pub(crate) const PLACES: [&str; 32] = [
     "lock-taken",
     "index-locked",
@@ -54,8 +54,8 @@ pub(crate) const PLACES: [&str; 32] = [
     "lock-release",
 ];
 
-/// Places of commands that have tests of their own in `rollback.rs`, `audit.rs`, `finish/crash.rs`, `trail.rs`,
-/// `hooks_*`, `meta/`, `run/`, `store.rs` and `bulk.rs`.
+/// Failpoints of commands that have their own tests in `rollback.rs`, `audit.rs`,
+/// `finish/crash.rs`, `trail.rs`, `hooks_*`, `meta/`, `run/`, `store.rs` and `bulk.rs`.
 const ELSEWHERE: [&str; 38] = [
     "call-announced",
     "call-finished",
@@ -97,7 +97,7 @@ const ELSEWHERE: [&str; 38] = [
     "pack-written",
 ];
 
-/// A command to be killed, and the commands that come before it.
+/// A command to be killed, and the commands that are run before it.
 struct Operation {
     before: &'static [&'static [&'static str]],
     command: &'static [&'static str],
@@ -121,12 +121,13 @@ impl Operation {
         scene
     }
 
-    /// Kills it at each pass of each place and recovers with `remedy`; each time nothing is half done.
+    /// Kills the command at each pass of each failpoint and recovers with `remedy`; each time
+    /// nothing may be half done.
     fn survives(&self, places: &[&str], remedy: &[&str], at_least: usize) {
         self.survives_in(&self.scene(), places, remedy, at_least);
     }
 
-    /// The same in a scene of one's own.
+    /// Like [`Self::survives`], in a given scene.
     fn survives_in(&self, scene: &Scene, places: &[&str], remedy: &[&str], at_least: usize) {
         let pictures = pictures(scene, self.command);
         let mut kills = 0;
@@ -148,7 +149,8 @@ impl Operation {
         assert!(kills >= at_least, "only {kills} places were passed");
     }
 
-    /// Kills it once, kills its recovery at each pass of each place, and recovers again.
+    /// Kills the command once, kills its recovery at each pass of each failpoint, and recovers
+    /// again.
     fn survives_a_second_kill(&self, first: &str, at_least: usize) {
         let scene = self.scene();
         let pictures = pictures(&scene, self.command);
@@ -172,7 +174,7 @@ impl Operation {
     }
 }
 
-/// What a user sees before a command, and after it went through.
+/// What a user sees before a command, and after it ran undisturbed.
 fn pictures(scene: &Scene, command: &[&str]) -> [Picture; 2] {
     scene.save();
     let before = scene.picture();
@@ -260,7 +262,7 @@ fn an_undo_of_a_migration_survives_a_kill_at_every_place() {
     Operation { before: &[], command: &["undo"] }.survives_in(&scene, &PLACES, &["recover"], 20);
 }
 
-/// Scripts that share a module and have a category, an edit that is not committed, and one that git does not know.
+/// Scripts that share a module and have a category, an uncommitted edit, and an untracked file.
 pub(crate) fn legacy() -> Scene {
     let project = TestProject::new()
         .file(

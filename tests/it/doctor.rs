@@ -1,4 +1,4 @@
-//! `piton doctor`: what works, and faults that are really there.
+//! `piton doctor`: working checks, and real faults.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,7 @@ fn doctor(project: &TestProject) -> (Ran, BTreeMap<String, Value>) {
     (ran, checks)
 }
 
-/// A folder with some of the machine's programs, to be the whole search path.
+/// A folder with some of the machine's programs, used as the whole search path.
 fn programs(project: &TestProject, names: &[&str]) -> String {
     let folder = project.home().join("programs");
     fs::create_dir_all(&folder).expect("a folder");
@@ -82,7 +82,7 @@ fn people_see_groups_signs_and_what_to_do() {
     let text = ran.stdout();
     assert!(text.starts_with("The rope\n  ✓ checkpoint "), "{ran}");
     assert!(text.contains("\n\nPrograms\n") && text.contains("\n\nThis project\n"), "{ran}");
-    // Whether there is one is the machine's affair.
+    // Whether an engine answers depends on the machine.
     let has_engine = text.lines().any(|line| line.contains(" containers ") && line.contains("answers at `"));
     assert!(has_engine || text.contains("neither Docker nor Podman answers"), "{ran}");
     assert!(!text.contains("tried:"), "{ran}");
@@ -174,7 +174,7 @@ fn locks_of_git_are_told() {
     let project = TestProject::new().file("a", "1\n").committed().file(".git/index.lock", "");
     let (ran, checks) = doctor(&project);
     assert_eq!((ran.code(), status(&checks, "locks")), (Some(5), "missing"), "{ran}");
-    assert!(project.root().join(".git/index.lock").exists(), "it is somebody else's");
+    assert!(project.root().join(".git/index.lock").exists(), "piton does not remove the lock of another process");
 }
 
 #[test]

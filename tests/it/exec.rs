@@ -1,4 +1,4 @@
-//! `piton exec`: what people and programs see of one step.
+//! `piton exec`: the output of one step for people and programs.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ fn project() -> TestProject {
     TestProject::new().file("notes.txt", "one\n").committed()
 }
 
-/// The events that were printed, one per line.
+/// The printed events, one per line.
 fn events(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }

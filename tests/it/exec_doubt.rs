@@ -1,6 +1,8 @@
-//! Where piton cannot tell the work of a step from that of the user: a roll back asks before it takes anything.
+//! Cases where piton cannot tell the step's changes from the user's: a roll back asks before it
+//! removes anything.
 //!
-//! A step cannot be watched inside of another one that is watched: the kernel has one listener for system calls.
+//! A step cannot be watched inside of another watched step, because the kernel allows one listener
+//! for system calls.
 
 use serde_json::{Value, json};
 
@@ -9,7 +11,7 @@ use crate::run::terminal::at_a_terminal;
 
 const PITON: &str = env!("CARGO_BIN_EXE_piton");
 
-/// A repository inside of which steps cannot be watched, because [`outer`] is.
+/// A repository whose steps cannot be watched, because the outer command is watched.
 fn inner() -> TestProject {
     TestProject::new()
         .tool("fails", "mutates_state: true", "echo step >> a.txt; echo step > made.txt; exit 1")
@@ -45,7 +47,7 @@ fn without_a_terminal_the_files_are_kept_and_named_and_the_status_tells() {
                     [NOT_ATTRIBUTED]";
         assert!(ran.stderr().contains(told), "{ran}");
         assert_eq!(project.read("a.txt"), "one\nstep\n", "{ran}");
-        // The way out that it names.
+        // Run the command that the hint names.
         let undo = ran.stderr();
         let undo = undo.split('`').find(|part| part.starts_with("piton undo ")).expect("a hint").to_owned();
         let undone = project.piton(undo.split(' ').skip(1));
@@ -103,7 +105,7 @@ fn a_recovery_without_the_record_of_the_step_keeps_what_may_be_the_users() {
     let project = inner().variable("PITON_FAILPOINT", "tool-ended");
     assert_eq!(project.piton(FAILS).code(), None);
     let project = project.variable("PITON_FAILPOINT", "none");
-    // As after a restart of the machine.
+    // As after a reboot.
     project.bash("rm .git/piton/runs/*/touched-1");
     let ran = project.piton(["recover"]);
     assert_eq!(ran.code(), Some(0), "{ran}");

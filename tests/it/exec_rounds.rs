@@ -1,9 +1,10 @@
-//! A user who never stops working while `piton exec` runs steps, half of which fail.
+//! A user who works all the time while `piton exec` runs steps, half of which fail.
 //!
-//! The user edits, makes, deletes, renames and stages files of their own at random, also while piton takes snapshots,
-//! commits and puts back. After each round the user's files are what the user left (nothing lost), the commit holds
-//! files of the step only (nothing swept), and the files of the step are all as it left them or all as before.
-//! `scripts/torture` asks for many rounds (`PITON_TORTURE_ROUNDS`, `PITON_TORTURE_SEED`); the suite tries a sample.
+//! The user edits, creates, deletes, renames and stages their own files at random, also while piton
+//! takes snapshots, commits and rolls back. After each round the user's files are as the user left
+//! them (nothing lost), the commit holds only files of the step (nothing swept in), and the files
+//! of the step are all as it left them or all as before. `scripts/torture` runs many rounds
+//! (`PITON_TORTURE_ROUNDS`, `PITON_TORTURE_SEED`); the suite runs a sample.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use crate::crash::chance::{Dice, asked, tally};
 use crate::harness::TestProject;
 
-/// What a file holds and whether it can be executed; files that are not there are missing.
+/// The content of each existing file and whether it is executable.
 type Files = BTreeMap<String, (String, bool)>;
 
 const FOLDERS: [&str; 4] = ["", "d/", "new/", "d/deep/"];
@@ -31,7 +32,7 @@ fn name(dice: &mut Dice, owner: char) -> String {
     format!("{}{owner}{}", pick(dice, &FOLDERS), dice.roll(6))
 }
 
-/// The files of one of the two as they are on disk.
+/// The files of the user or the step, as they are on disk.
 fn on_disk(root: &Path, owner: char) -> Files {
     let is_walked = |entry: &walkdir::DirEntry| entry.file_name() != ".git";
     let entries = walkdir::WalkDir::new(root).into_iter().filter_entry(is_walked).map(|entry| entry.expect("an entry"));
@@ -48,7 +49,7 @@ fn on_disk(root: &Path, owner: char) -> Files {
         .collect()
 }
 
-/// A user with what they believe their files to be.
+/// A user, with the expected state of their files.
 struct User<'p> {
     project: &'p TestProject,
     root: PathBuf,
@@ -58,7 +59,7 @@ struct User<'p> {
 }
 
 impl User<'_> {
-    /// Does one thing. The folders may be gone, because the step made them and was put back: then they are made again.
+    /// Does one thing. If a roll back has removed the folders, they are created again.
     fn act(&mut self) {
         let path = name(&mut self.dice, 'u');
         let file = self.root.join(&path);
@@ -71,7 +72,7 @@ impl User<'_> {
                 self.save(&file, &new, is_executable);
                 self.files.insert(path, (new, is_executable));
             }
-            // As many editors save: beside it, and then over it.
+            // Many editors save like this: to a new file that is renamed.
             (2 | 3, _) => {
                 let beside = file.with_extension("tmp");
                 self.save(&beside, &text, false);
@@ -100,7 +101,7 @@ impl User<'_> {
                 changed.unwrap_or_else(|err| panic!("lost {path}: {err}"));
                 self.files.insert(path, (text, !is_executable));
             }
-            // piton may hold the lock at this moment, or the file may be ignored by chance: git says so.
+            // git may fail because piton holds the lock, or because the file is ignored.
             (8, Some(_)) => drop(self.project.try_git(["add", &path])),
             _ => return,
         }
@@ -109,7 +110,7 @@ impl User<'_> {
 
     fn save(&self, file: &Path, text: &str, is_executable: bool) {
         let folder = file.parent().expect("a folder");
-        // A folder that a roll back removes in this very moment is made once more.
+        // A roll back may remove the folder at this moment, so try again.
         while fs::create_dir_all(folder).and_then(|()| fs::write(file, text)).is_err() {
             assert!(self.root.exists());
         }
@@ -119,7 +120,7 @@ impl User<'_> {
     }
 }
 
-/// A script of a step, and its files afterwards.
+/// The script of a step, and the expected state of its files afterwards.
 fn step(dice: &mut Dice, before: &Files) -> (String, Files) {
     let mut files = before.clone();
     let mut script = String::from("set -e\n");

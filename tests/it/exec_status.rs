@@ -1,4 +1,5 @@
-//! `piton exec`: which exit status is whose, `--on-failure`, and `--writes` from where the user stands.
+//! `piton exec`: exit statuses of the command and of piton, `--on-failure`, and `--writes` relative
+//! to the current folder.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,6 @@ fn project() -> TestProject {
     TestProject::new().file("notes.txt", "one\n").file("docs/guide/a.md", "a\n").committed().ticking()
 }
 
-/// The last line of JSON.
 fn last(ran: &Ran) -> Value {
     serde_json::from_str(ran.stdout().lines().last().expect("a line")).expect("JSON")
 }
@@ -106,7 +106,7 @@ fn on_failure_rollback_puts_back_what_a_failed_command_wrote_in_explicit_mode() 
     let ran = exec(&project, &flags, "echo 2 >> notes.txt; exit 9");
     assert_eq!(end(&ran), json!([9, "failed", 9, null, "rolled_back", "COMMAND_FAILED"]), "{ran}");
     assert_eq!(project.read("notes.txt"), "one\n");
-    // What succeeds is left for `piton checkpoint`, as without the flag.
+    // Successful changes are left for `piton checkpoint`, as without the flag.
     let ran = exec(&project, &flags, "echo 2 >> notes.txt");
     assert_eq!(end(&ran), json!([0, "succeeded", 0, null, "skipped", null]), "{ran}");
     assert_eq!(project.read("notes.txt"), "one\n2\n");
@@ -121,7 +121,7 @@ fn a_write_outside_the_globs_is_put_back_even_with_on_failure_keep() {
 }
 
 #[test]
-fn on_failure_takes_two_words_and_rollback_needs_snapshots() {
+fn on_failure_takes_two_values_and_rollback_needs_snapshots() {
     let project = project();
     let typo = project.piton(["exec", "--on-failure", "undo", "--", "touch", "ran"]);
     assert_eq!(typo.code(), Some(2), "{typo}");
@@ -145,7 +145,7 @@ fn on_failure_takes_two_words_and_rollback_needs_snapshots() {
 }
 
 #[test]
-fn writes_are_relative_to_the_folder_that_one_stands_in() {
+fn writes_are_relative_to_the_current_folder() {
     let project = project();
     let docs = project.root().join("docs").display().to_string();
     let at = |glob: &str, script: &str| {
@@ -164,7 +164,7 @@ fn writes_are_relative_to_the_folder_that_one_stands_in() {
         let ran = at(glob, script);
         assert_eq!((ran.code(), last(&ran)["error"].clone()), (Some(0), Value::Null), "{glob} {ran}");
     }
-    // The same words mean nothing here that they would mean at the top.
+    // These globs would match at the top of the project, but not here.
     for (glob, script) in [
         ("docs/**", "echo c >> guide/a.md"),
         ("*.txt", "echo c >> ../notes.txt"),
@@ -180,7 +180,7 @@ fn writes_are_relative_to_the_folder_that_one_stands_in() {
 }
 
 #[test]
-fn a_folder_with_letters_of_globs_in_its_name_is_taken_as_it_is() {
+fn glob_characters_in_a_folder_name_are_literal() {
     let project = TestProject::new().file("[a]*/x.txt", "1\n").file("aa/x.txt", "1\n").committed();
     let folder = project.root().join("[a]*").display().to_string();
     let run = |script: &str| project.piton(["-C", &folder, "exec", "--writes", "x.txt", "--", "sh", "-c", script]);
@@ -258,7 +258,7 @@ fn a_command_that_was_cut_off_is_recovered_as_on_failure_says() {
         (vec!["--checkpoint", "explicit", "--on-failure", "rollback"], "one\n"),
     ] {
         let project = project();
-        // The parent of the command is its supervisor, and piton the parent of that.
+        // The parent of the command is its supervisor, whose parent is piton.
         let script = "echo 2 >> notes.txt; read -r _ _ _ piton _ < /proc/$PPID/stat; kill -KILL $piton; sleep 60";
         let words = [&["exec"], &flags[..], &["--", "sh", "-c", script]].concat();
         let ran = project.piton(words);

@@ -1,4 +1,4 @@
-//! `piton exec` at a real terminal: the terminal is the command's, as if piton were not there.
+//! `piton exec` at a real terminal: the command uses the terminal as if piton were not there.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::harness::TestProject;
 
-/// Runs a program in a terminal of its own, 33 rows by 99 columns: waits for texts, one after the other, and answers
-/// each by typing something.
+/// Runs a program in its own terminal of 33 rows and 99 columns: waits for texts, one after the
+/// other, and answers each by typing something.
 const TERMINAL: &str = "import fcntl, json, os, struct, sys, termios\n\
     talk = json.loads(sys.argv[1])\n\
     pid, fd = os.forkpty()\n\
@@ -46,7 +46,7 @@ fn exec(project: &TestProject, talk: &Value, command: &[&str]) -> Seen {
     at_a_terminal(project, talk, env!("CARGO_BIN_EXE_piton"), &words)
 }
 
-/// A shell of a person with piton on its way.
+/// An interactive shell with piton on its `PATH`.
 fn shell(project: &TestProject, talk: &Value) -> Seen {
     let folder = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display().to_string();
     let start = format!("export PATH='{folder}':$PATH PS1='PROMPT> '; exec bash --norc --noprofile -i");
@@ -83,7 +83,8 @@ fn the_command_reads_what_is_typed() {
 #[test]
 fn ctrl_c_ends_the_command_which_is_put_back() {
     let project = project();
-    // One process: a shell that is interrupted just before it starts `sleep` waits for that to end.
+    // A single process: a shell that is interrupted just before it starts `sleep` would wait for
+    // `sleep` to end.
     let script = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); \
                   open('notes.txt', 'a').write('two\\n'); print('rea' + 'dy', flush=True); time.sleep(600)";
     let seen = exec(&project, &json!([["ready", "\u{3}"]]), &["python3", "-c", script]);

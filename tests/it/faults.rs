@@ -1,4 +1,4 @@
-//! Faults that people found by reading and trying: each was real once.
+//! Regression tests for faults that people found by reading and trying.
 
 mod attributes;
 mod ignored;
@@ -45,7 +45,7 @@ fn name_of_newest_step(project: &TestProject) -> String {
     steps.last().and_then(|step| step["id"].as_str()).expect("a step").to_owned()
 }
 
-/// Starts a step that waits, and kills piton while it does.
+/// Starts a step that waits, and kills piton meanwhile.
 fn killed_while_running(project: &TestProject, flags: &[&str], script: &str) {
     let script = format!("{script}; touch ../tmp/started; sleep 600");
     let words = [&["exec"], flags, &["--", "sh", "-c", &script]].concat();
@@ -93,7 +93,7 @@ fn an_undo_after_a_crash_takes_back_what_was_cut_off() {
 fn what_is_staged_after_piton_died_stays_staged() {
     let project = project().file("a.txt", "a, mine\n");
     killed_while_running(&project, &[], "echo step > step.txt; git add step.txt");
-    // Longer than the doubt about the time of death.
+    // Longer than the uncertainty about the time of death.
     thread::sleep(Duration::from_secs(5));
     project.git(["add", "a.txt"]);
     let project = project.file("a.txt", "a, mine, more\n");
@@ -105,7 +105,7 @@ fn what_is_staged_after_piton_died_stays_staged() {
 }
 
 #[test]
-fn a_folder_among_the_temporary_files_stops_nobody() {
+fn a_folder_among_the_temporary_files_does_not_block_commands() {
     let project = project();
     killed_while_running(&project, &[], "echo step > step.txt");
     let folder = project.root().join(".git/piton/tmp/left/behind");

@@ -1,5 +1,6 @@
-//! Repositories with content filters: git is the judge. The same edits are made in a twin of the repository and
-//! committed with `git add -A && git commit`; trees, index and `git status` must be the same.
+//! Repositories with content filters, compared with git: the same edits are made in a copy of the
+//! repository and committed with `git add -A && git commit`. Trees, index and `git status` must be
+//! the same.
 
 mod failure;
 mod large;
@@ -9,7 +10,7 @@ mod unreadable;
 
 use crate::harness::{Ran, TestProject};
 
-/// Filters as people have them: one that converts letters, and one that leaves a trace.
+/// A typical filter that converts letters and records each run.
 fn upper(attributes: &str) -> TestProject {
     let project = TestProject::new().file(".gitattributes", attributes).file("plain.txt", "plain\n");
     project.bash(
@@ -20,7 +21,7 @@ fn upper(attributes: &str) -> TestProject {
     project
 }
 
-/// How often filters ran since the last question.
+/// How often filters ran since the last call.
 fn traces(project: &TestProject) -> usize {
     project.bash("cat ../trace 2>/dev/null || true; rm -f ../trace").lines().count()
 }
@@ -32,7 +33,7 @@ fn exec(project: &TestProject, script: &str) -> Ran {
     ran
 }
 
-/// Does the same in the project, as one step, and in a twin with git alone.
+/// Makes the same edits in the project, as one step, and in the copy with git alone.
 #[track_caller]
 fn assert_as_git(project: &TestProject, script: &str) -> Ran {
     twin(project);
@@ -152,7 +153,8 @@ fn macros_and_quoted_patterns_are_no_way_around_a_filter() {
 fn attributes_that_a_step_adds_changes_or_removes_count_as_with_git() {
     let project = upper("*.txt -filter\n");
     assert_eq!(project.git(["show", "HEAD:a.up"]), "one\n");
-    // Git converts files anew that are as young as its index, so the files of the steps are older.
+    // Git converts files again that are as young as its index, so the files of the steps are made
+    // older.
     let old = "touch -d '2 minutes ago'";
     let script = "echo '*.up filter=up' > .gitattributes; echo two > b.up; echo three >> a.up";
     assert_as_git(&project, &format!("{script}; {old} a.up b.up"));
@@ -163,8 +165,8 @@ fn attributes_that_a_step_adds_changes_or_removes_count_as_with_git() {
     piton(&project, &["undo"]);
     assert_eq!(project.read("c.big"), "five\n");
     assert_eq!(project.git(["show", "HEAD:c.big"]), "FIVE\n");
-    // Disk and HEAD are as before. They differ since the second step, which took the filter of `*.up` away; git looks
-    // at the content of a file that was just written, and says so.
+    // Disk and HEAD are as before. They have differed since the second step, which removed the
+    // filter of `*.up`; git checks the content of a file that was just written, and reports it.
     assert_eq!((project.read("b.up").as_str(), project.git(["show", "HEAD:b.up"]).as_str()), ("two\n", "TWO\n"));
     assert_eq!(project.git(["status", "--porcelain"]), " M b.up\n");
 }
@@ -261,7 +263,7 @@ fn the_index_knows_the_size_on_disk() {
     project
         .bash("git config filter.wide.clean 'sed s/$/aaaaaaaaaaaaaaaa/'; git config filter.wide.smudge 'sed s/a*$//'");
     project.bash("git add -A; git commit -qm start");
-    // A file that is older than a second can be vouched for.
+    // The index can only rely on the stat data of files older than a second.
     exec(&project, "echo x > f.w; touch -d '2 minutes ago' f.w");
     let entry = project.bash("git ls-files --debug f.w");
     assert!(entry.contains("size: 2\t"), "{entry}");

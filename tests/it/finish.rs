@@ -1,4 +1,4 @@
-//! `piton finish`: runs in worktrees of their own come home, and nobody loses anything.
+//! `piton finish`: integrates runs from their own worktrees without losing changes.
 
 #[path = "finish/crash.rs"]
 mod crash;
@@ -15,14 +15,14 @@ use serde_json::Value;
 use crate::harness::{Ran, TestProject, cmd_snapshot};
 use crate::worktree::linked;
 
-/// Ten lines, so that both ends can change without meeting.
+/// Ten lines, so that both ends can change without a conflict.
 const LINES: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n";
 
 fn project() -> TestProject {
     TestProject::new().file("a.txt", LINES).file("b.txt", "b\n").file("c.txt", "c\n").committed()
 }
 
-/// Runs a script as one step in a folder; returns the name of the run.
+/// Runs a script as one step in a folder; returns the run id.
 fn exec(project: &TestProject, folder: &Path, name: &str, script: &str) -> String {
     let folder = folder.to_string_lossy();
     let ran = project.piton(["-C", &folder, "--format", "json", "exec", "--name", name, "--", "sh", "-c", script]);
@@ -44,7 +44,7 @@ fn finished(project: &TestProject, run: &str, how: &str) {
     assert_sound(project);
 }
 
-/// What must hold after every finish.
+/// Checks what must hold after every finish.
 fn assert_sound(project: &TestProject) {
     project.git(["fsck", "--full", "--strict"]);
     let verified = project.piton(["verify", "--all"]);
@@ -113,7 +113,7 @@ fn runs_in_two_worktrees_do_not_wait_for_each_other() {
     let project = project();
     let sides = [linked(&project, 1), linked(&project, 2)];
     let start = |at: usize| {
-        // Each ends only when the other has begun.
+        // Each run ends only when the other has begun.
         let (own, other) = (at, 1 - at);
         let script = format!(
             "echo > $TMPDIR/begun{own}; while [ ! -e $TMPDIR/begun{other} ]; do sleep 0.01; done; echo > f{own}.txt"
@@ -149,7 +149,7 @@ fn squashed_steps_are_kept() {
     assert_sound(&project);
     let shown = project.piton(["show", tip.trim()]);
     assert_eq!(shown.code(), Some(0), "{shown}");
-    // Without the name, nothing says any more where they are.
+    // Without this record, piton no longer knows where the squashed steps are.
     project.bash(&format!("rm .git/piton/store/kept/{run}/steps"));
     let verified = project.piton(["verify", "--all"]);
     assert_eq!(verified.code(), Some(1), "{verified}");

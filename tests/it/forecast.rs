@@ -1,4 +1,5 @@
-//! What `run --dry-run` and `validate` say before anything runs: everything that will stop a run, at once.
+//! What `run --dry-run` and `validate` report before anything runs: everything that will stop a
+//! run, at once.
 
 use serde_json::Value;
 
@@ -92,7 +93,7 @@ fn r9_a_foreach_step_with_a_tool_that_is_not_granted_is_found_before_the_run() {
     let ran = project.piton(["run", "notes", "--dry-run"]);
     assert!(ran.stderr().contains("✗ nothing was done; a step would be denied"), "{ran}");
     assert!(ran.stderr().contains(" --> .ai/directives/c/notes.md:"), "{ran}");
-    // The forecast is true.
+    // The prediction is right: the run fails.
     let ran = project.piton(["run", "notes"]);
     assert_eq!(ran.code(), Some(3), "{ran}");
     let granted = directive("notes", &format!("{}{}", tool_grant("list"), tool_grant("add")), "", &steps);

@@ -1,10 +1,10 @@
-//! Items that are signed and changed all the same: what no hash covers must not run.
+//! Signed items that were changed afterwards: content that no hash covers must not run.
 
 use std::fs;
 
 use crate::harness::{Ran, TestProject};
 
-/// A project whose items are signed by the key `ada` of somebody who is trusted.
+/// A project whose items are signed with the trusted key `ada`.
 fn signed(project: TestProject) -> TestProject {
     let project = project.committed();
     project.bash("mkdir -p ~/.ssh; ssh-keygen -q -t ed25519 -N '' -C ada@example.com -f ~/.ssh/ada");
@@ -23,7 +23,7 @@ fn run(project: &TestProject, tool: &str, required: &str) -> Ran {
     project.ran(command.env("PITON_SIGNATURE_REQUIRE", required).output().expect("piton starts"))
 }
 
-/// That a tool does not run, and that this is said.
+/// Checks that a tool is refused with this reason.
 fn assert_refused(project: &TestProject, tool: &str, because: &str) {
     for required in ["integrity", "author"] {
         let ran = run(project, tool, required);
@@ -39,7 +39,7 @@ const NODE: &str = "// tool_id: wave\n// tool_type: script\n// version: 1.0.0\n/
                     // description: Waves\n// category: demo\nconsole.log('hello')\n/* the end */\n";
 
 #[test]
-fn a_stamp_that_is_no_comment_is_none() {
+fn a_stamp_outside_of_a_comment_is_ignored() {
     let project =
         signed(TestProject::new().file(".ai/tools/demo/greet.sh", SHELL).file(".ai/tools/demo/wave.js", NODE));
     for required in ["none", "integrity", "author"] {
@@ -52,7 +52,8 @@ fn a_stamp_that_is_no_comment_is_none() {
             "wave",
             ".ai/tools/demo/wave.js",
             "// ",
-            // The last is one that node can parse: what it cannot is not signed.
+            // The last one is a form that node can parse; a script that node cannot parse is not
+            // signed.
             ["/*STAMP", "// STAMP\u{2028}process.exit(0)", "`STAMP", "//STAMP\0"],
         ),
     ] {
@@ -70,7 +71,7 @@ fn a_stamp_that_is_no_comment_is_none() {
             assert_eq!(checked.code(), Some(1), "{forgery:?}: {checked}");
             assert_eq!(checked.json()["items"][0]["signature"]["status"], "invalid", "{forgery:?}: {checked}");
         }
-        // The way out that is named is one.
+        // Signing, which the hint suggests, works.
         ok(&project.piton(["sign", tool]));
         assert!(project.read(file).starts_with(&format!("{mark}kiwi-mcp:validated:")), "{}", project.read(file));
         assert_eq!(project.read(file).lines().count(), genuine.lines().count());
@@ -78,7 +79,7 @@ fn a_stamp_that_is_no_comment_is_none() {
 }
 
 #[test]
-fn rules_that_nobody_signed_give_a_signed_tool_nothing() {
+fn unsigned_extractor_rules_do_not_affect_a_signed_tool() {
     let project = signed(TestProject::new().file(".ai/tools/demo/greet.sh", SHELL))
         .file("evil.sh", "touch evil\n")
         .file(".ai/extractors/sh.yaml", "extensions: [sh]\nrules:\n  config: {default: {env: {BASH_ENV: evil.sh}}}\n");
@@ -86,11 +87,11 @@ fn rules_that_nobody_signed_give_a_signed_tool_nothing() {
     let mut command = project.command(["sign", "--check", "greet"]);
     let checked = project.ran(command.env("PITON_SIGNATURE_REQUIRE", "author").output().expect("piton starts"));
     assert!(checked.code() == Some(1) && checked.stdout().contains(".ai/extractors/sh.yaml"), "{checked}");
-    // Settings beside the script are no part of it either.
+    // A settings file beside the script is not covered by the stamp either.
     let rules = "extensions: [sh]\nrules:\n  timeout: {pattern: 'seconds: ([0-9]+)', source: config}\n";
     let project = project.file(".ai/extractors/sh.yaml", rules).file(".ai/tools/demo/greet.toml", "seconds: 7\n");
     assert_refused(&project, "greet", "`.ai/tools/demo/greet.toml`");
-    // Rules for what the script says by itself have no say.
+    // Rules for fields that the script declares itself are ignored.
     let project = project.file(".ai/extractors/sh.yaml", "extensions: [sh]\nrules:\n  version: {default: 6.6.6}\n");
     for required in ["none", "integrity", "author"] {
         ok(&run(&project, "greet", required));
@@ -116,7 +117,7 @@ fn bytecode_that_no_stamp_covers_does_not_run() {
         .file(".ai/tools/shell/child.py", "import helper\nprint(helper.WORD)\n")
         .file(".ai/tools/shell/helper.py", "WORD = 'good'\n");
     let project = signed(project);
-    // Python believes bytecode with an unchecked hash without a look at the source.
+    // Python loads bytecode with an unchecked hash without reading the source.
     project.bash(
         "printf \"open('evil', 'w').close()\\nWORD = 'evil'\\n\" > ~/evil.py\n\
          for source in count/helper count/part/inner shell/helper; do\n  \
@@ -156,7 +157,7 @@ fn a_signed_file_does_not_import_what_lies_beside_it() {
     let needy = script.replace("count", "needy").replace("import tempfile", "import tempfile\nimport helper");
     let project =
         signed(TestProject::new().file(".ai/tools/demo/count.py", script).file(".ai/tools/demo/needy.py", needy));
-    // `tempfile` itself imports `random`.
+    // `tempfile` imports `random`.
     let evil = "open('evil', 'w').close()\n";
     let project = project
         .file(".ai/tools/demo/random.py", format!("{evil}from os import urandom\n"))

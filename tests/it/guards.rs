@@ -1,7 +1,7 @@
 //! Guards around checkpoints, end to end: the real binary in real repositories.
 //!
-//! A test is named after its hazard (`h14_…`, `g88_…`). Whatever a step may do, everything outside
-//! its delta stays: [`Picture`] holds all of that and compares it afterwards, with `git fsck`.
+//! A test is named after its hazard (`h14_…`, `g88_…`). Everything outside the delta of a step must
+//! stay: [`Picture`] holds all of that and compares it afterwards, with `git fsck`.
 
 mod checkpoint;
 mod environment;

@@ -35,14 +35,14 @@ pub(crate) fn pages() -> Vec<String> {
     pages.map(|page| fs::read_to_string(page).expect("a page")).collect()
 }
 
-/// A command of a page, and what the page says that it prints; nothing where the page shows no output.
+/// A command of a page and the output that the page shows; empty if it shows none.
 struct Shown<'p> {
     block: usize,
     command: &'p str,
     printed: Vec<&'p str>,
 }
 
-/// The commands of a page in their order, with the number of their block among those that have commands.
+/// The commands of a page in order, with the number of their block.
 fn shown(page: &str) -> Vec<Shown<'_>> {
     let mut shown: Vec<Shown<'_>> = Vec::new();
     let mut lines = page.lines();
@@ -68,7 +68,7 @@ fn shown(page: &str) -> Vec<Shown<'_>> {
     shown
 }
 
-/// A text without what differs from one repository to the next: names of runs and commits, people, times, folders.
+/// A text with run ids, commit ids, people, times and folders masked.
 fn without_names(text: &str, project: &TestProject) -> String {
     let root = fs::canonicalize(project.root()).expect("a folder").display().to_string();
     let rules = [
@@ -83,8 +83,9 @@ fn without_names(text: &str, project: &TestProject) -> String {
     })
 }
 
-/// Runs every command of a page in its order, in the folder that `prepare` names for its block, and compares what it
-/// prints with what the page shows. Commands may fail only if they are named with their exit status.
+/// Runs every command of a page in order, in the folder that `prepare` returns for its block, and
+/// compares the output with the page. Commands may fail only if they are listed with their exit
+/// status.
 fn follow(project: &TestProject, page: &str, failing: &[(&str, i32)], mut prepare: impl FnMut(usize) -> PathBuf) {
     let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
     let (mut begun, mut folder) = (None, project.root());
@@ -175,7 +176,7 @@ fn every_command_of_the_guide_to_signing_works() {
     for command in commands {
         project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"));
     }
-    // What it shows for shells is true as well: the hash of a folder, and a signature checked by hand.
+    // The shell examples are also true: the hash of a folder, and a signature checked by hand.
     let shells: Vec<&str> = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     let [hash, verify] = shells.as_slice() else { panic!("two examples: {shells:?}") };
     let hash = project.bash(hash);
@@ -315,7 +316,7 @@ fn the_readme_calls_a_tool_that_is_there() {
     let project = TestProject::new().file("README.md", readme).committed();
     let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
     let (_, rest) = readme.split_once("$ cd my-project\n").expect("the part about items");
-    // Behind it something is broken, to show what is said about that.
+    // The rest of the section breaks something on purpose.
     let (rest, _) = rest.split_once("$ sed").expect("the part about mistakes");
     let commands: Vec<&str> = commands(rest);
     assert!(commands.len() > 5, "{commands:?}");
@@ -340,7 +341,7 @@ fn every_example_of_the_guide_validates_strictly() {
         let findings = report["findings"].as_array().expect("a list");
         let told: Vec<_> = findings.iter().filter(|finding| finding["code"] != "UNSIGNED").collect();
         assert_eq!(told, Vec::<&serde_json::Value>::new());
-        // Entrypoints and modules of a library belong to items and are none.
+        // Entrypoints and library modules belong to items and are not items.
         let parts = ["/main.py", "/publish.sh", "/shout.sh", "/Dockerfile"];
         let is_part = |path: &str| parts.iter().any(|part| path.ends_with(part)) || path.contains("/lib/");
         let manifests = files.iter().filter(|(path, _)| !is_part(path)).count();

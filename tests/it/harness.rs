@@ -1,8 +1,9 @@
-//! A throw-away project with the real binary and the real git.
+//! A temporary project with the real binary and the real git.
 //!
-//! [`TestProject`] is hermetic: an environment of its own, a home inside its temporary folder, no
-//! git configuration of the machine, a fixed author and date. [`cmd_snapshot!`] compares the whole
-//! output of a command; what differs between machines is filtered in [`TestProject::filters`] only.
+//! [`TestProject`] is hermetic: its own environment, a home inside its temporary folder, no git
+//! configuration of the machine, a fixed author and date. [`cmd_snapshot!`] compares the whole
+//! output of a command; [`TestProject::filters`] is the only place that masks what differs between
+//! machines.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -26,7 +27,7 @@ macro_rules! cmd_snapshot {
 }
 pub(crate) use cmd_snapshot;
 
-/// Lines of a tool that let somebody else do something before they go on.
+/// Script lines of a tool that wait until the test has done something meanwhile.
 pub(crate) const MEETING: &str = r#"echo > "$TMPDIR/ready"; while [ ! -e "$TMPDIR/go" ]; do sleep 0.01; done"#;
 
 /// With `PITON_TEST_OBJECT_FORMAT=sha256` all repositories that tests make have SHA-256 names, unless a test says
@@ -38,20 +39,21 @@ pub(crate) struct TestProject {
     sandbox: TempDir,
     variables: Vec<(String, String)>,
     folder: PathBuf,
-    /// How many commands have been started, where piton's clock is ours.
+    /// The number of started commands, if the test controls piton's clock.
     ticks: Option<Cell<u32>>,
-    /// Whether piton syncs its files. Only tests about a power loss need it; the others would wait for the disk.
+    /// Whether piton syncs its files. Only tests of power loss need it; others would only be
+    /// slower.
     is_synced: bool,
 }
 
-/// What a command did.
+/// The result of a command.
 pub(crate) struct Ran {
     pub(crate) output: Output,
     filters: Vec<(String, String)>,
 }
 
 impl TestProject {
-    /// Makes an empty git repository.
+    /// Creates an empty git repository.
     pub(crate) fn new() -> Self {
         let project = Self::without_git();
         project.git(["init", "--quiet", "--initial-branch=main"]);
@@ -75,13 +77,14 @@ impl TestProject {
         Self { sandbox, variables: Vec::new(), folder, ticks: None, is_synced: false }
     }
 
-    /// Writes a file below the project; its folders are made.
+    /// Writes a file below the project and creates its folders.
     pub(crate) fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
         write(&self.root().join(path), text.as_ref());
         self
     }
 
-    /// Writes a bash tool: a folder below `.ai/tools/` with a manifest, more lines for it, and a script.
+    /// Writes a bash tool: a folder below `.ai/tools/` with a manifest, additional manifest lines,
+    /// and a script.
     pub(crate) fn tool(self, id: &str, more: &str, script: &str) -> Self {
         let manifest = format!(
             "tool_id: {id}\ntool_type: script\nversion: \"1.0.0\"\ndescription: The tool {id}\n\
@@ -107,7 +110,7 @@ impl TestProject {
         self.file(&format!(".ai/directives/{name}.md"), text)
     }
 
-    /// Installs hooks that do nothing but call piton.
+    /// Installs hooks that only call piton.
     pub(crate) fn hooked<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Self {
         for name in names {
             self.hook(".git", name);
@@ -115,7 +118,7 @@ impl TestProject {
         self
     }
 
-    /// Installs one such hook in a repository below the project.
+    /// Installs such a hook in a repository below the project.
     pub(crate) fn hook(&self, git_dir: &str, name: &str) {
         let file = self.root().join(git_dir).join("hooks").join(name);
         write(
@@ -125,19 +128,18 @@ impl TestProject {
         fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a hook");
     }
 
-    /// Runs the real git in the project, whatever comes of it.
+    /// Runs the real git in the project; it may fail.
     pub(crate) fn try_git<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
         self.ran(self.hermetic("git", &self.root()).args(arguments).output().expect("git starts"))
     }
 
-    /// Commits everything.
     pub(crate) fn committed(self) -> Self {
         self.git(["add", "--all"]);
         self.git(["commit", "--quiet", "--message", "start"]);
         self
     }
 
-    /// Asks the real git whether the tree is as committed and the objects are whole.
+    /// Checks with the real git that the work tree is clean and the objects are intact.
     pub(crate) fn assert_clean(&self) {
         assert_eq!(self.git(["status", "--porcelain"]), "");
         self.git(["fsck", "--full", "--strict"]);
@@ -155,36 +157,33 @@ impl TestProject {
         self
     }
 
-    /// Lets piton sync its files as it does by default.
+    /// Lets piton sync its files, as it does by default.
     pub(crate) fn synced(mut self) -> Self {
         self.is_synced = true;
         self
     }
 
-    /// Gives piton a clock that goes on by a minute per command, and run ids that follow from it.
+    /// Gives piton a clock that advances by a minute per command, and run ids that depend on it.
     pub(crate) fn ticking(mut self) -> Self {
         self.ticks = Some(Cell::new(0));
         self.variable("TZ", "UTC")
     }
 
-    /// Runs all later commands in a folder below the project; it is made.
+    /// Runs all later commands in a folder below the project, which is created.
     pub(crate) fn within(mut self, folder: &str) -> Self {
         self.folder = self.root().join(folder);
         fs::create_dir_all(&self.folder).expect("a folder");
         self
     }
 
-    /// The top of the project.
     pub(crate) fn root(&self) -> PathBuf {
         self.sandbox.path().join("project")
     }
 
-    /// The home of the user.
     pub(crate) fn home(&self) -> PathBuf {
         self.sandbox.path().join("home")
     }
 
-    /// Reads a file below the project.
     pub(crate) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.root().join(path)).unwrap_or_else(|err| panic!("{path}: {err}"))
     }
@@ -203,12 +202,11 @@ impl TestProject {
         files
     }
 
-    /// Runs piton.
     pub(crate) fn piton<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
         self.ran(self.command(arguments).output().expect("piton starts"))
     }
 
-    /// Runs piton as somebody whom permission bits bind, which root is not without further ado.
+    /// Runs piton with permission bits enforced, also if the tests run as root.
     pub(crate) fn piton_bound<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
         let mut command = if rustix::process::geteuid().is_root() {
             let mut command = self.hermetic("setpriv", &self.folder);
@@ -220,24 +218,24 @@ impl TestProject {
         self.ran(command.args(arguments).output().expect("piton starts"))
     }
 
-    /// What a command did that was started by [`TestProject::command`].
+    /// The result of a command that was started with [`TestProject::command`].
     pub(crate) fn ran(&self, output: Output) -> Ran {
         Ran { output, filters: self.filters() }
     }
 
-    /// Runs piton within limits: it is killed when it needs much processor time, and the test fails
-    /// when it, or a program it starts, needs 64 MiB of memory more than the bare program, whose own
-    /// pages are many in an unoptimised build.
+    /// Runs piton within limits: it is killed when it needs too much CPU time, and the test fails
+    /// when it, or a program it starts, needs 64 MiB more memory than the bare program. An
+    /// unoptimised build needs much memory by itself.
     pub(crate) fn limited<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
         let (ran, memory) = self.measured(arguments, 10);
         assert!(memory < 64 * 1024, "piton needed {memory} KiB more than the bare program");
         ran
     }
 
-    /// Runs piton with some seconds of processor time; also returns how many KiB of memory it, or a program it
-    /// starts, needed more than the bare program.
+    /// Runs piton with some seconds of CPU time; also returns how many KiB of memory it, or a
+    /// program it starts, needed more than the bare program.
     pub(crate) fn measured<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, seconds: u32) -> (Ran, u64) {
-        // The system tells the memory of a process only to the parent that waits for it.
+        // The system reports the memory of a process only to the parent that waits for it.
         const WAITER: &str = "import os, resource, subprocess, sys\n\
             seconds = int(sys.argv.pop(1))\n\
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))\n\
@@ -271,7 +269,8 @@ impl TestProject {
         command
     }
 
-    /// Runs piton with a tool that has [`MEETING`] in its script, and commands with bash as soon as the tool is there.
+    /// Runs piton with a tool that has [`MEETING`] in its script, and runs bash commands as soon as
+    /// the tool waits.
     pub(crate) fn piton_while<S: AsRef<OsStr>>(&self, commands: &str, arguments: impl IntoIterator<Item = S>) -> Ran {
         let tmp = self.sandbox.path().join("tmp");
         for name in ["ready", "go"] {
@@ -289,7 +288,7 @@ impl TestProject {
         self.ran(child.wait_with_output().expect("piton ends"))
     }
 
-    /// As [`TestProject::command`], run by another program that takes the command line last.
+    /// Like [`TestProject::command`], run by another program that takes the command line last.
     pub(crate) fn command_under<S: AsRef<OsStr>>(
         &self,
         program: &str,
@@ -300,7 +299,7 @@ impl TestProject {
         command
     }
 
-    /// Runs the real git in the project and returns what it prints.
+    /// Runs the real git in the project and returns its output.
     pub(crate) fn git<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> String {
         let output = self.hermetic("git", &self.root()).args(arguments).output().expect("git starts");
         assert!(output.status.success(), "git failed: {}", String::from_utf8_lossy(&output.stderr));
@@ -342,7 +341,7 @@ impl TestProject {
         command
     }
 
-    /// What differs between machines and runs.
+    /// Masks for what differs between machines and runs.
     fn filters(&self) -> Vec<(String, String)> {
         let mut filters = Vec::new();
         let sandbox = self.sandbox.path();
@@ -360,7 +359,8 @@ impl TestProject {
         filters.push((r"\boutput_\d{8}_\d{6}(_\d+)?\.json".to_owned(), "output_[TIME].json".to_owned()));
         filters.push((r"\b\d+(\.\d+)? ?(ms|s)\b".to_owned(), "[TIME]".to_owned()));
         if self.ticks.is_some() {
-            // The path of the project is in the journal, and the hash of that in every commit.
+            // The journal holds the path of the project, and every commit holds a hash of the
+            // journal.
             filters.push((r"\b[0-9a-f]{10}\b".to_owned(), "[SHA]".to_owned()));
         }
         filters
@@ -368,7 +368,7 @@ impl TestProject {
 }
 
 impl Ran {
-    /// What came of a command of the project that a test started itself.
+    /// The result of a command that a test started itself.
     pub(crate) fn new(output: Output, project: &TestProject) -> Self {
         Self { output, filters: project.filters() }
     }
@@ -378,22 +378,19 @@ impl Ran {
         self.filters.iter().map(|(pattern, shown)| (pattern.as_str(), shown.as_str())).collect()
     }
 
-    /// What was printed as data.
     pub(crate) fn stdout(&self) -> String {
         String::from_utf8(self.output.stdout.clone()).expect("piton prints UTF-8")
     }
 
-    /// What was said beside it.
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8(self.output.stderr.clone()).expect("piton prints UTF-8")
     }
 
-    /// The one JSON value that was printed.
+    /// Parses stdout as one JSON value.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout()).unwrap_or_else(|err| panic!("not JSON: {err}\n{self}"))
     }
 
-    /// The exit code.
     pub(crate) fn code(&self) -> Option<i32> {
         self.output.status.code()
     }

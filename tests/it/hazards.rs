@@ -1,8 +1,8 @@
 //! Hostile and broken input, end to end: an error with a code and a place, within limits.
 //!
-//! Every test writes a real project and runs the real binary under limits of processor time and
-//! memory ([`TestProject::limited`]). Its name begins with the number of the hazard. What a test
-//! compares is every finding but `UNSIGNED`, which no project here avoids.
+//! Every test writes a real project and runs the real binary with limited CPU time and memory
+//! ([`TestProject::limited`]). Its name begins with the number of the hazard. A test compares every
+//! finding except `UNSIGNED`, which all projects here have.
 
 mod directive;
 mod file;
@@ -76,7 +76,7 @@ fn process(action: &str) -> String {
     format!("<process>\n<step name=\"one\"><description>x</description>\n{action}\n</step>\n</process>")
 }
 
-/// Exit code and findings, one per line; the plain output if it is no report.
+/// Exit code and findings, one per line; the plain output if it is not a report.
 fn summary(ran: &Ran) -> String {
     let mut text = format!("exit {}\n", ran.code().map_or("none".to_owned(), |code| code.to_string()));
     let report: serde_json::Value = match serde_json::from_str(&ran.stdout()) {

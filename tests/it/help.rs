@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::harness::{TestProject, cmd_snapshot};
 
-/// The folder of the real binary, for shells to find it in.
+/// The folder of the real binary, for the search path of shells.
 fn programs() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder")
 }
@@ -91,7 +91,7 @@ fn help_is_also_a_page_for_programs() {
 }
 
 #[test]
-fn what_has_no_page_is_told_with_what_has_one() {
+fn an_unknown_topic_is_answered_with_the_known_ones() {
     let project = TestProject::new();
     cmd_snapshot!(project.piton(["help", "permisions"]), @"
     success: false
@@ -128,7 +128,7 @@ fn help_needs_no_project_and_no_valid_settings() {
     }
 }
 
-/// A project with something to complete.
+/// A project with items to complete.
 fn furnished() -> TestProject {
     TestProject::new()
         .tool("deploy_app", "", "true")
@@ -215,7 +215,7 @@ fn fish_completes_commands_and_items() {
 #[test]
 fn zsh_completes_commands_and_items() {
     let project = furnished();
-    // The completion system wants a terminal; what it is given is what counts here.
+    // The completion system needs a terminal, so print what it is given instead.
     let complete = |line: &str| {
         let script = format!(
             "PATH=\"{}:$PATH\"; compdef() {{ :; }}; _describe() {{ print -l -- \"${{(P)2[@]}}\" \"${{(P)4[@]}}\" \"${{(P)3[@]}}\"; }}\n\

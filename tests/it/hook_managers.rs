@@ -1,7 +1,8 @@
-//! Beside other managers of hooks, each the real program: piton writes nothing, what it says to write works, and what
-//! they do to its stubs is noticed.
+//! Other hook managers, each the real program: piton writes nothing, the snippets it prints work,
+//! and it notices what the managers do to its stubs.
 //!
-//! `scripts/lib/hook-managers` installs them below cargo's target folder; without them these tests fail.
+//! `scripts/lib/hook-managers` installs them below cargo's target folder; without them these tests
+//! fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +10,17 @@ use std::path::{Path, PathBuf};
 use crate::harness::TestProject;
 use crate::hooks_install::{USUAL, Yard, all, states};
 
-/// What each manager is told to run of its own.
+/// The command that each manager runs itself.
 const THEIRS: &str = "echo theirs >> ../calls";
 
-/// A manager, and how a project is told of it.
+/// A manager, and how it is set up in a project.
 struct Manager {
     name: &'static str,
-    /// Its configuration, and what that holds with a `pre-commit` hook of its own.
+    /// Its configuration file, and the text with its own `pre-commit` hook.
     file: &'static str,
     text: &'static str,
     install: &'static str,
-    /// What it does with a stub that is there before it.
+    /// Where it moves a stub that was installed before it.
     moves_to: Option<&'static str>,
 }
 
@@ -55,7 +56,7 @@ const PREK_TOML: Manager = Manager {
     ..PREK
 };
 
-/// A repository without a manager so far.
+/// A repository without a manager.
 fn yard() -> Yard {
     let target = Path::new(env!("CARGO_BIN_EXE_piton")).ancestors().nth(2).expect("a target folder");
     let programs = target.join("peers/hook-managers/bin");
@@ -69,7 +70,7 @@ fn yard() -> Yard {
 }
 
 impl Manager {
-    /// Lets it take over a repository.
+    /// Installs the manager in a repository.
     fn set_up(&self, yard: &Yard) {
         let file = yard.project.root().join(self.file);
         fs::create_dir_all(file.parent().expect("it is there")).expect("it is there");
@@ -77,7 +78,7 @@ impl Manager {
         yard.project.bash(self.install);
     }
 
-    /// Does by hand what piton says.
+    /// Pastes the snippets that piton prints.
     fn paste(&self, yard: &Yard) {
         let report = yard.piton(&["hooks", "install", "--format", "json"]).json();
         let snippets = report["snippets"].as_array().expect("it is there");
@@ -101,7 +102,7 @@ impl Manager {
     }
 }
 
-/// Lines for hooks beside those that are there already: those below `commands` where the hook is there.
+/// Merges hook lines into a configuration: below `commands` if the hook exists already.
 fn merged(old: &str, text: &str) -> String {
     let mut new = old.to_owned();
     for block in text.split_inclusive('\n').fold(Vec::<String>::new(), |mut blocks, line| {
@@ -121,13 +122,13 @@ fn merged(old: &str, text: &str) -> String {
     new
 }
 
-/// The words and the input of each call of piton, without what differs from run to run.
+/// The arguments and input of each piton call, with ids masked.
 fn told(calls: &str) -> Vec<String> {
     let id = regex::Regex::new("[0-9a-f]{40}").expect("it is there");
     calls.lines().map(|line| id.replace_all(line, "ID").replace("piton [hooks] [run] ", "")).collect()
 }
 
-/// A commit, its replacement and a push, and what was called for each.
+/// A commit, an amend and a push, and the calls for each.
 fn work(yard: &Yard) -> [Vec<String>; 3] {
     let committed = yard.commit();
     assert_eq!(committed.code(), Some(0), "{committed}");
@@ -135,7 +136,8 @@ fn work(yard: &Yard) -> [Vec<String>; 3] {
     let amended = yard.git(&["commit", "--quiet", "--amend", "--message", "another"]);
     assert_eq!(amended.code(), Some(0), "{amended}");
     let mut second = told(&yard.calls());
-    // A commit comes before its replacement, and lefthook leaves `pre-commit` out where nothing is staged.
+    // An amend also runs the commit hooks first, and lefthook skips `pre-commit` if nothing is
+    // staged.
     let at = second.iter().position(|line| line.starts_with("[post-rewrite]")).expect("a replacement");
     second.drain(..at);
     yard.project.git(["init", "--quiet", "--bare", "../remote.git"]);
@@ -144,7 +146,8 @@ fn work(yard: &Yard) -> [Vec<String>; 3] {
     [first, second, told(&yard.calls())]
 }
 
-/// What holds for all of them: nothing is written, what is said works, and stops nobody who has no piton.
+/// Checks for all managers: piton writes nothing, the snippets work, and teammates without piton
+/// are not affected.
 fn gets_along(manager: &Manager) -> [Vec<String>; 3] {
     let yard = yard();
     manager.set_up(&yard);
@@ -205,7 +208,7 @@ fn husky() {
 fn lefthook() {
     for manager in [LEFTHOOK, LEFTHOOK_TOML] {
         let [mut first, second, third] = gets_along(&manager);
-        // It runs commands of one hook in an order of its own.
+        // lefthook runs the commands of one hook in its own order.
         first.get_mut(..2).expect("both").sort();
         let remote = "../remote.git";
         assert_eq!(
@@ -228,7 +231,7 @@ fn lefthook() {
     }
 }
 
-/// They tell hooks in variables what git gives as arguments and input, but for the file with the message.
+/// They pass arguments and input of git in variables, except for the message file.
 fn of_pre_commit() -> [Vec<String>; 3] {
     let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
     [
@@ -286,7 +289,7 @@ fn a_message_in_a_folder_with_spaces_reaches_piton() {
         let worktree = yard.project.root().parent().unwrap().join("work tree");
         yard.project.git(["worktree", "add", "--quiet", "-b", "there", worktree.to_str().unwrap()]);
         if manager.name == "husky" {
-            // Its scripts are made by each installation.
+            // Husky creates its scripts at each installation.
             let mut again = yard.project.hermetic("bash", &worktree);
             assert!(again.args(["-c", "husky"]).status().unwrap().success());
         }
@@ -351,7 +354,7 @@ fn a_manager_that_comes_later_is_noticed() {
         let line = checks.iter().find(|check| check["name"] == "git hooks").unwrap();
         assert_eq!(line["status"], "warning", "{line}");
 
-        // What is installed again is left to the manager, and nothing is run twice.
+        // A second installation leaves the hook to the manager, and nothing is run twice.
         let ran = yard.piton(&["hooks", "install", "--hook", "pre-commit"]);
         assert_eq!(ran.code(), Some(5), "{ran}");
         yard.witness();
@@ -360,7 +363,7 @@ fn a_manager_that_comes_later_is_noticed() {
         assert!(calls.matches("own\n").count() <= 1 && calls.matches("[pre-commit]").count() <= 1, "{calls}");
         assert_eq!(calls.matches("theirs\n").count(), 1, "{calls}");
 
-        // Taken away again in the other order, everything is as it was.
+        // After removing both in the other order, everything is as before.
         match manager.name {
             "husky" => yard.project.bash("git config --unset core.hooksPath"),
             name => yard.project.bash(&format!("{name} uninstall")),

@@ -1,7 +1,7 @@
-//! `piton hooks install`, `uninstall` and `status`: with the real git, beside hooks that are there already.
+//! `piton hooks install`, `uninstall` and `status`, with the real git and existing hooks.
 //!
-//! A [`Yard`] is a repository and a `piton` of its own on the search path, so that a test can take the program away or put
-//! another one in its place.
+//! A [`Yard`] is a repository with its own `piton` on the search path, so that a test can remove or
+//! replace the program.
 
 #[path = "hooks_install/faults.rs"]
 mod faults;
@@ -17,12 +17,12 @@ use std::process::Command;
 
 use crate::harness::{Ran, TestProject};
 
-/// Writes down how it was called, in `calls` beside the project: its arguments, then its input.
+/// Records each call in `calls` beside the project: the arguments, then the input.
 const WITNESS: &str = r#"#!/bin/sh
 { printf 'piton'; printf ' [%s]' "$@"; echo; cat; } >> "${0%/*}/../calls"
 "#;
 
-/// Every hook that is installed unless others are asked for.
+/// Every hook that is installed by default.
 pub(crate) const USUAL: [&str; 6] =
     ["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-rewrite", "pre-push"];
 
@@ -37,7 +37,7 @@ impl Yard {
         Self::with_path(TestProject::new(), "")
     }
 
-    /// The same with more folders on the search path.
+    /// Like [`Self::new`], with more folders on the search path.
     pub(crate) fn with_path(project: TestProject, more: &str) -> Self {
         let bin = project.root().parent().expect("a sandbox").join("bin");
         fs::create_dir(&bin).expect("a folder");
@@ -47,12 +47,11 @@ impl Yard {
         yard
     }
 
-    /// The file of piton.
     pub(crate) fn program(&self) -> PathBuf {
         self.bin.join("piton")
     }
 
-    /// Makes it the real one.
+    /// Installs the real program.
     pub(crate) fn real(&self) {
         let _ = fs::remove_file(self.program());
         let real = env!("CARGO_BIN_EXE_piton");
@@ -61,19 +60,20 @@ impl Yard {
         }
     }
 
-    /// Makes it a script.
+    /// Installs a script as piton.
     pub(crate) fn pretend(&self, script: &str) {
         let _ = fs::remove_file(self.program());
         program(&self.program(), script);
     }
 
-    /// Makes it one that only writes down how it is called, while a run is at work: then every hook asks it.
+    /// Installs a piton that only records its calls, and simulates a running run, so that every
+    /// hook calls it.
     pub(crate) fn witness(&self) {
         self.pretend(WITNESS);
         be_at_work(&self.project.root());
     }
 
-    /// What the witness wrote down; it forgets that.
+    /// The recorded calls, which are then removed.
     pub(crate) fn calls(&self) -> String {
         let file = self.bin.parent().expect("a sandbox").join("calls");
         let text = fs::read_to_string(&file).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Yard {
         text
     }
 
-    /// Runs the real piton, at the top of the project.
+    /// Runs the real piton at the top of the project.
     pub(crate) fn piton(&self, words: &[&str]) -> Ran {
         self.piton_in(&self.project.root(), words)
     }
@@ -102,29 +102,26 @@ impl Yard {
         states(&self.piton(&words))
     }
 
-    /// Puts a hook in its place.
     pub(crate) fn hook(&self, name: &str, script: &str) {
         program(&self.hooks().join(name), script);
     }
 
-    /// The folder with the hooks.
     pub(crate) fn hooks(&self) -> PathBuf {
         let said = self.project.git(["rev-parse", "--git-path", "hooks"]);
         self.project.root().join(said.strip_suffix('\n').expect("a line"))
     }
 
-    /// Everything in the folder with the hooks: name, mode, and what it holds or leads to.
+    /// All entries in the hooks folder: name, mode, and content or link target.
     pub(crate) fn picture(&self) -> Vec<(String, u32, Vec<u8>)> {
         picture(&self.hooks())
     }
 
-    /// Runs git, whatever comes of it.
+    /// Runs git; it may fail.
     pub(crate) fn git(&self, words: &[&str]) -> Ran {
         let mut command = self.project.hermetic("git", &self.project.root());
         self.project.ran(command.args(words).output().expect("git starts"))
     }
 
-    /// Stages a change and commits it.
     pub(crate) fn commit(&self) -> Ran {
         let file = self.project.root().join("file.txt");
         let text = fs::read_to_string(&file).unwrap_or_default();
@@ -186,9 +183,9 @@ fn link(target: &str, file: &Path) {
     symlink(target, file).expect("a link");
 }
 
-/// Makes a worktree look as if a run were at work in it.
+/// Makes a worktree look as if a run were active in it.
 pub(crate) fn be_at_work(folder: &Path) {
     let own = folder.join(".git/piton");
     fs::create_dir_all(&own).expect("a folder");
-    fs::write(own.join("lock"), "somebody").expect("a lock");
+    fs::write(own.join("lock"), "a holder").expect("a lock");
 }

@@ -1,4 +1,4 @@
-//! The hook `pre-commit`: what is staged below `.ai/`, and nothing else, has to be valid.
+//! The hook `pre-commit`: staged items below `.ai/` must be valid.
 
 use std::fs;
 
@@ -61,24 +61,24 @@ fn a_staged_item_that_is_not_valid_is_refused_with_its_findings() {
     hint: mend and stage them; `git commit --no-verify` leaves this check out
     ");
     assert_eq!(project.git(["log", "--format=%s"]), "start\n");
-    // Nothing was changed by that.
+    // The refusal changed nothing.
     assert_eq!(project.git(["diff", "--cached", "--name-only"]), ".ai/tools/greet/tool.yaml\n");
     assert_eq!(fs::read_dir(project.home().join("../tmp")).expect("a folder").count(), 0);
 }
 
 #[test]
 fn the_index_counts_and_not_the_work_tree() {
-    // Staged is good, on disk is broken.
+    // The staged version is valid, the version on disk is broken.
     let project = project().file(".ai/tools/greet/tool.yaml", format!("{GOOD}tags: [a]\n"));
     project.git(["add", "."]);
     let project = project.file(".ai/tools/greet/tool.yaml", BROKEN);
     passes(&commit(&project));
     assert_eq!(project.read(".ai/tools/greet/tool.yaml"), BROKEN);
-    // Staged is broken, on disk is good.
+    // The staged version is broken, the version on disk is valid.
     project.git(["add", "."]);
     let project = project.file(".ai/tools/greet/tool.yaml", GOOD);
     refused(&commit(&project), "nowhere");
-    // Neither staged nor committed: it does not count, whatever it is.
+    // An item that is neither staged nor committed is ignored.
     project.git(["add", "."]);
     let project = project.file(".ai/tools/other/tool.yaml", BROKEN.replace("greet", "other"));
     passes(&commit(&project));
@@ -88,14 +88,14 @@ fn the_index_counts_and_not_the_work_tree() {
 #[test]
 fn part_of_a_file_is_judged_as_it_is_staged() {
     let project = project();
-    // The script is named by another name in the manifest: only both together are valid.
+    // The script is renamed, so only script and manifest together are valid.
     project.bash("git mv .ai/tools/greet/run.sh .ai/tools/greet/main.sh");
     refused(&commit(&project), "run.sh");
     project.bash("sed -i s/run.sh/main.sh/ .ai/tools/greet/tool.yaml");
     refused(&commit(&project), "run.sh");
     project.git(["add", "--update"]);
     passes(&commit(&project));
-    // An executor and what it runs, staged together, on top of nothing on disk.
+    // An executor and the tool that uses it, staged together, with nothing on disk.
     let runtime = "tool_id: my_runtime\ntool_type: runtime\nversion: \"1.0.0\"\ndescription: Runs\n\
                    executor: subprocess\nconfig:\n  command: bash\n";
     let project = project
@@ -111,12 +111,12 @@ fn part_of_a_file_is_judged_as_it_is_staged() {
 #[test]
 fn what_only_this_commit_takes_along_is_looked_at() {
     let project = project().file("notes.txt", "two\n").file(".ai/tools/greet/tool.yaml", BROKEN);
-    // Git makes these commits of an index of their own.
+    // Git makes these commits with a temporary index.
     passes(&project.try_git(["commit", "--quiet", "--message", "notes", "notes.txt"]));
     refused(&project.try_git(["commit", "--quiet", "--message", "item", ".ai/tools/greet/tool.yaml"]), "nowhere");
     refused(&project.try_git(["commit", "--quiet", "--all", "--message", "all"]), "nowhere");
     passes(&project.try_git(["commit", "--quiet", "--all", "--no-verify", "--message", "all"]));
-    // What is broken already does not stand in the way of anything else, and removing it is welcome.
+    // An item that is already broken does not block other commits, and may be removed.
     let project = project
         .file("notes.txt", "three\n")
         .file(".ai/tools/wave/run.sh", "echo hello\n")
@@ -139,7 +139,7 @@ fn a_stamp_that_does_not_match_what_is_staged_is_refused() {
     let project = project.file(".ai/tools/greet/run.sh", "echo changed\n");
     project.git(["add", "."]);
     refused(&commit(&project), "hash mismatch");
-    // With line ends of its own the checkout is what was signed, and the blob is not.
+    // With converted line ends, the checkout matches the stamp and the blob does not.
     project.bash("git reset -q --hard; echo '*.sh text eol=crlf' > .gitattributes");
     fs::write(project.root().join(".ai/tools/greet/run.sh"), "echo crlf\r\n").expect("written");
     assert_eq!(project.piton(["sign", "greet"]).code(), Some(0));
@@ -206,7 +206,7 @@ fn the_first_commit_and_a_damaged_copy_of_git_are_no_reason_to_fail() {
     let project = project.file("a", "");
     project.git(["add", "a"]);
     passes(&commit(&project));
-    // What piton cannot look at is said and does not stand in the way.
+    // A repository that piton cannot read is reported and does not block the commit.
     let project = TestProject::without_git();
     project.bash(
         "git init -q --object-format=sha256; git config extensions.compatObjectFormat sha1; echo x > b; git add b",

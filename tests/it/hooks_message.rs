@@ -1,8 +1,8 @@
-//! The hook `commit-msg`: nobody but piton writes `Piton-*` trailers.
+//! The hook `commit-msg`: only piton writes `Piton-*` trailers.
 
 use crate::harness::{Ran, TestProject, cmd_snapshot};
 
-/// A project with a commit of piton's own, on top of another.
+/// A project with a commit of piton on top of another.
 fn project() -> TestProject {
     let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
     let ran = project.piton(["exec", "--name", "append", "--", "sh", "-c", "echo two >> a.txt"]);
@@ -54,7 +54,7 @@ fn trailers_that_piton_would_not_write_are_refused() {
         assert!(ran.code() == Some(1) && ran.stderr().contains(because), "{trailers}: {ran}");
         assert!(ran.stderr().contains("hint: "), "{ran}");
     }
-    // Words about trailers are none.
+    // Text that mentions trailers is not a trailer.
     for message in ["a\n\nPiton-Run: x is what it says\n\nand more", "Piton-Run: x", "a\n\n  Piton-Run: x"] {
         assert_eq!(commit(&project, message).code(), Some(0), "{message}");
     }
@@ -75,7 +75,7 @@ fn amended_picked_and_squashed_commits_of_known_runs_pass() {
          git merge -q --squash main > /dev/null
          GIT_EDITOR=: git commit -q",
     );
-    // A clone that has fetched nothing of the run does not know it; with its log it does.
+    // A clone does not know the run until it has fetched its log.
     project.bash("git init -q --bare ../remote.git; git remote add origin ../remote.git; git push -q origin main");
     assert_eq!(project.piton(["push", "origin"]).code(), Some(0));
     project.bash("git clone -q -b main ../remote.git ../clone");
@@ -91,7 +91,7 @@ fn amended_picked_and_squashed_commits_of_known_runs_pass() {
 fn comments_and_patches_below_a_message_are_not_part_of_it() {
     let project = project();
     let forged = "Piton-Run: 01k9x2bf000000000000000000";
-    // An editor that writes a patch with such a line below the cut, and a comment.
+    // An editor that writes a patch with such a line below the scissors line, and a comment.
     let project = project.file("a.txt", format!("one\n\n{forged}\n"));
     let ran = project.ran(
         project

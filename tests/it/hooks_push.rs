@@ -1,10 +1,11 @@
-//! The hooks `pre-push` here and `pre-receive` at the other side: good runs land, tampered ones do not.
+//! The hooks `pre-push` and, on the server, `pre-receive`: good runs are accepted, tampered ones
+//! are not.
 
 use std::fs;
 
 use crate::harness::{Ran, TestProject, cmd_snapshot};
 
-/// A project with two checkpoints, and a remote with our hook that has what was there before.
+/// A project with two checkpoints, and a remote with piton's hook that has the commits from before.
 fn project() -> TestProject {
     let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
     project.bash("git init -q --bare --initial-branch=main ../remote.git; git remote add origin ../remote.git; git push -q origin main");
@@ -28,7 +29,7 @@ fn refused(ran: &Ran, because: &str) {
     assert!(ran.code() == Some(1) && ran.stderr().contains(because), "{because}: {ran}");
 }
 
-/// Where `main` of the remote is.
+/// The newest commit on `main` of the remote.
 fn landed(project: &TestProject) -> String {
     project.git(["-C", "../remote.git", "log", "--format=%s", "-1", "main"])
 }
@@ -38,7 +39,7 @@ fn runs(project: &TestProject) -> Vec<String> {
     text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// Replaces the log of a run here, as good as can be.
+/// Replaces the local log of a run by an edited one.
 fn edit_log(project: &TestProject, run: &str, change: &str) {
     project.bash(&format!(
         "log=refs/piton/runs/{run}/log
@@ -67,7 +68,7 @@ fn good_runs_land_once_their_logs_are_there() {
     ok(project.piton(["push", "origin"]));
     ok(push(&project));
     assert_eq!(landed(&project), project.git(["log", "--format=%s", "-1"]));
-    // Branches, tags and commits that say nothing about runs go their way.
+    // Branches, tags and commits without run trailers are accepted.
     project.bash(
         "git tag -a -m tag v1; git push -q origin v1 main:other; git push -q origin --delete other
          git commit -q --allow-empty -m plain; git push -q origin main; git push -q origin HEAD^{tree}:refs/tags/tree",
@@ -85,10 +86,11 @@ fn an_amended_checkpoint_does_not_land() {
     ok(project.piton(["push", "origin"]));
     project.bash("echo evil >> new.txt; git commit -q -a --amend --no-edit");
     refused(&push(&project), "REWRITTEN");
-    // Another message alone leaves the changes as they were.
+    // A changed message alone leaves the changes as they were.
     project.bash("git reset -q --hard ORIG_HEAD 2> /dev/null || git reset -q --hard HEAD@{1}; git commit -q --amend -m \"$(git log -1 --format=%B | sed 1s/.*/words/)\"");
     ok(push(&project));
-    // So does a rebase, whose old contents the server does not have, with a record of it.
+    // A rebase is accepted too, with a record of it, although the server does not have the old
+    // contents.
     let project = self::project().hooked(["post-rewrite"]);
     project.bash("GIT_EDITOR=\"sed -i 1s/.*/words/\" git commit -q --amend; git switch -q -c base HEAD~2; echo b > b.txt; git add b.txt; git commit -qm base; git switch -q main; git rebase -q base");
     ok(project.piton(["verify", "--all"]));
@@ -105,13 +107,13 @@ fn what_was_done_to_a_log_is_noticed() {
     {
         let project = project();
         ok(project.piton(["push", "origin"]));
-        // A log that was sent is never replaced, and never removed.
+        // A log on the server can be neither replaced nor removed.
         let run = newest(&project);
         edit_log(&project, &run, change);
         let name = format!("refs/piton/runs/{run}/log");
         refused(&project.try_git(["push", "-q", "--force", "origin", &name]), "can only be continued");
         refused(&project.try_git(["push", "-q", "origin", &format!(":{name}")]), "can only be continued");
-        // One that was tampered with before is not taken in, and so its commits are not.
+        // A tampered log is refused, and so are its commits.
         project.bash(&format!("git -C ../remote.git update-ref -d {name}"));
         refused(&project.try_git(["push", "-q", "origin", &name]), because);
         refused(&push(&project), "LOG_MISSING");
@@ -140,7 +142,7 @@ fn footers_without_trailers_and_half_of_the_trailers_do_not_land() {
         refused(&project.try_git(["push", "-q", "origin", "HEAD:refs/tags/hidden"]), because);
         project.git(["reset", "-q", "--hard", "HEAD~1"]);
     }
-    // A ref of piton that leads to a commit does not smuggle it in.
+    // A ref of piton that points to a commit cannot bring it in.
     project.git(["commit", "-q", "--allow-empty", "-m", "words\n\n[directive: release]"]);
     refused(&project.try_git(["push", "-q", "origin", "HEAD:refs/piton/local/x"]), "LOCAL_REF");
     refused(
@@ -177,11 +179,11 @@ fn before_a_push_the_runs_that_are_pushed_are_verified() {
     hint: `piton verify 01kdyah3n0n5navbrh4t87k53v` says more; `git push --no-verify` leaves this check out
     error: failed to push some refs to '../remote.git'
     ");
-    // Nothing about other runs: a branch without its commits is none of its business.
+    // Other runs do not matter: a branch without the commits is accepted.
     project.bash("git switch -q -c side HEAD~1; git commit -q --allow-empty -m plain");
     ok(project.try_git(["push", "-q", "origin", "side"]));
     ok(project.try_git(["push", "-q", "origin", "--delete", "side"]));
-    // What managers of hooks tell in variables counts where git's own words are not passed on.
+    // The variables of hook managers are used if git's own input is not passed on.
     let ask = |from: &str, to: &str| {
         let mut command = project.command(["hooks", "run", "pre-push", "--", "origin", "../remote.git"]);
         let id = |name: &str| project.git(["rev-parse", name]).trim().to_owned();
@@ -192,7 +194,8 @@ fn before_a_push_the_runs_that_are_pushed_are_verified() {
     ok(ask("main~1", "side"));
     fs::write(&journal, genuine).expect("written");
     ok(project.try_git(["push", "-q", "origin", "main"]));
-    // Snapshots are no refs: a mirror is pushed as any branch is. What an earlier version left is refused.
+    // Snapshots are not refs, so a mirror push works like any other. Refs of earlier versions are
+    // refused.
     ok(project.try_git(["push", "-q", "--mirror", "origin"]));
     assert!(!project.bash("git -C ../remote.git for-each-ref").contains("refs/piton/local"));
     project.git(["update-ref", "refs/piton/local/x", "HEAD"]);
@@ -203,14 +206,14 @@ fn before_a_push_the_runs_that_are_pushed_are_verified() {
 fn a_push_from_a_linked_worktree_to_a_remote_with_unknown_commits_is_judged() {
     let project = project().hooked(["pre-push"]);
     ok(project.piton(["push", "origin"]));
-    // Somebody else has pushed something that is not here.
+    // Another user has pushed a commit that is not here.
     project.bash("git clone -q ../remote.git ../clone; cd ../clone; git commit -q --allow-empty -m theirs; git push -q origin main");
     project.bash("git worktree add -q -b linked '../linked\ntree'");
     let folder = project.root().join("../linked\ntree");
     let git = |words: &[&str]| project.ran(project.hermetic("git", &folder).args(words).output().expect("git starts"));
     ok(git(&["push", "-q", "origin", "linked"]));
     ok(git(&["push", "-q", "--force", "origin", "linked:main"]));
-    // Without a single object of theirs, from a repository that was cut short.
+    // A shallow repository without any object of the remote's commits.
     project
         .bash("git clone -q --depth 1 \"file://$PWD\" ../shallow; cd ../shallow; git commit -q --allow-empty -m plain");
     project.hook("../shallow/.git", "pre-push");

@@ -1,4 +1,4 @@
-//! The hook `post-rewrite`: checkpoints that git has replaced are still what they were, or that is said.
+//! The hook `post-rewrite`: replaced checkpoints still verify, or the difference is reported.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ fn verified(project: &TestProject) {
     ok(project.piton(["verify", "--all"]));
 }
 
-/// That something does not verify, by its code.
+/// Checks that verification fails with this code.
 fn broken(project: &TestProject, code: &str) {
     let ran = project.piton(["verify", "--all"]);
     assert!(ran.code() == Some(1) && ran.stdout().contains(code), "{code}: {ran}");
@@ -41,10 +41,10 @@ fn a_rebase_maps_the_steps_so_that_everything_verifies() {
     assert!(log.stdout().contains("post-rewrite rebase"), "{log}");
     let shown = ok(project.piton(["show", "HEAD~1", "--no-diff"]));
     assert!(shown.stdout().contains("first") && shown.stdout().contains("moved to "), "{shown}");
-    // Once more, onto something else: what took a place can lose it as well.
+    // A second rebase: commits that replaced others can be replaced too.
     project.bash("git switch -q main; echo m > m.txt; git add m.txt; git commit -qm more; git switch -q work; git rebase -q main");
     verified(&project);
-    // A clone that knows the logs agrees, after the old commits are gone here as well.
+    // A clone with the logs agrees, also after the old commits are pruned here.
     project.bash("git reflog expire --expire=now --all; git gc -q --prune=now");
     project.bash("git init -q --bare ../remote.git; git remote add origin ../remote.git; git push -q origin work main");
     ok(project.piton(["push", "origin"]));
@@ -59,7 +59,7 @@ fn another_message_is_recorded_and_other_changes_are_not_hidden() {
     let project = project();
     project.bash("GIT_EDITOR=\"sed -i '1s/.*/better words/'\" git commit -q --amend");
     verified(&project);
-    // The same file, other content.
+    // The same file with other content.
     let ran = {
         project.bash("echo evil >> new.txt");
         project.try_git(["commit", "-q", "-a", "--amend", "--no-edit"])
@@ -87,7 +87,7 @@ fn conflicts_that_were_resolved_and_dropped_checkpoints_are_named() {
 }
 
 #[test]
-fn commits_that_are_nobody_s_are_not_recorded() {
+fn commits_that_belong_to_no_run_are_not_recorded() {
     let project = project();
     let count = || fs::read_dir(project.root().join(".git/piton/runs")).expect("runs").count();
     let before = count();
@@ -107,12 +107,12 @@ fn it_works_while_a_run_waits_or_is_at_work() {
     assert_eq!(ran.code(), Some(4), "{ran}");
     project.git(["rebase", "-q", "main"]);
     verified(&project);
-    // Trailers of the waiting run were not given to commits that were only replayed.
+    // Replayed commits did not get the trailers of the waiting run.
     assert_eq!(project.git(["log", "--format=%(trailers:key=Piton-Step,valueonly)", "-1"]).trim(), "");
 }
 
 #[test]
-fn without_words_of_git_the_trailers_tell() {
+fn without_input_from_git_the_trailers_identify_the_steps() {
     let project = project();
     let hook = project.root().join(".git/hooks/post-rewrite");
     let text = fs::read_to_string(&hook).expect("a hook").replace("\"$@\"", "\"$@\" < /dev/null");
@@ -124,15 +124,15 @@ fn without_words_of_git_the_trailers_tell() {
 }
 
 #[test]
-fn killed_on_the_way_it_leaves_nothing_half_done() {
+fn a_kill_during_the_hook_leaves_nothing_half_done() {
     for place in ["rewrite-written", "rewrite-recorded", "trail-written", "trail-moved", "journal-append:2"] {
         let project = project();
         let hook = project.root().join(".git/hooks/post-rewrite");
         let text = fs::read_to_string(&hook).expect("a hook").replace("exec ", &format!("PITON_FAILPOINT={place} "));
         fs::write(&hook, text).expect("a hook");
-        // Git does not mind.
+        // The rebase succeeds.
         project.git(["rebase", "-q", "main"]);
-        // The changes are where they are, whether that is recorded or not.
+        // The commits verify, whether or not the replacement is recorded.
         verified(&project);
         let log = ok(project.piton(["log"]));
         let is_recorded = !matches!(place, "rewrite-written" | "journal-append:2");
@@ -143,7 +143,7 @@ fn killed_on_the_way_it_leaves_nothing_half_done() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_said_and_does_not_stop_git() {
+fn a_failure_to_record_is_reported_and_does_not_stop_git() {
     let project = project();
     project.bash("chmod 555 .git/piton/runs");
     let mut command = project.hermetic("setpriv", &project.root());

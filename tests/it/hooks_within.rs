@@ -1,5 +1,5 @@
-//! Hooks inside of runs: commits of tools and agents say where they come from and are recorded; piton's own are left alone;
-//! nothing of a hook's surroundings reaches a tool.
+//! Hooks during runs: commits of tools and agents get trailers and are recorded, piton's own
+//! commits are left alone, and the environment of a hook does not reach a tool.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::harness::{Ran, TestProject};
 
 const ALL: [&str; 4] = ["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"];
 
-/// A project with a tool that commits by itself, in a directive, and all hooks of a commit.
+/// A project with a tool that commits by itself, in a directive, and all commit hooks.
 fn project(script: &str) -> TestProject {
     let project = TestProject::new()
         .ticking()
@@ -18,7 +18,7 @@ fn project(script: &str) -> TestProject {
         .directive("notes", ["writer"])
         .committed()
         .hooked(ALL);
-    // Tools do not get the identity of the environment.
+    // Tools do not get the identity from the environment.
     project.bash("git config user.name Tool; git config user.email tool@example.com");
     project
 }
@@ -127,7 +127,8 @@ fn work_for_a_waiting_run_is_committed_in_its_name() {
     project.bash("git add notes.txt; git commit -q -m 'docs: notes'");
     assert_eq!(trailers(&project, "HEAD"), ["Piton-Run", "Piton-Step", "Piton-Directive", "Piton-Journal"]);
     verified(&project);
-    // Written in an editor, with the patch below: comments stay comments. Left alone, there is no commit.
+    // Written in an editor, with the patch below: comments stay comments. Without an edit there is
+    // no commit.
     let project = project.file("more.txt", "more\n");
     project.git(["add", "."]);
     let commit = |editor: &str| {
@@ -143,7 +144,7 @@ fn work_for_a_waiting_run_is_committed_in_its_name() {
         "{message}"
     );
     assert_eq!(message.lines().count(), 9, "{message}");
-    // A merge is about commits of others.
+    // A merge commit gets no trailers, because it is about other commits.
     project.bash(
         "git branch side HEAD~1; git switch -q side; echo s > s; git add s; git commit -q -m side; git switch -q main",
     );
@@ -156,14 +157,14 @@ fn work_for_a_waiting_run_is_committed_in_its_name() {
     assert_eq!(hand[0]["commits"][0]["by"], "somebody");
     verified(&project);
     project.assert_clean();
-    // After the end nothing is added any more, whatever a variable says.
+    // After the end of the run no trailers are added, even with the variable set.
     let project = project.file("late.txt", "");
     project.bash(&format!("git add .; PITON_RUN_ID={run} git commit -q -m late"));
     assert_eq!(trailers(&project, "HEAD"), [] as [&str; 0]);
 }
 
 #[test]
-fn somebody_who_commits_beside_a_tool_is_not_the_tool() {
+fn a_commit_by_another_process_is_not_attributed_to_the_tool() {
     let project = project(&format!("{}; echo x > x.txt", crate::harness::MEETING));
     let script = "echo mine > mine.txt; git add mine.txt; git commit -q -m mine";
     ok(project.piton_while(script, ["tool", "run", "writer", "--checkpoint", "auto"]));
@@ -177,7 +178,7 @@ fn somebody_who_commits_beside_a_tool_is_not_the_tool() {
 fn a_copied_name_of_a_step_is_still_a_forgery() {
     let project = project("echo x > x.txt; git add x.txt; git commit -q -m 'feat: add x'");
     ok(project.piton(["run", "notes", "--checkpoint", "auto"]));
-    // The message of the tool's commit, on other changes, after the step.
+    // The message of the tool's commit is reused for other changes after the step.
     project.bash("echo evil > evil.txt; git add evil.txt; git commit -q -C HEAD");
     let ran = project.piton(["verify", "--all"]);
     assert!(ran.code() == Some(1) && ran.stdout().contains("NOT_RECORDED"), "{ran}");
@@ -185,7 +186,7 @@ fn a_copied_name_of_a_step_is_still_a_forgery() {
 
 #[test]
 fn commits_of_piton_itself_are_left_alone() {
-    // An item that is not valid: the hook would refuse it, but the commit is piton's own.
+    // The hook would refuse this invalid item, but the commit is piton's own.
     let project = project("true");
     let ran = ok(project.piton([
         "exec",
@@ -200,7 +201,7 @@ fn commits_of_piton_itself_are_left_alone() {
     assert_eq!(of_type(&events, "hand_committed").len(), 0);
     verified(&project);
     project.assert_clean();
-    // Undo makes a commit as well, and piton's own commands in other states.
+    // Undo also makes a commit of piton's own.
     ok(project.piton(["undo"]));
     verified(&project);
 }
@@ -208,7 +209,7 @@ fn commits_of_piton_itself_are_left_alone() {
 #[test]
 fn neither_the_name_of_a_run_nor_an_old_token_gets_around_the_hooks() {
     let bad = "mkdir -p .ai/tools/bad; echo 'tool_id: bad' > .ai/tools/bad/tool.yaml; git add .ai";
-    // A tool that says it is the run, which it is, and one that says it is piton.
+    // One tool names the run that it belongs to, others pretend to be piton.
     for pretence in
         ["true", "export PITON_HOOK_TOKEN=00000000000000000000000000000000", "export PITON_HOOK_TOKEN=$PITON_RUN_ID"]
     {
@@ -218,7 +219,7 @@ fn neither_the_name_of_a_run_nor_an_old_token_gets_around_the_hooks() {
         assert!(ran.stderr().contains("staged items are not valid"), "{pretence}: {ran}");
         assert_eq!(project.git(["log", "--format=%s"]), "start\n", "{pretence}");
     }
-    // A token that was seen by a hook of the user is of no use to the next tool, nor to anybody after the run.
+    // A token that a hook of the user has seen is useless for the next tool and after the run.
     let project = project(&format!(
         "if [ -e .git/token ]; then {bad}; PITON_HOOK_TOKEN=$(cat .git/token) git commit -q -m bad || exit 7; fi; echo $RANDOM > r"
     ));
@@ -245,7 +246,7 @@ fn a_token_reaches_neither_tools_nor_commands() {
 }
 
 #[test]
-fn nothing_of_a_hook_s_surroundings_reaches_a_tool() {
+fn the_environment_of_a_hook_does_not_reach_a_tool() {
     let script = "env | grep -E '^GIT_(DIR|INDEX_FILE|WORK_TREE|OBJECT|COMMON|PREFIX|QUARANTINE|CONFIG_(COUNT|KEY|VALUE|PARAM))' > leaked.txt && exit 9
                   rm leaked.txt; mkdir elsewhere; cd elsewhere; git init -q X; cd X; echo x > x.txt; git add x.txt
                   git -c user.name=a -c user.email=a@b commit -q -m x; git config a.b c; git branch side";
@@ -291,7 +292,7 @@ fn a_hook_that_dies_leaves_the_repository_sound() {
         let text = fs::read_to_string(&file).expect("a hook").replace("exec ", &format!("PITON_FAILPOINT={place} "));
         fs::write(&file, text).expect("a hook");
         ok(project.piton(["tool", "run", "writer", "--checkpoint", "auto"]));
-        // Either way the file is committed: by the tool, or by piton after it.
+        // Either way the file is committed, by the tool or by piton.
         let made = if lands { "feat: add x\nstart\n" } else { "chore: add `x.txt` by `writer`\nstart\n" };
         assert_eq!(project.git(["log", "--format=%s"]), made);
         verified(&project);

@@ -117,7 +117,7 @@ fn nothing_is_written_through_a_link_that_leaves_the_project() {
 }
 
 #[test]
-fn below_the_top_of_a_work_tree_it_says_where() {
+fn below_the_top_of_a_work_tree_it_names_the_folder() {
     let project = TestProject::new().within("src/deep");
     cmd_snapshot!(project.piton(["init"]), @"
     success: true
@@ -168,7 +168,7 @@ fn the_result_is_one_json_object() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_folder_that_cannot_be_written_is_an_error_with_its_cause() {
-    // A file system that refuses even root: nothing can be made below /proc.
+    // A file system that refuses even root: nothing can be created below /proc.
     let project = TestProject::new();
     cmd_snapshot!(project.piton(["-C", "/proc/self", "init"]), @"
     success: false
@@ -195,8 +195,8 @@ fn the_script_of_the_example_runs_by_itself() {
 #[test]
 fn a_disk_that_is_full_leaves_nothing_behind() {
     let project = TestProject::new();
-    // A limit on the size of files fails like a full disk, without a mount: at the first file, and
-    // with one block of 512 bytes at the second.
+    // A limit on the file size fails like a full disk, without a mount: at the first file, and with
+    // one block of 512 bytes at the second.
     for blocks in [0, 1] {
         let piton = env!("CARGO_BIN_EXE_piton");
         project.bash(&format!(

@@ -58,7 +58,7 @@ fn a_migrated_script_does_what_it_did() {
     let report = project.piton(["validate", "--strict", "--format", "json"]).json();
     assert_eq!(report["findings"], json!([]), "the new tool is signed");
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
-    // It is not there twice.
+    // The tool is not created twice.
     let again = project.piton(["run", "migrate_script_to_tool", "--input", "script=count_words", "--format", "json"]);
     assert_eq!(finished(&again)["error"]["code"], "NOT_A_LEGACY_SCRIPT");
     project.assert_clean();
@@ -115,7 +115,6 @@ fn directive(name: &str, grants: &str, steps: &str) -> String {
     )
 }
 
-/// The last line of what is printed.
 fn finished(ran: &Ran) -> Value {
     let stdout = ran.stdout();
     let line = stdout.lines().last().unwrap_or_else(|| panic!("nothing is printed: {ran}"));

@@ -1,4 +1,5 @@
-//! Ordinary git between a step and its checkpoint: what was committed, discarded or edited since, and what is approved.
+//! Ordinary git between a step and its checkpoint: changes that were committed, discarded or edited
+//! since, and approvals.
 
 mod approval;
 
@@ -14,7 +15,7 @@ fn keep(project: &TestProject, script: &str) {
     assert_eq!(ran.code(), Some(0), "{ran}");
 }
 
-/// Makes a checkpoint, which has to work.
+/// Makes a checkpoint, which must succeed.
 fn checkpoint(project: &TestProject) -> Ran {
     let ran = project.piton(["checkpoint"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
@@ -80,7 +81,7 @@ fn r2_what_was_discarded_is_gone() {
     assert_eq!(committed(&project), "g\n");
     project.assert_clean();
     assert_sound(&project);
-    // It does not come back when such a file does.
+    // A new file with the same name does not count as the step's.
     project.bash("echo gone > gone.txt");
     let before = commits(&project);
     checkpoint(&project);
@@ -243,7 +244,7 @@ fn amend_reset_and_another_branch_between_step_and_checkpoint() {
     keep(&project, "sed -i 's/^9$/nine/' f");
     project.bash("git reset -q --soft HEAD~1");
     checkpoint(&project);
-    // The first checkpoint was taken back by hand; its line is staged, and the user's to commit.
+    // The user took the first checkpoint back; its line is staged and is now the user's to commit.
     assert_eq!(project.git(["show", "HEAD:f"]), NUMBERS.replace('9', "nine"));
     assert_eq!(project.read("f"), NUMBERS.replace('1', "one").replace('9', "nine"));
     project.bash("git commit -qam rest; git switch -qc other");

@@ -1,4 +1,4 @@
-//! `piton load`: items shown and copied between project and user.
+//! `piton load`: shows items and copies them between project and user.
 
 use std::process::Stdio;
 
@@ -301,7 +301,7 @@ fn without_git_a_copy_is_written_and_that_it_cannot_be_undone_is_told() {
 }
 
 #[test]
-fn copies_into_the_home_at_the_same_time_do_not_meet() {
+fn concurrent_copies_into_the_home_do_not_conflict() {
     let project = (0..6).fold(TestProject::new(), |project, number| {
         project.tool(&format!("tool_{number}"), "", "true").file(&format!(".ai/tools/tool_{number}/data.txt"), "data\n")
     });
@@ -327,7 +327,7 @@ fn copies_into_the_home_at_the_same_time_do_not_meet() {
 }
 
 #[test]
-fn what_was_replaced_earlier_in_the_same_second_is_kept_as_well() {
+fn files_replaced_twice_in_the_same_second_are_both_kept() {
     let project = TestProject::new()
         .home_file(".ai/knowledge/ops/facts.md", NOTE.replace("Text", "The original"))
         .file(".ai/knowledge/ops/facts.md", NOTE)
@@ -405,7 +405,7 @@ fn the_log_has_the_command_as_it_was_typed() {
 }
 
 #[test]
-fn what_nothing_could_bring_back_is_not_overwritten() {
+fn a_file_that_cannot_be_restored_is_not_overwritten() {
     let item = "tool_id: t\ntool_type: script\nversion: 1.0.0\nexecutor: bash_runtime\ndescription: D\nconfig: {command: 'true'}\n";
     for rules in [Some(".ai/\n"), None] {
         let project = TestProject::new().file(".ai/tools/t.yaml", item).file("x", "");

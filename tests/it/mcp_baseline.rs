@@ -1,4 +1,5 @@
-//! `git_checkpoint` over MCP: what the agent changed since the server saw the project, and nothing else.
+//! `git_checkpoint` over MCP commits what the agent changed since the server first used the
+//! project.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use crate::mcp_client::{Era, McpClient};
 fn start(project: &TestProject) -> McpClient {
     let mut client = McpClient::start_in(project, Era::Sessions);
     client.initialize();
-    // Whoever executes waits for the baseline.
+    // `execute` waits for the baseline.
     let status = client.call("execute", checkpoint(json!({"dry_run": true})));
     assert_eq!(status["structuredContent"]["status"], "no_changes", "{status}");
     client
@@ -28,7 +29,7 @@ fn keep(client: &mut McpClient) -> Value {
     client.call("execute", checkpoint(json!({})))["structuredContent"].clone()
 }
 
-/// What the last commit changed.
+/// The files that the last commit changed.
 fn committed(project: &TestProject) -> String {
     project.git(["show", "--format=", "--name-status", "HEAD"])
 }
@@ -57,7 +58,7 @@ fn exactly_the_edits_of_the_agent_are_committed() {
     assert_eq!(project.read("both.txt"), "user\n2\n3\n4\n5\n6\nagent\n");
     assert_eq!(project.git(["diff", "--cached"]), staged, "what was staged is as it was");
     assert_eq!(project.git(["status", "--porcelain"]), " M both.txt\nM  mine.txt\n?? note.txt\n");
-    // From now on the next edits count.
+    // From now on only new edits count.
     assert_eq!(keep(&mut client)["status"], "no_changes");
     project.bash("echo newer > new.txt");
     assert_eq!(keep(&mut client)["files_changed"], 1);
@@ -77,11 +78,11 @@ fn lines_that_are_also_the_users_are_not_committed_and_stay() {
     assert_eq!((&failed["code"], &failed["state"]), (&json!("DIRTY_OVERLAP"), &json!("unchanged")), "{failed}");
     assert!(failed["reason"].as_str().is_some_and(|it| it.contains("both.txt")), "{failed}");
     assert_eq!(project.read("both.txt"), "agent\n");
-    // Nothing was lost of the record: put right, the rest is committed.
+    // The recorded changes are not lost: once the overlap is resolved, the rest is committed.
     project.bash("echo user > both.txt");
     assert_eq!(keep(&mut client)["files_changed"], 1);
     assert_eq!(committed(&project), "A\tnew.txt\n");
-    // A file that was there and in no commit is the user's alone.
+    // An untracked file from before belongs to the user.
     project.bash("echo agent >> own.txt");
     assert_eq!(keep(&mut client)["code"], "DIRTY_OVERLAP");
 }
@@ -99,7 +100,7 @@ fn what_was_committed_meanwhile_is_compared_with_the_last_commit() {
         .committed();
     project.bash("sed -i 's/1/user/' dirty.txt");
     let mut client = start(&project);
-    // A step commits one file, somebody another one; then the agent edits the very same lines.
+    // A step commits one file and a person another one; then the agent edits the same lines.
     let run = json!({"item_type": "directive", "item_id": "grow"});
     let done = client.call("execute", run);
     assert_eq!(done["structuredContent"]["status"], "success", "{done}");
@@ -140,7 +141,7 @@ fn what_steps_left_on_disk_is_committed_with_the_edits() {
         .file(".ai/directives/grow.md", crate::mcp_runs::directive("grow", "explicit", steps))
         .tool("grow", "mutates_state: true", "date +%N >> grown.txt; echo tool >> a.txt")
         .committed();
-    // One run before the server was there, one by it.
+    // One run before the server was started, one by the server.
     assert_eq!(project.piton(["run", "grow"]).code(), Some(0));
     project.bash("echo mine > mine.txt");
     let mut client = McpClient::start(&project);
@@ -166,7 +167,7 @@ fn another_branch_is_a_new_beginning_and_says_so() {
     project.bash("echo new > new.txt");
     assert_eq!(keep(&mut client)["files_changed"], 1);
     assert_eq!(committed(&project), "A\tnew.txt\n");
-    // A history that was rewritten is no longer the one that was compared with.
+    // A rewritten history cannot be compared with the baseline.
     project.bash("git commit --quiet --amend --message other; echo newer > new.txt");
     assert!(keep(&mut client)["note"].is_string());
 }

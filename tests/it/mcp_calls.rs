@@ -1,4 +1,5 @@
-//! Calling tools of other MCP servers: good ones, bad ones, and ones that die. The server is a script in plain Python.
+//! Tools of other MCP servers: good ones, bad ones, and ones that die. The server is a script in
+//! plain Python.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ mod pinning;
 
 const SERVER: &str = include_str!("mcp_calls/server.py");
 
-/// A project with the server `box`, and tools of it.
+/// A project with the server `box` and some of its tools.
 pub(crate) fn project(ways: &str) -> TestProject {
     let tool = |id: &str, name: &str, parameters: &str| {
         format!(
@@ -44,14 +45,12 @@ pub(crate) fn project(ways: &str) -> TestProject {
         .committed()
 }
 
-/// The last line of JSON.
 pub(crate) fn last(ran: &Ran) -> Value {
     let stdout = ran.stdout();
     let line = stdout.lines().next_back().unwrap_or_else(|| panic!("nothing was printed: {ran}"));
     serde_json::from_str(line).unwrap_or_else(|err| panic!("{err}: {ran}"))
 }
 
-/// Calls a tool and returns its result.
 pub(crate) fn call(project: &TestProject, words: &[&str]) -> Value {
     last(&project.piton([&["tool", "run"], words, &["--format", "json"]].concat()))
 }
@@ -65,7 +64,7 @@ fn starts(project: &TestProject) -> usize {
     fs::read_to_string(beside(project, "started")).unwrap_or_default().lines().count()
 }
 
-/// Nothing of piton's is left in the temporary folder, and no server runs.
+/// Checks that piton left nothing in the temporary folder and that no server runs.
 fn assert_nothing_left(project: &TestProject) {
     let tmp = project.root().with_file_name("tmp");
     let left: Vec<String> = fs::read_dir(&tmp)
@@ -127,7 +126,7 @@ fn a_server_lists_its_tools_and_takes_their_names_as_commands() {
         json!({"name": "say", "description": "The tool say", "input_schema": {
             "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}})
     );
-    // The server says which types its parameters have.
+    // The server declares the types of its parameters.
     assert_eq!(call(&project, &["box", "add", "-p", "a=2", "-p", "b=40"])["result"], json!({"sum": 42}));
     assert_eq!(call(&project, &["box", "say", "-p", "text=42"])["result"], json!(42));
     cmd_snapshot!(project.piton(["tool", "run", "box", "add", "-p", "a=two"]), @r#"
@@ -182,7 +181,7 @@ fn a_server_gets_what_it_asks_for_and_nothing_else() {
     let project = project("").variable("BOX_TOKEN", "very secret").variable("OTHER", "mine");
     let variable = |name: &str| call(&project, &["box", "variable", "-p", &format!("name={name}")])["result"].clone();
     assert_eq!(variable("OTHER"), json!({"value": null}));
-    // It has it, and it is told nobody.
+    // The server has the secret, but its value is masked in the output.
     assert_eq!(variable("SECRET"), json!({"value": "***"}));
     assert_ne!(variable("HOME"), json!({"value": project.home()}));
     assert_eq!(variable("PITON_PROJECT"), json!({"value": project.root()}));
@@ -247,7 +246,7 @@ fn a_server_killed_between_two_steps_is_found_out() {
         .expect("outputs")
         .map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a file"))
         .find(|text| text.contains("started again"));
-    assert!(output.is_some(), "nobody was told");
+    assert!(output.is_some(), "the restart was not reported");
 }
 
 #[test]
@@ -258,7 +257,7 @@ fn a_call_that_takes_too_long_is_cancelled_and_the_server_goes_on() {
     let project = project.file(".ai/directives/d.md", text).committed();
     let ran = project.piton(["run", "d", "--format", "json"]);
     assert!(ran.stdout().contains("TIMED_OUT"), "{ran}");
-    // The same process has answered before and after.
+    // The same process answered before and after.
     assert_eq!(last(&ran)["outputs"], json!({"last": {"calls": 2}}), "{ran}");
     assert_eq!(starts(&project), 1);
     awaited(&beside(&project, "cancelled"));
@@ -304,7 +303,7 @@ fn a_tool_may_bring_its_server_along() {
         .file(".ai/tools/inline.yaml", inline)
         .file(".ai/tools/block.yaml", block)
         .file(".ai/tools/root.yaml", root);
-    // What the settings of the server name is not an argument of the tool.
+    // Keys of the server's settings are not arguments of the tool.
     assert_eq!(call(&project, &["inline", "-p", "text=hi"])["result"], json!({"text": "hi"}));
     for id in ["block", "root-box"] {
         assert_eq!(call(&project, &[id, "count"])["result"], json!({"calls": 1}), "{id}");

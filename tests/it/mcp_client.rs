@@ -1,9 +1,9 @@
-//! A small client of the real `piton mcp`, over lines of JSON-RPC on its standard streams.
+//! A small client for the real `piton mcp`, with lines of JSON-RPC on its standard streams.
 //!
-//! [`McpClient`] speaks both eras of the protocol: [`Era::Sessions`] shakes hands first and is asked by requests
-//! of the server, [`Era::Stateless`] says who it is in each request and is asked by answers. It knows nothing of
-//! piton: what a test sends is what goes over the wire. Whatever a tool returns is compared with the schema that the
-//! server has announced for it, in every test.
+//! [`McpClient`] supports both protocol eras. With [`Era::Sessions`] it starts with a handshake,
+//! and the server asks with requests. With [`Era::Stateless`] each request identifies the client,
+//! and the server asks with answers. The client knows nothing about piton: it sends exactly what a
+//! test gives it. Every tool result is validated against the schema that the server has announced.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -20,12 +20,12 @@ use crate::harness::TestProject;
 /// How long a server may be silent before a test gives up.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Which era of the protocol a client lives in.
+/// The protocol era of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Era {
     /// 2025-11-25: a handshake, and requests in both directions.
     Sessions,
-    /// 2026-07-28: each request stands alone.
+    /// 2026-07-28: each request is independent.
     Stateless,
 }
 
@@ -36,38 +36,38 @@ pub(crate) struct McpClient {
     child: Child,
     input: Option<ChildStdin>,
     messages: Receiver<Value>,
-    /// What the client says it can do.
+    /// The capabilities that the client announces.
     capabilities: Value,
     next_id: u64,
-    /// Answers that came while another one was awaited.
+    /// Answers that arrived while the client waited for another one.
     early: Vec<Value>,
     /// Notifications of the server, in order.
     pub(crate) heard: Vec<Value>,
-    /// Questions of the server to the person, as they came.
+    /// Questions of the server to the person, in order.
     pub(crate) asked: Vec<Value>,
     /// What the person writes into files before each of the next answers.
     pub(crate) edits: VecDeque<(PathBuf, String)>,
-    /// What the person answers to the next questions: results of `elicitation/create`.
+    /// The person's answers to the next questions: results of `elicitation/create`.
     pub(crate) answers: VecDeque<Value>,
-    /// What the model was asked to write, as it came.
+    /// The requests to the model, in order.
     pub(crate) sampled: Vec<Value>,
-    /// What it writes: results of `sampling/createMessage`. Without one it is refused.
+    /// The model's answers: results of `sampling/createMessage`. Without one, the client refuses.
     pub(crate) written: VecDeque<Value>,
     /// The folders that the client works in.
     pub(crate) roots: Vec<String>,
-    /// Which tool a call is for, and what each of them returns.
+    /// The tool of each call, and the output schema of each tool.
     calls: HashMap<u64, String>,
     schemas: HashMap<String, Value>,
 }
 
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
 impl McpClient {
-    /// Starts a server in the project; the client can ask a person and lives in the era of sessions.
+    /// Starts a server in the project, in the session era, with a client that can ask a person.
     pub(crate) fn start(project: &TestProject) -> Self {
         Self::start_in(project, Era::Sessions)
     }
 
-    /// Starts a server for a client of an era.
+    /// Starts a server for a client of this era.
     pub(crate) fn start_in(project: &TestProject, era: Era) -> Self {
         Self::start_with(project, era, ["mcp"])
     }
@@ -117,13 +117,13 @@ impl McpClient {
         }
     }
 
-    /// A client with other capabilities than asking a person.
+    /// Replaces the capabilities of the client.
     pub(crate) fn able(mut self, capabilities: Value) -> Self {
         self.capabilities = capabilities;
         self
     }
 
-    /// Shakes hands, where the era does so; returns what the server says of itself.
+    /// Makes the handshake, if the era has one; returns the server's self-description.
     pub(crate) fn initialize(&mut self) -> Value {
         let said = match self.era {
             Era::Sessions => {
@@ -161,7 +161,7 @@ impl McpClient {
         answer["result"].clone()
     }
 
-    /// Sends a request and returns at once, with its id.
+    /// Sends a request and returns its id without waiting.
     pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.next_id += 1;
         let id = self.next_id;
@@ -183,13 +183,13 @@ impl McpClient {
         id
     }
 
-    /// Sends the call of a tool and returns at once; progress is heard under a token, which is the id.
+    /// Sends a tool call without waiting; its id is also the progress token.
     pub(crate) fn send_call(&mut self, tool: &str, arguments: &Value) -> u64 {
         let token = self.next_id + 1;
         self.send("tools/call", json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": token}}))
     }
 
-    /// Waits for the answer to a request, whole: with `result` or `error`.
+    /// Waits for the whole answer to a request, with `result` or `error`.
     pub(crate) fn answer(&mut self, id: u64) -> Value {
         loop {
             if let Some(place) = self.early.iter().position(|message| message["id"] == id) {
@@ -201,7 +201,7 @@ impl McpClient {
         }
     }
 
-    /// Fails when a tool returns something else than it has announced.
+    /// Fails if a tool result does not match the announced schema.
     fn compare(&self, id: u64, result: &Value) {
         let Some(content) = result.get("structuredContent") else { return };
         let schema = self.calls.get(&id).and_then(|tool| self.schemas.get(tool));
@@ -211,7 +211,7 @@ impl McpClient {
         assert!(wrong.is_empty(), "{wrong:?}\n{content:#}");
     }
 
-    /// Waits until the server has told something with a method, and returns it.
+    /// Waits for a notification with this method.
     pub(crate) fn notification(&mut self, method: &str) -> Value {
         loop {
             if let Some(place) = self.heard.iter().position(|message| message["method"] == method) {
@@ -221,18 +221,17 @@ impl McpClient {
         }
     }
 
-    /// Tells the server something.
     #[expect(clippy::needless_pass_by_value, reason = "callers write `json!` in place")]
     pub(crate) fn notify(&mut self, method: &str, params: Value) {
         self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// Takes a request back.
+    /// Cancels a request.
     pub(crate) fn cancel(&mut self, id: u64) {
         self.notify("notifications/cancelled", json!({"requestId": id, "reason": "the test changed its mind"}));
     }
 
-    /// Sends one line as it is.
+    /// Sends a message as one line.
     pub(crate) fn line(&mut self, message: &Value) {
         self.raw(format!("{message}\n").as_bytes());
     }
@@ -243,7 +242,6 @@ impl McpClient {
         input.write_all(bytes).and_then(|()| input.flush()).expect("the server reads");
     }
 
-    /// The process of the server.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -254,7 +252,7 @@ impl McpClient {
         self.child.wait().expect("a child");
     }
 
-    /// Closes the input and waits for the end; returns how it ended and what was said beside the protocol.
+    /// Closes the input and waits for the end; returns the exit status and stderr.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         self.input = None;
         let status = self.child.wait().expect("a child");
@@ -263,7 +261,8 @@ impl McpClient {
         (status, said)
     }
 
-    /// Takes the next message of the server; a question to the person is answered with the next prepared answer.
+    /// Reads the next message of the server, and answers a question to the person with the next
+    /// prepared answer.
     fn read(&mut self) {
         let message = match self.messages.recv_timeout(PATIENCE) {
             Ok(message) => message,
@@ -309,7 +308,7 @@ impl McpClient {
 
 impl Drop for McpClient {
     fn drop(&mut self) {
-        // A test that failed must not leave a server behind.
+        // A failed test must not leave a server behind.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,5 @@
-//! What is served over MCP, and that nothing else is: paths, links, ids, roots of servers and of clients.
+//! Confinement over MCP: paths, links, ids, and roots of servers and clients give no access to
+//! other folders.
 
 use std::os::unix::fs::symlink;
 
@@ -11,7 +12,7 @@ const ERAS: [Era; 2] = [Era::Sessions, Era::Stateless];
 
 fn project() -> TestProject {
     let project = TestProject::new().tool("greet", "mutates_state: true", "echo hello > hello.txt").committed();
-    // Something beside the project that must not be seen.
+    // A file beside the project that must not be visible.
     std::fs::create_dir_all(project.root().join("../other/.ai/knowledge")).expect("a folder");
     std::fs::write(project.root().join("../other/.ai/knowledge/secret.md"), secret()).expect("a file");
     project
@@ -122,7 +123,7 @@ fn ids_name_items_and_never_files() {
                 assert!(["INVALID_ID", "NOT_FOUND"].contains(&code.as_str()), "{tool} {id:?}: {code}");
             }
         }
-        // Links that lead out of the project are no items of it.
+        // Links that lead out of the project are not items.
         for (kind, id) in [("knowledge", "secret"), ("tool", "passwd")] {
             assert_eq!(code(&mut client, "load", json!({"item_type": kind, "item_id": id})), "INVALID_ITEM");
         }
@@ -159,7 +160,8 @@ fn the_only_root_of_a_client_is_meant_when_a_call_names_no_project() {
     let uri = |path: &std::path::Path| format!("file://{}", path.to_string_lossy());
     let query = json!({"item_type": "knowledge", "query": ""});
     for era in ERAS {
-        // Roots, what the server was started in, and what is found: knowledge of the other project, or none at all.
+        // The client's roots, the server's folder, and the number of knowledge entries found or the
+        // error.
         for (roots, started, expected) in [
             (vec![uri(&other)], &home, Ok(1)),
             (vec![uri(&root)], &home, Ok(0)),
@@ -193,7 +195,7 @@ fn the_only_root_of_a_client_is_meant_when_a_call_names_no_project() {
                 assert!(prompts.to_string().contains("piton://items/knowledge/secret"), "{prompts}");
             }
         }
-        // One project only: nobody has to be asked.
+        // With a single project the client is not asked.
         let mut client = McpClient::start_in(&project, era).able(json!({"roots": {}}));
         client.roots = vec!["file:///etc".to_owned()];
         client.initialize();

@@ -1,7 +1,8 @@
-//! `docs/guide/agents.md`: the session that it shows is one that takes place.
+//! `docs/guide/agents.md`: the session that it shows really works.
 //!
-//! Calls, answers, questions and commands of the page are carried out in their order. What an answer shows must be in
-//! the real one; `…` stands for what is left out, `RUN` for the id of the run that waits.
+//! Calls, answers, questions and commands of the page are carried out in order. Everything that a
+//! shown answer contains must be in the real one; `…` stands for omitted parts, `RUN` for the id of
+//! the waiting run.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use crate::harness::TestProject;
 use crate::mcp_client::{Era, McpClient};
 
-/// One block of the page.
 #[derive(Debug)]
 enum Part {
     File { path: String, text: String },
@@ -54,7 +54,7 @@ fn parts(page: &str) -> Vec<Part> {
     parts
 }
 
-/// Whether everything that is shown is there.
+/// Whether the real value contains everything that is shown.
 fn holds(shown: &Value, real: &Value) -> bool {
     match (shown, real) {
         (Value::String(shown), _) if shown == "…" => !real.is_null(),
@@ -84,7 +84,7 @@ fn the_session_of_the_guide_to_agents_takes_place_in_both_eras() {
         fs::create_dir(project.home().join("work")).expect("a folder");
         let mut client = McpClient::start_in(&project, era);
         client.initialize();
-        // Whoever changes something waits for the baseline.
+        // `execute` waits for the baseline.
         client.call("execute", json!({"item_type": "directive", "item_id": "git_checkpoint", "dry_run": true}));
         let mut run = String::new();
         let mut real = Value::Null;
@@ -94,7 +94,8 @@ fn the_session_of_the_guide_to_agents_takes_place_in_both_eras() {
             match part {
                 Part::File { .. } | Part::Person { .. } => {}
                 Part::Command(command) => {
-                    // It says what to write there, and the repository would not be clean afterwards.
+                    // Skip this command: it writes a file, and the repository would not be clean
+                    // afterwards.
                     if !command.contains("--write") {
                         printed.push(project.bash(&format!("PATH=\"{programs}:$PATH\"; {command}")));
                     }

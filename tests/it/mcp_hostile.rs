@@ -1,4 +1,4 @@
-//! Clients that do what they should not: they are answered or refused, and the server serves on.
+//! Misbehaving clients: they are answered or refused, and the server continues.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -111,7 +111,7 @@ fn ids_of_every_kind_come_back_as_they_were() {
 }
 
 #[test]
-fn a_flood_that_nobody_reads_is_held_back_and_answered_in_the_end() {
+fn a_flood_of_requests_waits_until_the_client_reads_and_is_answered() {
     const CALLS: usize = 5_000;
     let project = TestProject::new();
     let mut command = project.command(["mcp"]);
@@ -132,12 +132,12 @@ fn a_flood_that_nobody_reads_is_held_back_and_answered_in_the_end() {
         to
     });
     thread::sleep(Duration::from_secs(1));
-    assert!(!writing.is_finished(), "the server reads on although nobody reads its answers");
+    assert!(!writing.is_finished(), "the server keeps reading although the client does not read its answers");
     let lines = BufReader::new(server.stdout.take().expect("a pipe"));
     let mut answered = 0;
     for line in lines.lines().take(CALLS + 1) {
         let answer: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
-        // Beyond what may wait, calls are refused.
+        // Calls over the waiting limit are refused.
         assert!(answer["result"].is_object() || answer["error"]["code"] == -32000, "{answer}");
         answered += 1;
     }
@@ -160,7 +160,7 @@ fn cancellations_of_anything_change_nothing() {
 
 const SECRET: &str = "a-secret-of-this-test";
 
-/// A server over HTTP in a process of its own.
+/// An HTTP server in its own process.
 struct HttpServer {
     process: Child,
     address: SocketAddr,
@@ -178,7 +178,8 @@ impl HttpServer {
         }
         let address = said.split_once("http://").and_then(|(_, rest)| rest.split_once("/mcp"));
         let address = address.and_then(|(address, _)| address.parse().ok()).unwrap_or_else(|| panic!("{said}"));
-        // Read on, so that the server never waits for somebody to read its talk; nothing there may show the token.
+        // Keep reading stderr, so that the server never blocks on it. It must not contain the
+        // token.
         thread::spawn(move || {
             let talk = talk.lines().map_while(Result::ok);
             talk.for_each(|line| assert!(!line.contains(SECRET), "{line}"));
@@ -192,10 +193,10 @@ impl HttpServer {
         stream
     }
 
-    /// Sends bytes and reads until the server closes.
+    /// Sends bytes and reads until the server closes the connection.
     fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect();
-        // A server that refuses may close before everything is sent.
+        // The server may refuse and close before everything is sent.
         let _ = stream.write_all(bytes);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -214,7 +215,7 @@ impl HttpServer {
         )
     }
 
-    /// Checks that a normal call is answered, in the newer era.
+    /// Checks that a normal call is answered, in the stateless era.
     fn assert_alive(&self) {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -251,7 +252,7 @@ fn hello() -> String {
 }
 
 #[test]
-fn strangers_are_refused_over_http() {
+fn requests_without_a_valid_token_host_or_origin_are_refused_over_http() {
     let project = TestProject::new();
     let server = HttpServer::start(&project);
     let known = format!("Authorization: Bearer {SECRET}\r\n");
@@ -273,7 +274,7 @@ fn strangers_are_refused_over_http() {
 }
 
 #[test]
-fn bodies_and_headers_without_measure_are_refused_over_http() {
+fn oversized_bodies_and_headers_are_refused_over_http() {
     let project = TestProject::new();
     let server = HttpServer::start(&project);
     let known = format!("Authorization: Bearer {SECRET}\r\n");
@@ -287,7 +288,7 @@ fn bodies_and_headers_without_measure_are_refused_over_http() {
 }
 
 #[test]
-fn a_client_over_http_that_goes_away_takes_its_tool_along() {
+fn the_tool_of_a_disconnected_http_client_is_ended() {
     let script = "echo half > half.txt; echo $$ > \"$TMPDIR/pid\"; sleep 987";
     let project = TestProject::new().tool("hang", "mutates_state: true", script).committed();
     let server = HttpServer::start(&project);
@@ -315,7 +316,7 @@ fn a_client_over_http_that_goes_away_takes_its_tool_along() {
 }
 
 #[test]
-fn clients_that_take_for_ever_do_not_keep_others_out() {
+fn slow_clients_do_not_block_others() {
     let project = TestProject::new();
     let server = HttpServer::start(&project);
     let slow: Vec<TcpStream> = (0..100)
@@ -327,7 +328,7 @@ fn clients_that_take_for_ever_do_not_keep_others_out() {
         })
         .collect();
     server.assert_alive();
-    // They are still there, and the server ends all the same.
+    // The slow clients are still connected, and the server ends anyway.
     server.end();
     drop(slow);
 }

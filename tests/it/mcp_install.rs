@@ -1,4 +1,4 @@
-//! `piton mcp install`: what goes wrong first, and that nothing of anybody else is ever lost.
+//! `piton mcp install`: failures first, and foreign settings are never lost.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -18,10 +18,10 @@ fn install<'a>(client: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["mcp", "install", "--client", client], more].concat()
 }
 
-/// Installs where that must be refused: the file stays as it is, and nothing is left beside it.
+/// An installation that must be refused: the file stays as it is, and nothing is left beside it.
 fn refused(project: &TestProject, file: &str, more: &[&str]) -> Value {
     let path = project.root().join(file);
-    // A pipe would never end.
+    // Reading a pipe would never end.
     let content = || path.is_file().then(|| fs::read(&path).expect("a file"));
     let before = content();
     let files = project.files();
@@ -78,7 +78,7 @@ fn settings_that_are_not_toml_are_refused_and_stay() {
 }
 
 #[test]
-fn another_entry_is_kept_until_somebody_insists() {
+fn a_different_entry_is_kept_unless_forced() {
     let text = "{\n  \"mcpServers\": {\n    \"piton\": {\n      \"command\": \"/old/piton\",\n      \"args\": [\"mcp\"],\n      \
                 \"env\": { \"SECRET\": \"hunter2\" }\n    }\n  }\n}\n";
     let project = project().file(".mcp.json", text);
@@ -167,7 +167,7 @@ fn files_that_are_none_or_read_only_are_refused() {
 }
 
 #[test]
-fn a_folder_that_nobody_may_write_to_is_an_error_that_says_so() {
+fn a_folder_that_cannot_be_written_is_reported() {
     let project = project();
     project.bash("mkdir .vscode; chmod 555 .vscode");
     let ran = project.piton_bound(install("vscode", &["--write"]));
@@ -318,7 +318,7 @@ fn without_write_it_says_what_goes_where_and_writes_nothing() {
     "#);
     assert_eq!(project.files(), ["README.md"]);
     assert_eq!(fs::read_dir(project.home()).expect("a folder").count(), 0);
-    // What is wrong with the file does not keep anybody from reading the snippet.
+    // An invalid settings file does not prevent showing the snippet.
     let project = project.file(".mcp.json", "{");
     cmd_snapshot!(project.piton(install("claude", &[])), @r#"
     success: true
@@ -363,7 +363,7 @@ fn writing_twice_changes_nothing_the_second_time() {
     ");
     assert_eq!(fs::metadata(project.root().join(".mcp.json")).expect("there").modified().expect("a time"), first);
     assert_eq!(project.git(["status", "--porcelain"]), "?? .mcp.json\n");
-    // A key of the user in the entry is no difference.
+    // An additional key of the user in the entry makes no difference.
     let text = project.read(".mcp.json").replace("\"type\"", "\"env\": {},\n      \"type\"");
     let project = project.file(".mcp.json", &text);
     assert_eq!(project.piton(install("claude", &["--write", "--format", "json"])).json()["status"], "present");
@@ -444,7 +444,7 @@ fn a_program_that_the_name_does_not_find_is_named_by_its_path() {
     assert_eq!(said["entry"]["command"], json!(own));
     let said = project.piton(install("claude", &["--write"])).stderr();
     assert!(said.contains("names folders of this machine"), "{said}");
-    // Another program of that name is not this one.
+    // Another program with the same name is not used.
     project.bash("mkdir ../bin; printf '#!/bin/sh\\n' > ../bin/piton; chmod +x ../bin/piton");
     let folder = project.root().join("../bin").to_string_lossy().into_owned();
     let project = project.variable("PATH", &format!("{folder}:/usr/bin:/bin"));
@@ -465,7 +465,7 @@ fn folders_are_named_whole_and_have_to_be_there() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_said() {
+fn contradictory_arguments_are_reported() {
     let project = project();
     for words in [
         &["mcp", "install"][..],

@@ -1,4 +1,4 @@
-//! What is done with items over MCP: each action shown first, done then, and undone.
+//! Item actions over MCP: each is previewed, done, and undone.
 
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ fn every_action_is_shown_before_it_is_done_and_can_be_undone() {
                 assert_eq!((&valid["status"], &valid["valid"]), (&json!("success"), &json!(true)), "{valid}");
             }
         }
-        // What was deleted comes back.
+        // The deleted item comes back.
         let undone = execute(&mut client, kind, "undo", id, json!({}), None);
         assert_eq!(undone["status"], "success", "{undone}");
         let loaded = client.call("load", json!({"item_type": kind, "item_id": id}));

@@ -1,6 +1,7 @@
-//! Servers of others, each the real program, over every transport.
+//! Third-party MCP servers, each the real program, over every transport.
 //!
-//! `scripts/lib/mcp-servers` installs them below cargo's target folder; without them these tests fail.
+//! `scripts/lib/mcp-servers` installs them below cargo's target folder; without them these tests
+//! fail.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -26,14 +27,14 @@ fn servers() -> PathBuf {
     folder
 }
 
-/// A project in which npm finds the servers without looking elsewhere.
+/// A project in which npm finds the installed servers.
 fn project() -> TestProject {
     let project = TestProject::new().file(".gitignore", "node_modules\n").file("README.md", "read me\n").committed();
     symlink(servers().join("node_modules"), project.root().join("node_modules")).expect("a link");
     project
 }
 
-/// A server that is started, with this program of the folder.
+/// A stdio server with this program of the folder.
 fn stdio(project: TestProject, id: &str, program: &str, arguments: &str) -> TestProject {
     let program = servers().join("node_modules/.bin").join(program);
     let text = format!(
@@ -52,7 +53,7 @@ fn remote(project: TestProject, id: &str, transport: &str, url: &str) -> TestPro
     project.file(&format!(".ai/tools/{id}.yaml"), text)
 }
 
-/// A server that runs by itself, and is ended with the test.
+/// A server that runs by itself and ends with the test.
 struct Elsewhere(Child);
 
 impl Drop for Elsewhere {
@@ -62,9 +63,10 @@ impl Drop for Elsewhere {
     }
 }
 
-/// Starts server-everything on a port of its own.
+/// Starts server-everything on a free port.
 fn everything(project: &TestProject, transport: &str) -> (Elsewhere, u16) {
-    // It cannot be told to choose one; nobody else takes this one so soon.
+    // The server cannot choose a port itself; another process is unlikely to take this one
+    // meanwhile.
     let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let program = servers().join("node_modules/.bin/mcp-server-everything");
     let mut command = project.hermetic(program.to_str().expect("text"), &project.root());
@@ -219,7 +221,7 @@ fn server_memory_remembers_between_the_steps_of_a_run() {
     let names: Vec<&Value> =
         finished["outputs"]["graph"]["entities"].as_array().into_iter().flatten().map(|it| &it["name"]).collect();
     assert_eq!(names, ["Ada"], "{ran}");
-    // What it keeps in the project is a part of the step that made it do so.
+    // The file that the server keeps in the project belongs to the step of the call.
     assert_eq!(finished["steps"][0]["checkpoint"]["status"], "committed", "{ran}");
     project.assert_clean();
 }

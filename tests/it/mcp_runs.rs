@@ -1,4 +1,4 @@
-//! Runs of directives that an agent is led through over MCP, in both eras of the protocol.
+//! Directive runs over MCP, with an agent, in both protocol eras.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::mcp_client::{Era, McpClient};
 
 const ERAS: [Era; 2] = [Era::Sessions, Era::Stateless];
 
-/// Two steps for the agent, and between them a tool whose changes the person does not want.
+/// Two manual steps for the agent, and between them a tool whose changes the person does not want.
 const STEPS: &str = r#"<step name="draft">
   <action>Write a draft of the notes for {input:who} into docs/notes.md.</action>
   <verification><check>docs/notes.md names {input:who}</check></verification>
@@ -39,7 +39,7 @@ fn client(project: &TestProject, era: Era) -> McpClient {
     client
 }
 
-/// Arguments of `execute` for a directive.
+/// The arguments of `execute` for a directive.
 fn run(id: &str, more: Value) -> Value {
     let mut arguments = json!({"item_type": "directive", "action": "run", "item_id": id});
     merge(&mut arguments, more);
@@ -56,7 +56,7 @@ fn merge(into: &mut Value, more: Value) {
     into.extend(more);
 }
 
-/// What a call came to; the text says the same as the structured content.
+/// The content of a result; the text must match the structured content.
 fn content(result: &Value) -> Value {
     let content = result["structuredContent"].clone();
     let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"));
@@ -64,27 +64,27 @@ fn content(result: &Value) -> Value {
     content
 }
 
-/// Calls `execute` and gets what it came to, which has to be a result.
+/// Calls `execute` and returns its content, which must be a result.
 fn execute(client: &mut McpClient, arguments: Value) -> Value {
     let result = client.call("execute", arguments);
     assert_ne!(result["isError"], true, "{result}");
     content(&result)
 }
 
-/// Calls `execute` and gets what it came to, which has to be an error.
+/// Calls `execute` and returns its content, which must be an error.
 fn refuse(client: &mut McpClient, arguments: Value) -> Value {
     let result = client.call("execute", arguments);
     assert_eq!(result["isError"], true, "{result}");
     content(&result)
 }
 
-/// What the person chooses.
+/// The person's choice.
 fn chosen(decision: &str) -> Value {
     json!({"action": "accept", "content": {"decision": decision, "comment": "as discussed"}})
 }
 
-/// Calls `execute` with a person behind the client, who answers questions in turn; returns what it came to and the
-/// questions.
+/// Calls `execute` with a person behind the client, who answers the questions in turn; returns the
+/// result and the questions.
 fn decide(client: &mut McpClient, era: Era, arguments: Value, answers: &[Value]) -> (Value, Vec<String>) {
     match era {
         Era::Sessions => {
@@ -211,7 +211,7 @@ fn a_client_that_cannot_ask_is_told_what_the_person_types() {
             "{waiting}"
         );
         assert_eq!(execute(&mut client, waiting["next"]["arguments"].clone())["needs"], "person");
-        assert_eq!(project.piton(["approve", &id]).code(), Some(0), "nobody holds the lock while a person thinks");
+        assert_eq!(project.piton(["approve", &id]).code(), Some(0), "no process holds the lock while a person thinks");
         let status = execute(&mut client, act("status", json!({"run_id": id})));
         assert_eq!(status["status"], "success", "{status}");
         assert!(client.end().0.success());
@@ -235,7 +235,7 @@ fn an_answer_that_was_sealed_by_another_server_or_is_about_something_else_is_ref
     let mut forged = params.clone();
     forged["requestState"] = format!("{}x", asked["requestState"].as_str().expect("a state")).into();
     assert_eq!(content(&client.request("tools/call", forged))["code"], "ANSWER_REFUSED");
-    // The very answer is taken once; the second time it is about a question that was answered.
+    // The same answer is accepted once; the second time its question has been answered already.
     let again = client.request("tools/call", params.clone());
     assert_eq!(again["resultType"], "input_required", "{again}");
     assert!(again["inputRequests"]["decision"]["params"]["message"].as_str().is_some_and(|it| it.contains("And now?")));
@@ -267,7 +267,7 @@ fn an_answer_belongs_to_the_very_call_that_asked() {
         assert_eq!(refused["code"], "ANSWER_REFUSED", "{other}: {refused}");
     }
     assert_eq!(execute(&mut client, act("status", json!({})))["status"], "waiting", "nothing was decided");
-    // The order of arguments says nothing.
+    // The order of the arguments does not matter.
     let done = content(
         &client.request("tools/call", answered(json!({"item_id": "notes", "action": "run", "item_type": "directive"}))),
     );
@@ -358,7 +358,7 @@ fn wrong_runs_and_wrong_words_are_refused_and_change_nothing() {
     let cancelled = execute(&mut client, act("cancel", json!({"run_id": &id[..8]})));
     assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
     assert_eq!(execute(&mut client, act("status", json!({})))["run_id"], Value::Null);
-    // A run that was cancelled begins again where it was.
+    // A cancelled run starts again where it was.
     assert_eq!(execute(&mut client, act("continue", json!({"run_id": id})))["step"], "draft");
     let skip = refuse(&mut client, act("continue", json!({"run_id": id, "skip": true})));
     assert_eq!(skip["code"], "NOT_ENDED", "{skip}");
@@ -421,9 +421,9 @@ fn work_that_failed_is_told_and_what_returns_something_returns_it() {
     execute(&mut client, run("notes", json!({})));
     let waiting = execute(&mut client, act("continue", json!({"result": {"n": 3}})));
     assert_eq!(waiting["instruction"], "Tell 3.", "{waiting}");
-    let failed = refuse(&mut client, act("continue", json!({"failed": "nobody is there"})));
+    let failed = refuse(&mut client, act("continue", json!({"failed": "the office is closed"})));
     assert_eq!((&failed["status"], &failed["code"]), (&json!("error"), &json!("STEP_FAILED")), "{failed}");
-    assert!(failed["message"].as_str().is_some_and(|it| it.contains("nobody is there")), "{failed}");
+    assert!(failed["message"].as_str().is_some_and(|it| it.contains("the office is closed")), "{failed}");
 }
 
 #[test]
@@ -467,7 +467,7 @@ fn a_cancelled_call_kills_the_whole_tree_of_its_tool_and_puts_the_step_back() {
             "for name in deep child; do pid=$(cat \"$TMPDIR/$name\"); \
              while kill -0 $pid 2>/dev/null && ! grep -q '^State:\\tZ' /proc/$pid/status; do sleep 0.01; done; done",
         );
-        // The next call waits for its turn, until everything is in order.
+        // The next call waits until the cancelled one has been cleaned up.
         let next = execute(&mut client, run("git_checkpoint", json!({})));
         assert_eq!(next["status"], "no_changes", "{next}");
         assert!(!project.root().join("half.txt").exists(), "the step is put back");
@@ -478,7 +478,7 @@ fn a_cancelled_call_kills_the_whole_tree_of_its_tool_and_puts_the_step_back() {
 }
 
 #[test]
-fn a_run_of_somebody_else_is_named_and_the_server_serves_on() {
+fn a_run_of_another_process_is_named_and_the_server_continues() {
     let script = format!("{MEETING}; echo done > done.txt");
     let project = project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#)
         .tool("meet", "mutates_state: true", &script)
@@ -526,7 +526,7 @@ fn undo_redo_and_restore_take_the_arguments_of_the_terminal() {
     let second = execute(&mut client, run("notes", json!({})));
     let other = second["run_id"].as_str().expect("a run").to_owned();
     assert_eq!(project.read("README.md"), "one\nmore\nmore\n");
-    // Everything after a step, by the name of its run.
+    // Everything after a step, given by its run.
     assert_eq!(execute(&mut client, act("undo", json!({"to": id})))["status"], "success");
     assert_eq!(project.read("README.md"), "one\nmore\n");
     assert_eq!(execute(&mut client, act("redo", json!({})))["status"], "success");
@@ -545,7 +545,7 @@ fn undo_redo_and_restore_take_the_arguments_of_the_terminal() {
     assert_eq!(project.read("README.md"), "one\nmore\n");
     assert_eq!(execute(&mut client, act("redo", json!({"step": other})))["status"], "success");
     assert_eq!(project.read("README.md"), "one\nmore\nmore\n");
-    // What makes no sense is refused by name.
+    // Contradictory arguments are refused.
     let both = refuse(&mut client, act("undo", json!({"step": id, "to": other})));
     assert!(both["message"].as_str().is_some_and(|it| it.contains("only one of")), "{both}");
     assert_eq!(refuse(&mut client, act("restore", json!({})))["code"], "MISSING_ARGUMENT");
@@ -567,7 +567,7 @@ fn an_undo_takes_back_the_checkpoint_that_was_made_last() {
     assert_eq!(project.read("README.md"), "one\nmore\n", "the run is not taken back");
     assert_eq!(project.read("own.txt"), "own\n");
     assert_eq!(project.git(["status", "--porcelain"]), "?? own.txt\n");
-    // The agent's edit counts again: the next checkpoint commits it.
+    // The agent's edit counts again, so the next checkpoint commits it.
     let kept = execute(&mut client, run("git_checkpoint", json!({"parameters": {"operation": "edit"}})));
     assert_eq!(kept["files_changed"], 1, "{kept}");
     project.assert_clean();

@@ -1,4 +1,4 @@
-//! Messages of commits by the model behind a client, where the client has one.
+//! Commit messages by the client's model, if it has one.
 
 use serde_json::{Value, json};
 
@@ -19,12 +19,12 @@ fn project() -> TestProject {
 fn start(project: &TestProject, era: Era) -> McpClient {
     let mut client = McpClient::start_in(project, era).able(json!({"sampling": {}}));
     client.initialize();
-    // Whoever executes waits for the baseline.
+    // `execute` waits for the baseline.
     client.call("execute", json!({"item_type": "directive", "item_id": "git_checkpoint", "dry_run": true}));
     client
 }
 
-/// What a model answers.
+/// An answer of the model.
 fn says(text: &str) -> Value {
     json!({"role": "assistant", "model": "test", "stopReason": "endTurn", "content": {"type": "text", "text": text}})
 }
@@ -50,12 +50,12 @@ fn the_model_behind_a_session_writes_the_messages_of_commits() {
     assert!(shown.contains("What was done: edit") && shown.contains("+three"), "{shown}");
     let trailers = project.bash("git log -1 --format=%B | git interpret-trailers --parse");
     assert!(!trailers.contains("forged"), "text of a model forges nothing: {trailers}");
-    // Every commit of a run has its own.
+    // Every commit of a run has its own message.
     client.written.extend([says("```\nfeat: the first\n```"), says("feat: the second")]);
     let done = client.call("execute", json!({"item_type": "directive", "item_id": "notes"}));
     assert_eq!(done["structuredContent"]["status"], "success", "{done}");
     assert_eq!(project.git(["log", "-2", "--format=%s"]), "feat: the second\nfeat: the first\n");
-    // What takes something back, and what has a message, asks nobody.
+    // Undo, and a call with a message, do not ask the model.
     let before = client.sampled.len();
     client.call("execute", json!({"item_type": "directive", "action": "undo"}));
     project.bash("echo four >> README.md");
@@ -68,7 +68,7 @@ fn the_model_behind_a_session_writes_the_messages_of_commits() {
 }
 
 #[test]
-fn what_is_no_message_and_who_does_not_answer_lead_to_a_generated_one() {
+fn an_unusable_or_missing_answer_leads_to_a_generated_message() {
     let project = project();
     let mut client = start(&project, Era::Sessions);
     let cut = json!({"role": "assistant", "model": "test", "stopReason": "maxTokens", "content": {"type": "text", "text": "docs: x"}});
@@ -87,7 +87,7 @@ fn what_is_no_message_and_who_does_not_answer_lead_to_a_generated_one() {
         assert_eq!(kept["status"], "success", "{answer:?}: {kept}");
         assert_eq!(subject(&project), "docs: update `README.md` by `edit`", "{answer:?}");
     }
-    // One who refuses is not asked twice in a run.
+    // A model that refuses is not asked twice in a run.
     let before = client.sampled.len();
     client.call("execute", json!({"item_type": "directive", "item_id": "notes"}));
     assert_eq!(client.sampled.len(), before + 1);
@@ -120,7 +120,10 @@ fn a_client_without_sessions_is_asked_by_the_answer() {
         params
     };
     let nothing = call(&mut client, &json!({"name": "execute", "arguments": keep()}));
-    assert_eq!(nothing["structuredContent"]["status"], "no_changes", "nobody is asked about nothing: {nothing}");
+    assert_eq!(
+        nothing["structuredContent"]["status"], "no_changes",
+        "the model is not asked if nothing changed: {nothing}"
+    );
     project.bash("echo three >> README.md");
     let before = project.git(["rev-parse", "HEAD"]);
     let mut params = asked(&mut client);
@@ -129,7 +132,7 @@ fn a_client_without_sessions_is_asked_by_the_answer() {
     let kept = call(&mut client, &params);
     assert_eq!(kept["structuredContent"]["status"], "success", "{kept}");
     assert_eq!(subject(&project), "docs: count to three");
-    // A message about something else than what is there now, an answer that is none, and a state of another call.
+    // A message about other changes, an invalid answer, and a state of another call.
     for (change, answer, forged) in [
         ("echo more >> README.md", says("docs: too late"), false),
         ("true", json!({"role": 5}), false),
@@ -146,7 +149,7 @@ fn a_client_without_sessions_is_asked_by_the_answer() {
         assert_eq!(kept["structuredContent"]["status"], "success", "{kept}");
         assert_eq!(subject(&project), "docs: update `README.md` by `edit`");
     }
-    // What runs cannot ask here.
+    // In the stateless era a run cannot ask the model.
     let done =
         call(&mut client, &json!({"name": "execute", "arguments": {"item_type": "directive", "item_id": "notes"}}));
     assert_eq!(done["structuredContent"]["status"], "success", "{done}");

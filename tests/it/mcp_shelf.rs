@@ -1,4 +1,4 @@
-//! What can be read over MCP besides calling tools: resources, prompts, completions, page by page.
+//! Resources, prompts and completions over MCP, with pagination.
 
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ fn runs_checkpoints_and_items_are_resources() {
             "piton://checkpoints/abc/diff",
             "file:///etc/passwd",
             "",
-            // A commit that no step has made is nobody's business here.
+            // A commit that no step has made is not a resource.
             &format!("piton://checkpoints/{first}/diff"),
         ] {
             let refused = refusal(&mut client, "resources/read", json!({"uri": uri}));
@@ -107,7 +107,7 @@ fn runs_checkpoints_and_items_are_resources() {
 }
 
 #[test]
-fn a_diff_without_measure_is_cut_and_says_so() {
+fn an_oversized_diff_is_cut_with_a_note() {
     let project = project()
         .tool("scribble", "mutates_state: true", "head -c 3000000 /dev/zero | tr '\\0' x > long.txt")
         .committed();
@@ -144,7 +144,7 @@ fn directives_are_prompts_with_their_inputs_as_arguments() {
         let given = json!({"name": "greet", "arguments": {"who": "Bob \"x\"", "count": "3", "loud": "true"}});
         let prompt = client.request("prompts/get", given);
         let lead = prompt["messages"][0]["content"]["text"].as_str().expect("text").to_owned();
-        // What the agent is told to call is a call that works.
+        // The call in the prompt message works.
         let call =
             lead.split_once("arguments:\n\n").and_then(|(_, rest)| rest.split_once("\n\nIt has")).expect("a call").0;
         let call: Value = serde_json::from_str(call).expect("JSON");
@@ -210,7 +210,7 @@ fn long_lists_come_page_by_page_and_no_cursor_is_invented() {
 }
 
 #[test]
-fn nothing_is_promised_that_is_not_kept() {
+fn only_supported_capabilities_are_announced() {
     let project = project();
     let mut client = McpClient::start(&project);
     let said = client.initialize();

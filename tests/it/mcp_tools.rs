@@ -1,4 +1,4 @@
-//! The four tools as clients see them: their shapes, their words, what is wrong with calls.
+//! The four tools as clients see them: schemas, descriptions and errors.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn start(project: &TestProject) -> McpClient {
     client
 }
 
-/// What a call came to, and whether it is an error; the text says the same as the structured content.
+/// The content of a call and whether it is an error; the text must match the structured content.
 fn content(client: &mut McpClient, tool: &str, arguments: Value) -> (Value, bool) {
     let result = client.call(tool, arguments);
     let content = result["structuredContent"].clone();
@@ -41,7 +41,7 @@ fn good(client: &mut McpClient, tool: &str, arguments: Value) -> Value {
     content
 }
 
-/// An error with everything that one has.
+/// An error with all required fields.
 fn bad(client: &mut McpClient, tool: &str, arguments: Value) -> Value {
     let (content, is_error) = content(client, tool, arguments);
     assert!(is_error, "{content}");
@@ -215,7 +215,7 @@ fn a_project_has_to_be_named_where_the_server_was_started_in_none() {
     let mut named = search;
     named["project_path"] = here.into();
     assert_eq!(good(&mut client, "search", named)["total"], 1);
-    // The home is no project, and nothing of it is served.
+    // The home is not a project and is not served.
     let outside = json!({"item_type": "tool", "query": "repeat", "project_path": home});
     assert_eq!(bad(&mut client, "search", outside)["code"], "PROJECT_NOT_SERVED");
     let id = client.send("resources/list", json!({}));

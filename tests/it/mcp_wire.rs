@@ -1,4 +1,5 @@
-//! A client of `piton mcp` that sends exactly what a test says, and the life of a server on its pipes.
+//! A client of `piton mcp` that sends exactly what a test gives it, and the life of a server on its
+//! pipes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
@@ -12,7 +13,7 @@ use crate::harness::TestProject;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A server in a process of its own, and the pipes to it.
+/// A server in its own process, and the pipes to it.
 pub(crate) struct Client {
     pub(crate) server: Child,
     to: Option<ChildStdin>,
@@ -20,20 +21,20 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Starts a server. Nothing is sent yet.
+    /// Starts a server without sending anything.
     pub(crate) fn start(project: &TestProject) -> Self {
         let mut command = project.command(["mcp"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut server = command.spawn().expect("piton starts");
         let lines = BufReader::new(server.stdout.take().expect("a pipe"));
         let (sender, from) = channel();
-        // Reads all the time, so that nothing stands in the way of the server, unless a test wants that.
+        // Reads all the time, so that the server never blocks.
         thread::spawn(move || lines.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let to = server.stdin.take();
         Self { server, to, from }
     }
 
-    /// Starts a server and shakes hands, as a client of 2025-11-25.
+    /// Starts a server and makes the handshake of 2025-11-25.
     pub(crate) fn connect(project: &TestProject) -> Self {
         let mut client = Self::start(project);
         client.shake_hands();
@@ -60,12 +61,10 @@ impl Client {
         self.raw(format!("{message}\n").as_bytes());
     }
 
-    /// Sends a call of a tool.
     pub(crate) fn call(&mut self, id: impl Into<Value>, tool: &str, arguments: &Value) {
         self.send(&call(id, tool, arguments));
     }
 
-    /// The next message of the server.
     pub(crate) fn next(&mut self) -> Value {
         let line = self.from.recv_timeout(PATIENCE).expect("a message");
         serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line}"))
@@ -79,7 +78,6 @@ impl Client {
         assert_eq!(answer["result"]["structuredContent"]["topic"], "overview", "{answer}");
     }
 
-    /// Sends a signal.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.server.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
         rustix::process::kill_process(pid, signal).expect("sent");
@@ -92,7 +90,6 @@ impl Client {
     }
 }
 
-/// A call of a tool.
 pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: &Value) -> Value {
     let id: Value = id.into();
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": tool, "arguments": arguments } })
@@ -107,7 +104,7 @@ fn a_server_ends_cleanly_when_its_input_ends() {
 }
 
 #[test]
-fn a_server_that_nobody_speaks_to_ends_cleanly() {
+fn a_server_without_any_request_ends_cleanly() {
     let project = TestProject::new();
     assert_eq!(Client::start(&project).end().code(), Some(0));
 }
@@ -125,7 +122,7 @@ fn a_server_ends_cleanly_when_it_is_asked_to() {
 }
 
 #[test]
-fn a_server_whose_answers_nobody_reads_ends() {
+fn a_server_whose_client_reads_no_answers_ends() {
     let project = TestProject::new();
     let mut command = project.command(["mcp"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,4 +1,5 @@
-//! Meta tools: a function says which tools are called, all of it is one step with one checkpoint.
+//! Meta tools: a function decides which tools are called, and all calls form one step with one
+//! checkpoint.
 
 #[path = "meta/authority.rs"]
 mod authority;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use crate::harness::{Ran, TestProject, cmd_snapshot};
 use crate::mcp_client::McpClient;
 
-/// What counts letters, and what keeps a number.
+/// A tool that counts letters, and a tool that keeps a number.
 pub(crate) const COUNT: (&str, &str) =
     ("parameters:\n  - {name: text, type: string, required: true}\n", r#"echo "{\"letters\": ${#PITON_PARAM_TEXT}}""#);
 pub(crate) const KEEP: (&str, &str) = (
@@ -22,7 +23,7 @@ pub(crate) const KEEP: (&str, &str) = (
     r#"echo "$PITON_PARAM_NUMBER" >> "$PITON_PARAM_FILE""#,
 );
 
-/// Counts first, and keeps what was counted.
+/// Counts first, then keeps the count.
 pub(crate) const BOTH: &str = "function go(args, results) {
   if (results.length === 0) return { calls: [{ tool: 'count', args: { text: args.text } }] };
   if (results.length === 1) return { calls: [{ tool: 'keep', args: { number: results[0].result.letters } }] };
@@ -30,7 +31,7 @@ pub(crate) const BOTH: &str = "function go(args, results) {
 }
 module.exports = { go };";
 
-/// A meta tool with a function, and more lines for its manifest.
+/// A meta tool with a function and additional manifest lines.
 pub(crate) fn meta(
     id: &str,
     aggregates: &str,
@@ -47,7 +48,7 @@ pub(crate) fn meta(
     move |project| project.file(&path, manifest)
 }
 
-/// A meta tool whose first list of calls is this, and whose result is their results.
+/// A meta tool with one list of calls, which returns their results.
 pub(crate) fn once(id: &str, aggregates: &str, calls: &str) -> impl FnOnce(TestProject) -> TestProject + use<> {
     let function = format!("results.length ? {{ result: results }} : {{ calls: {calls} }}");
     meta(id, aggregates, "", &function)
@@ -55,13 +56,12 @@ pub(crate) fn once(id: &str, aggregates: &str, calls: &str) -> impl FnOnce(TestP
 
 pub(crate) const TEXT: &str = "parameters:\n  - {name: text, type: string, default: hello}\n";
 
-/// A project with both tools, and one that combines them.
+/// A project with both tools, and a meta tool that combines them.
 pub(crate) fn project() -> TestProject {
     let project = TestProject::new().file("README.md", "one\n").tool("count", COUNT.0, COUNT.1);
     meta("both", "count, keep", TEXT, BOTH)(project.tool("keep", KEEP.0, KEEP.1))
 }
 
-/// The last line of what is printed.
 pub(crate) fn last(ran: &Ran) -> Value {
     let stdout = ran.stdout();
     serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}: {ran}"))
@@ -72,7 +72,7 @@ pub(crate) fn run(project: &TestProject, id: &str, mode: &str) -> Value {
     last(&project.piton(["tool", "run", id, "--checkpoint", mode, "--format", "json"]))
 }
 
-/// Of each call that a result tells: the tool, how it ended, and with which code.
+/// The tool, status and error code of each call in a result.
 pub(crate) fn calls(result: &Value) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let listed = result["calls"].as_array().cloned().unwrap_or_default();
@@ -224,7 +224,7 @@ fn a_plan_shows_the_helper_and_what_it_may_call() {
 fn what_all_calls_changed_is_kept_or_put_back_together() {
     let failing = BOTH.replace("return { result:", "throw new Error('enough'); return { result:");
     let project = meta("broken", "count, keep", TEXT, &failing)(project()).committed();
-    // Somebody is at work here.
+    // The user has uncommitted work.
     let project = project.file("README.md", "one\nmine\n").file("new.txt", "new\n").file("staged.txt", "staged\n");
     project.git(["add", "staged.txt"]);
     let status = project.git(["status", "--porcelain"]);
@@ -287,7 +287,7 @@ fn a_call_that_fails_is_a_result_like_any_other() {
             (&json!("success"), &letters),
         ]
     );
-    // The function has not minded: what the failed call left is a part of the whole.
+    // The function accepted the failure, so the files of the failed call are part of the step.
     assert_eq!(project.git(["show", "--format=", "--name-only", "HEAD"]), "half.txt\n");
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! `piton migrate`: legacy scripts become tools, exactly, and back.
+//! `piton migrate`: legacy scripts become tools without losing anything, and can be restored.
 
 #[path = "migrate/coverage.rs"]
 mod coverage;
@@ -80,13 +80,12 @@ fn tree(project: &TestProject, folder: &str) -> BTreeMap<String, (Vec<u8>, u32)>
         .collect()
 }
 
-/// The last line of what is printed.
 fn last(ran: &Ran) -> Value {
     let stdout = ran.stdout();
     serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}: {ran}"))
 }
 
-/// What a tool says and does, without what has to differ.
+/// The description and result of a tool, without the fields that must differ.
 fn behaviour(project: &TestProject, id: &str, parameters: &[&str]) -> Value {
     let mut shown = project.piton(["tool", "show", id, "--format", "json"]).json();
     for gone in ["path", "source", "origins", "signature", "legacy", "spelling", "fields", "places"] {
@@ -342,7 +341,7 @@ fn a_dry_run_says_what_will_be_done_and_the_run_says_the_same() {
     ✓ 7 scripts became tools, 7 files were left alone
     hint: check them with `piton validate`; `piton undo` brings everything back
     ");
-    // What was left alone is left alone again.
+    // Scripts that were left alone are left alone again.
     cmd_snapshot!(project.piton(["migrate", "--all"]), @"
     success: false
     exit_code: 1
@@ -370,7 +369,7 @@ fn a_dry_run_says_what_will_be_done_and_the_run_says_the_same() {
 #[test]
 fn every_tool_says_and_does_the_same_afterwards_and_everything_comes_back() {
     let project = project();
-    // Edits that nobody committed travel along, and those elsewhere stay.
+    // Uncommitted edits are migrated too, and edits elsewhere stay.
     let edited = COUNT.replace("Counts words.", "Counts all words.");
     let project = project.file(".ai/scripts/text/count_words.py", &edited).file("README.md", "mine\n");
     let before = tree(&project, ".ai/scripts");
@@ -425,7 +424,7 @@ fn one_commit_holds_all_of_it_and_is_taken_back_by_another() {
 }
 
 #[test]
-fn a_module_that_somebody_else_still_needs_is_copied() {
+fn a_module_that_another_script_still_needs_is_copied() {
     let project = TestProject::new()
         .file(".ai/scripts/one.py", "from lib.base import MARK\n\n\ndef main():\n    return MARK\n")
         .file(".ai/scripts/two.py", "import lib.base\n\n\ndef main():\n    return lib.base.MARK\n")
@@ -465,7 +464,7 @@ fn a_module_that_somebody_else_still_needs_is_copied() {
     ");
     assert_eq!(last(&project.piton(["tool", "run", "two", "--format", "json"]))["result"], "!");
     assert!(!project.root().join(".ai/scripts/lib/base.py").exists());
-    // One that is there and differs is not written over.
+    // An existing module with other content is not overwritten.
     let project =
         project.file(".ai/scripts/three.py", "import lib.base\n").file(".ai/scripts/lib/base.py", "MARK = '?'\n");
     let refused = project.piton(["migrate", "three", "--format", "json"]);

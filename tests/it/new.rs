@@ -1,4 +1,4 @@
-//! `piton new`: skeletons that are valid and run as they are.
+//! `piton new`: skeletons that are valid and run unchanged.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -8,13 +8,12 @@ use serde_json::{Value, json};
 use crate::api_tools::{secure, server};
 use crate::harness::{Ran, TestProject, cmd_snapshot};
 
-/// The last line of what is printed.
 fn last(ran: &Ran) -> Value {
     let stdout = ran.stdout();
     serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}: {ran}"))
 }
 
-/// What strict validation says, besides that items are not signed.
+/// The findings of strict validation, except that items are not signed.
 fn complaints(project: &TestProject) -> Vec<Value> {
     let report = project.piton(["validate", "--strict", "--format", "json"]).json();
     let findings = report["findings"].as_array().expect("findings").clone();
@@ -22,7 +21,7 @@ fn complaints(project: &TestProject) -> Vec<Value> {
 }
 
 #[test]
-fn a_name_that_is_none_is_mended() {
+fn an_invalid_name_is_corrected() {
     let project = TestProject::new();
     cmd_snapshot!(project.piton(["new", "tool", "Count Words!"]), @"
     success: false
@@ -64,7 +63,7 @@ fn a_name_that_is_none_is_mended() {
 }
 
 #[test]
-fn a_type_that_is_none_is_refused() {
+fn an_unknown_type_is_refused() {
     let project = TestProject::new();
     cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "pyton"]), @"
     success: false
@@ -124,7 +123,7 @@ fn a_type_that_is_none_is_refused() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn contradictory_options_are_refused() {
     let project = TestProject::new();
     cmd_snapshot!(project.piton(["new", "tool", "x", "--type", "bash", "--executor", "python_runtime"]), @"
     success: false
@@ -273,7 +272,7 @@ fn nothing_that_exists_is_written_over() {
 }
 
 #[test]
-fn an_item_of_another_layer_is_shadowed_with_a_word() {
+fn shadowing_an_item_of_another_layer_is_reported() {
     let project = TestProject::new().home_file(".ai/knowledge/facts.md", KNOWLEDGE);
     cmd_snapshot!(project.piton(["new", "knowledge", "facts"]), @"
     success: true
@@ -299,7 +298,7 @@ const KNOWLEDGE: &str =
     "---\nid: facts\ntitle: Facts\nversion: \"1.0.0\"\nentry_type: reference\ncategory: general\ntags: []\n---\nText\n";
 
 #[test]
-fn what_comes_next_is_said() {
+fn the_next_steps_are_printed() {
     let project = TestProject::new();
     cmd_snapshot!(project.piton(["new", "tool", "text/count_words", "--description", "Counts: words & more"]), @"
     success: true
@@ -425,7 +424,7 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
         let result = last(&ran);
         assert_eq!((&result["status"], &result["result"]), (&json!("success"), &expected), "{ran}");
         assert_eq!(result["checkpoint"]["status"], "no_changes", "{ran}");
-        // Without a parameter it runs as well.
+        // It also runs without a parameter.
         assert_eq!(project.piton(["tool", "run", name]).code(), Some(0), "{name}");
         project.assert_clean();
     }
@@ -433,7 +432,7 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
 }
 
 #[test]
-fn a_request_is_made_as_it_was_made() {
+fn an_api_tool_runs_as_it_was_created() {
     let project = TestProject::new().file("README.md", "read me\n").committed();
     let answer = server::json(r#"{"full_name": "git/git"}"#);
     let project = secure::stage(&project, "api.github.com", answer).enter(project);
@@ -455,7 +454,7 @@ fn a_request_is_made_as_it_was_made() {
 
 #[test]
 fn a_tool_of_an_mcp_server_names_the_one_there_is_or_brings_one() {
-    // That they run is seen in `mcp_peers`, where the server is.
+    // `mcp_peers` tests that they run, with the real server.
     let project = TestProject::new();
     let new_tool = |name: &str, kind: &str| project.piton(["new", "tool", name, "--type", kind]);
     for (name, kind, executor) in
@@ -504,7 +503,7 @@ fn a_new_item_is_a_step_that_can_be_undone() {
     assert_eq!(project.piton(["undo"]).code(), Some(0));
     assert_eq!(project.files(), ["mine.txt"]);
     assert_eq!(project.git(["status", "--porcelain"]), " M mine.txt\n");
-    // A dry run leaves neither files nor a run.
+    // A dry run creates neither files nor a run.
     let runs = project.piton(["log", "--format", "json"]).stdout();
     assert_eq!(project.piton(["new", "tool", "text/count", "--dry-run"]).code(), Some(0));
     assert_eq!(project.piton(["log", "--format", "json"]).stdout(), runs);

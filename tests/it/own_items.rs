@@ -1,4 +1,4 @@
-//! The items of this repository itself, in `.ai/`: they are valid, and they do what they say.
+//! The items of this repository itself, in `.ai/`: they are valid and work.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn release_notes_follow_from_the_changelog_and_the_commits() {
     assert_eq!(written["result"], serde_json::json!({"path": path, "commits": 1, "sections": ["Added"]}));
     assert_eq!(project.read(path), "# 0.2.0\n\n### Added\n\n- A door.\n\n## Commits\n\n- house: add a door\n");
     assert_eq!(project.git(["show", "--format=", "--name-only"]), format!("{path}\n"));
-    // Nothing in it depends on when or where it was written.
+    // The result does not depend on time or place.
     let before = project.read(path);
     project.git(["reset", "--quiet", "--hard", "HEAD~1"]);
     result(&project, &write);
@@ -146,7 +146,7 @@ fn the_core_directives_are_shown_from_anywhere() {
     ");
 }
 
-/// Calls a tool and gives the last line of what is printed.
+/// Calls a tool and returns the last line of its output.
 fn result(project: &TestProject, arguments: &[&str]) -> Value {
     let ran = project.piton(["tool", "run"].iter().chain(arguments).chain(&["--format", "json"]));
     let stdout = ran.stdout();
@@ -184,7 +184,7 @@ fn small_crate(source: &str) -> TestProject {
         .committed()
 }
 
-/// Where the tool chain of the machine lies: the home of a test is empty.
+/// The folder of the machine's tool chain, because the home of a test is empty.
 #[expect(clippy::disallowed_methods, reason = "a test needs the real tool chain")]
 fn of_machine(name: &str, folder: &str) -> Option<PathBuf> {
     let named = std::env::var_os(name).map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! What a directive does not grant does not happen, or does not stay.
+//! Permissions of directives: actions without a grant do not happen or are rolled back.
 
 use crate::harness::TestProject;
 
@@ -14,7 +14,7 @@ fn directive(project: TestProject, permissions: &str) -> TestProject {
     project.file(".ai/directives/d.md", text)
 }
 
-/// The exit code and what was said of calling `greet` in the name of `d`.
+/// The exit code and output of calling `greet` with the permissions of `d`.
 fn call(project: &TestProject) -> (Option<i32>, String) {
     let ran = project.piton(["tool", "run", "greet", "--as", "d", "--checkpoint", "auto"]);
     (ran.output.status.code(), ran.to_string())

@@ -1,8 +1,10 @@
-//! The power fails at any instant: what is on disk then is enough for a recovery, and no less is synced than that needs.
+//! Power loss at any point: what is on disk then must be enough for a recovery, with as few syncs
+//! as possible.
 //!
-//! The repository lies on a file system of its own in a file. Piton is killed at each place of its protocol, and
-//! the file is copied at once: the copy holds what had reached the disk, without anything that the kernel
-//! still had in memory. The copy is mounted, which replays the journal of the file system, and recovered.
+//! The repository is on its own file system in an image file. Piton is killed at each failpoint,
+//! and the image is copied at once: the copy holds what had reached the disk, without anything that
+//! the kernel still had in memory. The copy is mounted, which replays the journal of the file
+//! system, and recovered.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +16,14 @@ use crate::crash::chance::{asked, tally};
 use crate::crash::scene::{Picture, Scene, WORK, was_killed};
 use crate::harness::TestProject;
 
-/// The command syncs its own files: piton promises nothing about files that a command does not sync.
+/// The command syncs its own files: piton promises nothing about files that a command does not
+/// sync.
 const SYNCED: &str = "find . -path ./.git -prune -o \\( -type f -o -type d \\) -exec sync {} +";
 
-/// Of so many passes of the places one is tried.
+/// One of this many failpoint passes is tried.
 const SAMPLED: usize = 3;
 
-/// A repository on a file system of its own.
+/// A repository on its own file system.
 struct Machine {
     scene: Scene,
     images: TempDir,
@@ -33,26 +36,28 @@ impl Machine {
         let project = TestProject::without_git().synced();
         as_root(&project, &format!("truncate -s 48M '{0}'; mkfs.ext4 -q -F '{0}'", image.display()));
         mount(&project, &image);
-        // By default git itself does not sync the objects that it makes, not even those of the `git add` in the step.
+        // By default git does not sync the objects that it creates, not even those of the `git add`
+        // in the step.
         project.bash("rmdir lost+found; git init -q --initial-branch=main; git config core.fsync all");
         let machine = Self { scene: Scene::of(project), images };
         machine.unplug();
         machine
     }
 
-    /// Mounts a copy of a state under another name.
+    /// Mounts a copy of an image under another name.
     fn boot(&self, from: &str, to: &str) {
         let (from, to) = (self.images.path().join(from), self.images.path().join(to));
         fs::copy(&from, &to).expect("a copy of the disk");
         mount(&self.scene.project, &to);
     }
 
-    /// Writes everything to the disk and takes it out.
+    /// Writes everything to the disk and unmounts it.
     fn unplug(&self) {
         as_root(&self.scene.project, &format!("umount '{}'", self.scene.project.root().display()));
     }
 
-    /// Kills a command at one pass of a place, loses the power at once, and recovers; false when the place was not passed.
+    /// Kills a command at a failpoint, loses the power at once, and recovers; none if the failpoint
+    /// was not passed.
     fn lose_power(&self, fsync: &str, command: &[&str], place: &str) -> Option<Result<(Picture, String), String>> {
         self.boot("start", "running");
         let variables = [("PITON_FAILPOINT", place), ("PITON_CHECKPOINT_FSYNC", fsync)];
@@ -74,7 +79,7 @@ impl Machine {
         Some(found)
     }
 
-    /// What comes of a command that nothing disturbs.
+    /// The pictures before and after an undisturbed command.
     fn outcome(&self, command: &[&str]) -> (Picture, Picture) {
         self.boot("start", "running");
         let before = self.scene.picture();
@@ -84,7 +89,7 @@ impl Machine {
         (before, after)
     }
 
-    /// What the script of a command leaves when nothing is committed or put back.
+    /// What the script of a command leaves if nothing is committed or rolled back.
     fn kept(&self, command: &[&str]) -> Picture {
         self.boot("start", "running");
         let script = command.last().expect("a script");
@@ -94,11 +99,12 @@ impl Machine {
         kept
     }
 
-    /// The places at which a loss of power leaves neither the state before a command nor the one after it.
+    /// The failpoints at which a power loss leaves neither the state before a command nor the one
+    /// after it.
     fn broken_places(&self, fsync: &str, command: &[&str]) -> (usize, Vec<String>) {
         let (before, after) = self.outcome(command);
-        // Which files are the step's is known from a list that is not synced: after a loss of power in the middle of a
-        // step they may stay, and the recovery names them.
+        // The list of the step's files is not synced. After a power loss in the middle of a step
+        // they may stay, and the recovery names them.
         let kept = self.kept(command);
         // `./scripts/torture` tries all of them.
         let stride = if asked("PITON_TORTURE_ROUNDS").is_some() { 1 } else { SAMPLED };
@@ -122,7 +128,8 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // A test that failed may have left it mounted; the folder below must not be removed through it.
+        // A failed test may have left the file system mounted, and removing the folder would delete
+        // its files.
         let root = self.scene.project.root();
         let sandbox = root.parent().expect("a sandbox");
         let _ = self.scene.project.hermetic("umount", sandbox).arg("--lazy").arg(&root).output();
@@ -133,7 +140,7 @@ fn mount(project: &TestProject, image: &Path) {
     as_root(project, &format!("mount -o loop '{}' '{}'", image.display(), project.root().display()));
 }
 
-/// Mounting is root's business. Runs outside of the project, which is to be mounted there.
+/// Mounting needs root. Runs outside of the project folder, which is the mount point.
 fn as_root(project: &TestProject, command: &str) {
     let root = project.root();
     let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo -n " };
@@ -148,7 +155,7 @@ fn step(end: &str) -> Vec<String> {
     ["exec", "--", "bash", "-c", &script].map(str::to_owned).to_vec()
 }
 
-/// Loses the power in a step that is committed and in one that is put back.
+/// Loses the power in a step that is committed and in one that is rolled back.
 fn survives(fsync: &str) {
     let machine = Machine::new();
     for end in ["exit 0", "exit 3"] {
@@ -182,10 +189,10 @@ fn syncs(project: &TestProject, command: &[&str]) -> usize {
     lines.lines().filter(|line| line.contains("sync") && !line.contains("resumed")).count()
 }
 
-/// Commits a change, puts one back, and changes nothing.
+/// Commits a change, rolls one back, and changes nothing.
 fn few_syncs(project: &TestProject) {
     let exec = |script: &'static str| ["exec", "--quiet", "--", "sh", "-c", script];
-    // The first command makes the folders of piton.
+    // The first command creates piton's folders.
     assert_eq!(project.piton(exec("echo 1 >> a.txt")).code(), Some(0));
     let counts = ["echo 2 >> a.txt", "echo 3 >> a.txt; exit 1", "true"].map(|script| syncs(project, &exec(script)));
     assert_eq!(project.read("a.txt"), "a\n1\n2\n");
@@ -207,7 +214,7 @@ fn a_step_waits_a_few_times_only_where_the_file_system_keeps_a_journal() {
     few_syncs(&machine.scene.project);
 }
 
-/// The model can fail: without any sync there are losses that no recovery makes good.
+/// The model can fail: without any sync there are losses that recovery cannot repair.
 #[test]
 fn without_syncs_a_power_loss_does_harm() {
     let machine = Machine::new();

@@ -1,11 +1,11 @@
-//! Properties of the checkpoint engine on random trees, with the real git as the judge.
+//! Properties of the checkpoint engine on random trees, compared with the real git.
 //!
 //! A case is three lists of [`Action`]s: what is committed, what the user then does without
-//! committing it, and what the step does. An action that is impossible where it comes does nothing,
-//! so every list is valid and shrinks freely.
+//! committing it, and what the step does. An impossible action does nothing, so every list is valid
+//! and shrinks freely.
 
-#[path = "property/company.rs"]
-mod company;
+#[path = "property/concurrent_user.rs"]
+mod concurrent_user;
 #[path = "property/git_life.rs"]
 mod git_life;
 #[path = "property/world.rs"]
@@ -17,7 +17,7 @@ use proptest::test_runner::TestCaseResult;
 
 use world::{Action, Content, Name, Rule, Target, World};
 
-/// Enough for a look at each change; `PROPTEST_CASES` asks for more.
+/// Enough for a check of each change; `PROPTEST_CASES` sets another number.
 fn cases(number: u32) -> ProptestConfig {
     let asked = ProptestConfig::default();
     #[expect(clippy::disallowed_methods, reason = "whether a number of cases was asked for")]
@@ -47,7 +47,7 @@ fn content() -> impl Strategy<Value = Content> {
     ])
 }
 
-/// None that leads to itself: git does not see that a folder is gone when such a link is in its place.
+/// No link to itself: git does not see that a folder is gone if such a link replaces it.
 fn target() -> impl Strategy<Value = Target> {
     prop::sample::select(vec![
         Target("nowhere"),
@@ -71,7 +71,7 @@ fn file_action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Changes of what is ignored.
+/// Changes of ignore rules.
 fn rule_action() -> impl Strategy<Value = Action> {
     let rule = prop::sample::select(vec![
         Rule("*.o\n"),
@@ -97,7 +97,7 @@ fn files_and_rules(size: usize) -> impl Strategy<Value = Vec<Action>> {
     vec(prop_oneof![9 => file_action(), 1 => rule_action()], 0..size)
 }
 
-/// What is there at the start, with or without the conversion of line ends.
+/// The initial state, with or without conversion of line ends.
 fn start(rules: impl Strategy<Value = Vec<Action>>) -> impl Strategy<Value = Vec<Action>> {
     (prop::bool::weighted(0.3), rules).prop_map(|(converts, mut actions)| {
         if converts {
@@ -182,7 +182,7 @@ fn roll_back(committed: &[Action], users: &[Action], step: &[Action]) -> TestCas
     let mut engine = world.engine();
     let before = engine.before().expect("a snapshot");
     let (picture, ignored) = (world.picture(), world.ignored());
-    // What a step does to ignored files cannot be undone, by design: it does nothing to them here.
+    // By design, changes of ignored files cannot be undone, so the step does not touch them here.
     let step: Vec<Action> = step.iter().filter(|action| !action.touches(&ignored)).cloned().collect();
     world.act(&step);
     let after = engine.after(&before).expect("a snapshot");
@@ -190,7 +190,7 @@ fn roll_back(committed: &[Action], users: &[Action], step: &[Action]) -> TestCas
     let report = engine.roll_back(&before, &delta).expect("a roll back");
     let mut found = world.picture();
     let extras = world.newly_ignored(&picture, &found);
-    // A file that the old rules ignore may stand in the way of what is to be put back.
+    // A file that the old rules ignore may block the restore.
     prop_assume!(extras.is_empty() || report.kept.is_empty());
     found.forget(&extras);
     prop_assert_eq!(&report.kept, &Vec::new(), "kept, of {:?}", delta);
@@ -211,8 +211,8 @@ fn commit_clean(committed: &[Action], step: &[Action]) -> TestCaseResult {
     copy.git(&["add", "--all"]);
     copy.git(&["commit", "--quiet", "--allow-empty", "--message", "step"]);
     let (ours, theirs) = (world.committed_files(), copy.committed_files());
-    // Files that were ignored before the step and are not any more stay out. libgit2 converts no file in the
-    // place of a link that is staged; git does.
+    // Files that were ignored before the step and no longer are stay out. libgit2 does not convert
+    // a file that replaces a staged link; git does.
     let differing: Vec<&Name> = ours.symmetric_difference(&theirs).collect();
     let unexpected: Vec<&&Name> =
         differing.iter().filter(|line| !pristine.ignores_file_of(line) && !pristine.has_converted_link(line)).collect();

@@ -1,4 +1,4 @@
-//! Every kind of repository that people have is served, or refused with its name.
+//! Kinds of repositories: each is served, or refused by name.
 
 pub(crate) mod life;
 mod partial;
@@ -28,7 +28,7 @@ fn a_head_that_leads_to_a_branch_by_another_name_is_served() {
     assert_eq!(project.piton(["verify"]).code(), Some(0));
 }
 
-/// One of two users in one group, each with a home of their own.
+/// Runs a script as one of two users of the same group, each with their own home.
 fn as_user(project: &TestProject, user: &str, script: &str) -> Ran {
     let root = project.root();
     let home = root.with_file_name(format!("home-{user}"));
@@ -52,13 +52,13 @@ fn a_shared_repository_stays_shared() {
            printf '[user]\\nname = %s\\nemail = %s@example.org\\n[safe]\\ndirectory = *\\n' $user $user > ../home-$user/.gitconfig
          done",
     );
-    // The folder of the build may be closed to other users.
+    // The build folder may be closed to other users.
     std::fs::copy(env!("CARGO_BIN_EXE_piton"), project.root().with_file_name("piton")).expect("a copy of piton");
     let one = |script: &str| as_user(&project, "1001", script);
     let two = |script: &str| as_user(&project, "1002", script);
     let begin = "umask 022; git init -q --shared=group; umask 002; echo a > a.txt; git add a.txt; git commit -qm a";
     assert_eq!(one(begin).code(), Some(0), "{}", one(begin));
-    // Hundreds of contents reach almost every folder of objects.
+    // Hundreds of files create objects in almost every object folder.
     let many = "umask 022; \"$PITON\" exec -- sh -c 'umask 002; for i in $(seq 400); do echo $i > f$i; done'";
     let ran = one(many);
     assert_eq!(ran.code(), Some(0), "{ran}");
@@ -114,7 +114,7 @@ fn a_lock_of_another_process_on_the_branch_stays() {
     project.git(["fsck", "--strict"]);
 }
 
-/// The log of the branch and that of HEAD, without times.
+/// The reflogs of the branch and of HEAD, without times.
 fn reflogs(project: &TestProject) -> String {
     project.bash("sed 's/> [0-9]* /> /' .git/logs/HEAD .git/logs/refs/heads/main | sed 's/^[0-9a-f]* [0-9a-f]* //'")
 }
@@ -129,7 +129,7 @@ fn moving_a_branch_writes_the_logs_that_git_writes() {
     assert_eq!(logs.lines().filter(|line| line.contains("\tpiton: ")).count(), 2, "{logs}");
     assert_eq!(project.git(["rev-parse", "HEAD@{1}"]), project.git(["rev-parse", "HEAD~1"]));
     assert_eq!(project.git(["rev-parse", "main@{1}"]), project.git(["rev-parse", "HEAD~1"]));
-    // A ref that is packed, and a folder that is empty in its place.
+    // A packed ref, and an empty folder in its place.
     project
         .bash("git pack-refs --all; mkdir -p .git/refs/heads; rm -f .git/refs/heads/main; mkdir .git/refs/heads/main");
     exec(&project, "echo c >> a.txt");

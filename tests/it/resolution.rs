@@ -1,4 +1,4 @@
-//! Which item an id means.
+//! Resolution of ids to items.
 
 use crate::harness::{TestProject, cmd_snapshot};
 
@@ -8,7 +8,7 @@ fn cli(name: &str) -> String {
     )
 }
 
-/// The layer and file an id leads to.
+/// The layer and file that an id resolves to.
 fn found(project: &TestProject, id: &str) -> String {
     let ran = project.piton(["tool", "show", id, "--format", "json"]);
     let json = ran.json();

@@ -1,4 +1,5 @@
-//! Checkpoints after ordinary git: rebase, amend, squash, cherry-pick, reset. Content decides what became of them.
+//! Checkpoints after ordinary git: rebase, amend, squash, cherry-pick, reset. They are recognised
+//! by content.
 
 mod accept;
 mod foreign;
@@ -26,7 +27,7 @@ fn ok(ran: Ran) -> Ran {
     ran
 }
 
-/// What became of the checkpoints that are not in place, oldest first, after a verification that holds.
+/// The fates of the checkpoints that are not in place, oldest first. The verification must succeed.
 fn fates(project: &TestProject) -> Vec<String> {
     kinds(&ok(project.piton(["verify", "--all", "--format", "json"])))
 }
@@ -37,7 +38,7 @@ fn kinds(ran: &Ran) -> Vec<String> {
     fates.iter().map(|fate| fate["fate"]["type"].as_str().expect("a type").to_owned()).collect()
 }
 
-/// The codes of the breaks of a verification that does not hold.
+/// The codes of a failing verification.
 fn codes(project: &TestProject) -> Vec<String> {
     let ran = project.piton(["verify", "--all", "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
@@ -46,7 +47,7 @@ fn codes(project: &TestProject) -> Vec<String> {
     breaks.iter().map(|found| found["code"].as_str().expect("a code").to_owned()).collect()
 }
 
-/// The name of the step that a break is about, e.g. `RUN/1`.
+/// The step of the first problem, e.g. `RUN/1`.
 fn broken_step(project: &TestProject) -> String {
     let ran = project.piton(["verify", "--all", "--format", "json"]);
     ran.json()["breaks"][0]["step"].as_str().unwrap_or_else(|| panic!("no step: {ran}")).to_owned()
@@ -67,7 +68,7 @@ fn a_rebase_without_hooks_moves_checkpoints() {
     assert!(shown.stdout().contains(&format!("moved to      {}", head.trim())), "{shown}");
     let shown = ok(project.piton(["show", "HEAD", "--format", "json"]));
     assert_eq!(shown.json()["fate"]["type"], "moved", "{shown}");
-    // Once more, after the old commits are gone.
+    // A second rebase, after the old commits are pruned.
     project.bash("git reflog expire --expire=now --all; git gc -q --prune=now");
     project.bash(
         "git switch -q main; echo m > m.txt; git add m.txt; git commit -qm m; git switch -q work; git rebase -q main",
@@ -112,7 +113,7 @@ fn with_hooks_an_amended_message_is_reworded_and_nothing_is_said_against_it() {
     let ran = ok(project.try_git(["commit", "-q", "--amend", "-m", "better words"]));
     assert_eq!(ran.stderr(), "", "{ran}");
     assert_eq!(fates(&project), ["reworded"]);
-    // Its trailers are gone, and it is followed by its changes.
+    // Without trailers, the commit is recognised by its changes.
     project.git(["rebase", "-q", "main"]);
     assert_eq!(fates(&project), ["moved", "moved"]);
 }
@@ -155,14 +156,14 @@ fn a_copy_that_changes_something_else_is_rewritten() {
     project
         .bash("git switch -q -c other main; git cherry-pick -n work~1; echo more >> a.txt; git commit -qa -C work~1");
     assert_eq!(codes(&project), ["REWRITTEN"]);
-    // The same files alone are not enough.
+    // The same files are not enough.
     let project = self::project();
     project.bash("git switch -q -c other main; sed -i 's/line 5/evil/' a.txt; git commit -qa -C work~1");
     assert_eq!(codes(&project), ["REWRITTEN"]);
 }
 
 #[test]
-fn branches_decide_and_neither_remotes_nor_the_reflog() {
+fn only_branches_count_not_remotes_or_the_reflog() {
     let project = project();
     project.bash("git init -q --bare ../remote.git; git remote add origin ../remote.git; git push -q origin work");
     project.git(["branch", "-q", "-m", "work", "renamed"]);
@@ -229,7 +230,7 @@ fn a_step_and_its_undo_that_are_both_gone_cancel_out() {
     ok(project.piton(["undo"]));
     project.git(["reset", "-q", "--hard", "HEAD~2"]);
     assert_eq!(fates(&project), ["undone", "undone"]);
-    // Without its undo alone, something is missing.
+    // If only the undo is gone, something is missing.
     let project = self::project();
     ok(project.piton(["undo"]));
     project.git(["reset", "-q", "--hard", "HEAD~1"]);
@@ -243,11 +244,11 @@ fn a_forged_trailer_is_not_believed() {
     project.bash("echo evil > evil; git add evil");
     project.git(["commit", "-q", "-m", &message]);
     assert_eq!(codes(&project), ["REWRITTEN"]);
-    // With the original out of the way as well.
+    // The original commit is also removed.
     project.bash("git reset -q --soft HEAD~2; git rm -q --cached new.txt; rm new.txt");
     project.git(["commit", "-q", "-m", &message]);
     assert_eq!(codes(&project), ["REWRITTEN"]);
-    // An empty commit on files that are as the step left them repeats nothing.
+    // An empty commit, on files that are as the step left them, repeats nothing.
     let project = self::project();
     let message = project.git(["log", "-1", "--format=%B"]);
     project.bash("git reset -q --soft HEAD~1; git commit -qm mine");

@@ -1,8 +1,8 @@
-//! `rollback --hard`: blunt, and still nothing is lost.
+//! `rollback --hard`: resets everything, and still nothing is lost.
 
 use crate::harness::{TestProject, cmd_snapshot};
 
-/// Two commits of piton, and work of the user's on top: staged, unstaged, untracked, ignored.
+/// Two commits of piton, and the user's work on top: staged, unstaged, untracked, ignored.
 fn project() -> TestProject {
     let project = TestProject::new()
         .ticking()

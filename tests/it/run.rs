@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::harness::{Ran, TestProject};
 
-/// The last line that was printed: `run_finished`.
+/// The last printed line: `run_finished`.
 pub(crate) fn summary(ran: &Ran) -> Value {
     let last: Value = crate::tool_run::last(ran);
     assert_eq!(last["type"], "run_finished", "{ran}");
@@ -51,7 +51,7 @@ pub(crate) fn project() -> TestProject {
         .file("mine.txt", "mine\n")
 }
 
-/// A directive that may call every tool and write everything but `secret/`.
+/// A directive that may call every tool and write everything except `secret/`.
 pub(crate) fn directive(name: &str, metadata: &str, steps: &str) -> impl Fn(TestProject) -> TestProject + use<> {
     let text = format!(
         "# {name}\n\n```xml\n<directive name=\"{name}\" version=\"1.0.0\">\n<metadata><description>The directive {name}</description>\
@@ -70,12 +70,12 @@ pub(crate) fn call(name: &str, tool: &str, more: &str, text: &str) -> String {
     format!("<step name=\"{name}\" {more}><execute item_type=\"tool\" item_id=\"{tool}\">{param}</execute></step>\n")
 }
 
-/// The user's own work, as the tests make it: an edit, a staged file, and one that git does not know.
+/// Makes uncommitted work of the user: an edit, a staged file, and an untracked one.
 pub(crate) fn dirty(project: &TestProject) {
     project.bash("echo edited >> mine.txt; echo staged > staged.txt; git add staged.txt; echo new > unknown.txt");
 }
 
-/// Whether the user's own work is as [`dirty`] made it, and everything that was recorded holds.
+/// Checks that the user's work is as [`dirty`] made it, and that everything recorded verifies.
 pub(crate) fn assert_unharmed(project: &TestProject) {
     assert_eq!(project.read("mine.txt"), "mine\nedited\n");
     assert_eq!(project.read("unknown.txt"), "new\n");
@@ -84,14 +84,14 @@ pub(crate) fn assert_unharmed(project: &TestProject) {
     assert_sound(project);
 }
 
-/// Whether everything that was recorded holds, by our word and by git's.
+/// Checks the records with `piton verify` and git.
 pub(crate) fn assert_sound(project: &TestProject) {
     let verified = project.piton(["verify", "--all"]);
     assert_eq!(verified.code(), Some(0), "{verified}");
     project.git(["fsck", "--strict"]);
 }
 
-/// The subjects of the newest commits, newest first, without the first one.
+/// The subjects of all commits except the first, newest first.
 pub(crate) fn subjects(project: &TestProject) -> Vec<String> {
     let log = project.git(["log", "--format=%s"]);
     let mut lines: Vec<String> = log.lines().map(str::to_owned).collect();

@@ -290,7 +290,7 @@ fn without_a_home_the_index_lies_with_the_temporary_files() {
     assert_eq!(first["results"][0]["source"], "project");
     assert_eq!(search(), first);
     let sources = first["results"].as_array().into_iter().flatten().filter(|hit| hit["source"] == "user");
-    assert_eq!(sources.count(), 0, "nobody's items");
+    assert_eq!(sources.count(), 0, "no items of a user");
     assert_eq!(fs::read_dir(folder.join("piton/search")).expect("a cache").count(), 1);
 }
 

@@ -1,10 +1,10 @@
-//! `piton selftest`: piton tries itself out, and touches nothing of the user's.
+//! `piton selftest`: tests piton itself, and touches nothing of the user's.
 
 use serde_json::Value;
 
 use crate::harness::{TestProject, cmd_snapshot};
 
-/// What a check came to, by its name.
+/// The status of a check.
 fn status<'r>(report: &'r Value, name: &str) -> &'r str {
     let checks = report["checks"].as_array().expect("checks");
     let check =
@@ -12,7 +12,7 @@ fn status<'r>(report: &'r Value, name: &str) -> &'r str {
     check["status"].as_str().expect("a status")
 }
 
-/// What is there besides the files of the project: next to it, in the home, in the temporary folder.
+/// All files outside of the project's `.git`: in the project, the home and the temporary folder.
 fn around(project: &TestProject) -> String {
     project.bash("cd ..; find . -not -path './project/.git/*' | sort; git -C project status --porcelain")
 }

@@ -1,4 +1,4 @@
-//! `piton sign`, and what every way of running an item makes of its stamp.
+//! `piton sign`, and how stamps affect running an item.
 
 mod refusal;
 
@@ -28,12 +28,12 @@ fn stamp(text: impl AsRef<[u8]>) -> String {
     format!("kiwi-mcp:validated:2026-01-02T03:04:05Z:{}", sha256(text))
 }
 
-/// The last line of JSON that was printed.
+/// The last printed line of JSON.
 fn last(ran: &Ran) -> Value {
     serde_json::from_str(ran.stdout().lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}\n{ran}"))
 }
 
-/// What `piton sign --check` says about an item: its state, and the exit code.
+/// The state of an item in `piton sign --check`, and the exit code.
 fn state(project: &TestProject, name: &str) -> (String, Option<i32>) {
     let ran = project.piton(["sign", "--check", name, "--format", "json"]);
     let checked = ran.json();
@@ -41,7 +41,7 @@ fn state(project: &TestProject, name: &str) -> (String, Option<i32>) {
     (status, ran.code())
 }
 
-/// What becomes of the tool `greet` with this script: its state, and what `tool run` and `validate` say.
+/// The state of the tool `greet` with this script, and the results of `tool run` and `validate`.
 fn fate(script: impl AsRef<[u8]>) -> (String, Option<i32>, bool) {
     let project = TestProject::new().file(".ai/tools/greet.sh", script).committed();
     let ran = project.piton(["tool", "run", "greet", "--format", "json"]);
@@ -69,24 +69,25 @@ fn a_stamp_is_accepted_or_refused_as_it_deserves() {
     for (script, expected) in [
         (SCRIPT.to_owned(), "unsigned"),
         (with(&own), "valid"),
-        // The content, the stamp and the file without its last line end.
+        // A change of the content, of the stamp, and of the last line end.
         (with(&own).replace("hello", "goodbye"), "mismatch"),
         (with(&own).trim_end().to_owned(), "mismatch"),
         (with(&own.replace("2026-01-02T", "2027-01-02T")), "valid"),
         (with(&format!("# {}\n", stamp("the content of another file"))), "mismatch"),
         (with(&own.replace("kiwi-mcp:validated:2026", "kiwi-mcp:validated:yesterday 2026")), "invalid"),
-        // Moved: before the shebang, down by one line, to the end; among other lines it is a quotation.
+        // Moved stamps: before the shebang, down by one line, to the end. Among other lines it is a
+        // quotation.
         (format!("{own}{SCRIPT}"), "invalid"),
         (with(&format!("# a\n{own}")), "invalid"),
         (format!("{SCRIPT}{own}"), "invalid"),
         (with(&format!("# a\n# b\n# c\n{own}")), "unsigned"),
         (with(&format!("{own}{own}")), "invalid"),
-        // Windows and byte order marks: the bytes count as they are.
+        // Windows line ends and byte order marks: the bytes count as they are.
         (crlf.replacen("\r\n", &format!("\r\n# {}\r\n", stamp(&crlf)), 1), "valid"),
         (crlf.replacen("\r\n", &format!("\r\n# {}\r\n", stamp(SCRIPT)), 1), "mismatch"),
         (format!("\u{feff}# {}\n{rest}", stamp(&marked)), "valid"),
         (format!("\u{feff}# {}\n{rest}", stamp(rest)), "mismatch"),
-        // Of others.
+        // Stamps of other programs.
         (with(&format!("# kiwi-mcp:validated:2025-01-02T03:04:05Z:{}\n", &sha256(SCRIPT)[..12])), "foreign"),
         (with(&format!("# rye:signed:2026-01-02T03:04:05Z:{}:c2ln:0123456789abcdef\n", sha256(SCRIPT))), "foreign"),
     ] {
@@ -95,7 +96,7 @@ fn a_stamp_is_accepted_or_refused_as_it_deserves() {
 }
 
 #[test]
-fn whatever_was_there_before_is_replaced() {
+fn an_existing_stamp_is_replaced() {
     let (shebang, rest) = SCRIPT.split_once('\n').expect("two lines");
     for old in [
         "# kiwi-mcp:validated:2025-01-02T03:04:05Z:0123456789ab\n".to_owned(),
@@ -233,7 +234,7 @@ fn a_stamp_of_a_folder_covers_what_is_in_it() {
         ("rm .ai/tools/greet/data/a.txt", "mismatch"),
         ("mv .ai/tools/greet/data/a.txt .ai/tools/greet/data/b.txt", "mismatch"),
         ("sed -i s/script/bash/ .ai/tools/greet/tool.yaml", "mismatch"),
-        // The formula of the stamp has names and contents in it, and neither modes nor empty folders.
+        // The stamp covers names and contents, but neither modes nor empty folders.
         ("chmod +x .ai/tools/greet/run.sh", "valid"),
         ("mkdir .ai/tools/greet/empty", "valid"),
         (

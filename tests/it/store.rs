@@ -1,4 +1,5 @@
-//! The private store: nothing of it leaves with git, nothing that git prunes is missed, old refs are taken over.
+//! The private store: git never transfers it, it survives pruning by git, and refs of earlier
+//! versions are moved into it.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +8,10 @@ use piton::checkpoint::snapshot::Snapshot;
 
 use crate::harness::{Ran, TestProject};
 
-/// Prunes everything that no ref and no index leads to.
+/// Prunes everything that is unreachable from refs and the index.
 const PRUNE: &str =
     "git reflog expire --expire=now --expire-unreachable=now --all; git gc --quiet --prune=now --aggressive";
-/// Puts a branch with another history in the place of the current one; the files stay as they are.
+/// Replaces the current branch by one with another history; the files stay as they are.
 const REPLACE: &str = "git checkout -q --orphan fresh; git commit -qm replaced; git branch -D main -q; git branch -m main; \
      git reflog expire --expire=now --expire-unreachable=now --all; git gc --quiet --prune=now";
 
@@ -34,7 +35,7 @@ fn newest(project: &TestProject) -> String {
     run["id"].as_str().expect("a name").to_owned()
 }
 
-/// A file that git tracks, one that it does not, and one with work that is not committed.
+/// A tracked file, an untracked file, and a file with uncommitted changes.
 fn project() -> TestProject {
     let project = TestProject::new().file("a.txt", "one\n").file("b/b.txt", "1\n2\n3\n4\n5\n").committed();
     project.bash(
@@ -76,7 +77,7 @@ fn r8_private_files_do_not_leave_with_any_form_of_push_clone_or_bundle() {
 }
 
 #[test]
-fn every_step_can_be_undone_whatever_git_prunes_in_between() {
+fn every_step_can_be_undone_after_git_prunes_objects() {
     for prune in [PRUNE, "git repack -adq; git prune --expire=now", REPLACE] {
         let project = project();
         let prune = |told: &str| {
@@ -121,7 +122,7 @@ fn a_committed_step_is_undone_after_its_history_was_replaced() {
 
 #[test]
 fn a_secret_that_is_not_committed_is_not_in_the_object_database() {
-    // Put together here, so that no scanner takes this file for a leak.
+    // Split, so that secret scanners do not report this file.
     let token = ["ghp_wWPw5k4aXcaT4fNP", "0UcnZwJUVFk6LO0pINUx"].concat();
     for hook in ["", "printf '#!/bin/sh\\nexit 0\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"] {
         let project = TestProject::new().file("a.txt", "one\n").file(".gitattributes", "*.txt text\n").committed();
@@ -171,7 +172,7 @@ fn a_file_is_shown_as_it_was_at_a_step() {
 }
 
 #[test]
-fn a_commit_on_a_detached_head_is_kept_wherever_piton_dies() {
+fn a_commit_on_a_detached_head_survives_a_kill_at_every_point() {
     for place in ["commit-kept", "commit-applied", "commit-published"] {
         let project = project();
         project.git(["checkout", "-q", "--detach"]);
@@ -189,8 +190,8 @@ fn a_commit_on_a_detached_head_is_kept_wherever_piton_dies() {
     }
 }
 
-/// Makes the repository what an earlier version would have left: every snapshot is a commit below `refs/piton/local/`,
-/// and there is no store.
+/// Converts the repository to the layout of an earlier version: every snapshot is a commit below
+/// `refs/piton/local/`, and there is no store.
 fn age(project: &TestProject) -> usize {
     let (history, _) = History::load(&project.root().join(".git/piton/runs")).expect("journals");
     project.bash("cp -r .git/piton/store/objects/?? .git/objects/ 2> /dev/null || true");
@@ -218,7 +219,8 @@ fn age(project: &TestProject) -> usize {
     refs
 }
 
-/// A repository of an earlier version: a commit, work that was kept, work that was undone, and a commit that no branch has.
+/// A repository of an earlier version: a commit, kept changes, rolled-back changes, and a commit
+/// that is on no branch.
 fn aged() -> TestProject {
     let project = project();
     exec(&project, "echo two >> a.txt");
@@ -303,7 +305,7 @@ fn a_run_that_goes_on_takes_the_refs_over_as_well() {
     explicit(&project, "echo k > kept.txt");
     let ran = project.piton(["run", "words"]);
     assert_eq!(ran.code(), Some(4), "{ran}");
-    // A waiting run, then one that has ended, is resumed in a repository of an earlier version.
+    // In a repository of an earlier version, a waiting run and then an ended one are resumed.
     let run = newest(&project);
     for (code, file) in [(1, "words.txt"), (0, "none.txt")] {
         age(&project);

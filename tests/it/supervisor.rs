@@ -1,4 +1,4 @@
-//! The supervisor of tools, with real processes that behave badly.
+//! The supervisor of tools, with real processes that misbehave.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ use piton::exec::supervisor::{
 };
 use tempfile::TempDir;
 
-/// Long enough for any machine; whoever takes that long hangs.
+/// Long enough for any machine; anything slower is a hang.
 const HANGING: Duration = Duration::from_mins(1);
 
 fn folder() -> TempDir {
@@ -80,7 +80,7 @@ fn await_end(pid: u32) {
     }
 }
 
-/// Forks twice, leads a session of its own, and does not listen to anybody.
+/// Forks twice, starts its own session, and ignores signals.
 const DAEMON: &str = "(setsid bash -c 'trap \"\" TERM HUP INT; echo $BASHPID > daemon; while :; do sleep 0.01; done' &)
     while ! test -s daemon; do sleep 0.01; done
 ";
@@ -120,7 +120,7 @@ fn nothing_of_piton_is_open_in_a_tool() {
 fn signals_are_as_they_are_for_a_fresh_process() {
     let folder = folder();
     let seen = go(&program(&folder, "grep", &["-E", "^Sig(Blk|Ign)", "/proc/self/status"])).stdout.text();
-    // Two signals are the C library's own and cannot be set.
+    // Two signals belong to the C library and cannot be set.
     let masks: Vec<u64> =
         seen.lines().map(|line| u64::from_str_radix(&line[8..], 16).expect("a mask") & !(0b11 << 31)).collect();
     assert_eq!(masks, [0, 0]);
@@ -137,7 +137,7 @@ fn status_and_signal_are_told() {
 }
 
 #[test]
-fn a_daemon_that_listens_to_nobody_is_gone_after_the_end() {
+fn a_daemon_that_ignores_signals_is_gone_after_the_end() {
     let folder = folder();
     let ended = go(&shell(&folder, DAEMON));
     assert_eq!((ended.exit_code, ended.timed_out), (Some(0), false));
@@ -146,7 +146,7 @@ fn a_daemon_that_listens_to_nobody_is_gone_after_the_end() {
 }
 
 #[test]
-fn a_daemon_that_listens_to_nobody_is_gone_after_the_timeout() {
+fn a_daemon_that_ignores_signals_is_gone_after_the_timeout() {
     let folder = folder();
     let mut work = shell(&folder, &format!("{DAEMON} trap '' TERM; while :; do sleep 0.01; done"));
     work.timeout = Some(Duration::from_secs(1));
@@ -188,14 +188,14 @@ fn everything_is_gone_when_piton_is_killed() {
 }
 
 #[test]
-fn everything_is_gone_when_piton_gives_up() {
+fn everything_is_gone_when_piton_panics() {
     let folder = folder();
     let work = shell(&folder, &format!("{DAEMON} echo $$ > tool; trap '' TERM; while :; do echo x; done"));
     let mut interrupts = Interrupts::listen().expect("ears");
     let supervisor = start();
     let leader = supervisor.pid();
-    // What a supervisor sees of the death of piton is the end of the conversation, which also comes
-    // when the caller gives up in the middle.
+    // The supervisor notices the death of piton by the end of their connection, which also ends
+    // when the caller panics.
     let given_up = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         supervisor.run(&work, &mut interrupts, &mut |_, _| panic!("piton falls over"))
     }));
@@ -223,7 +223,7 @@ fn a_tool_that_kills_its_supervisor_kills_itself() {
 }
 
 #[test]
-fn a_supervisor_that_nobody_needs_ends() {
+fn an_unused_supervisor_ends() {
     let supervisor = start();
     let pid = supervisor.pid();
     assert!(process::start_time(pid).is_some());
@@ -251,7 +251,7 @@ fn a_tool_is_cancelled_from_another_thread() {
 }
 
 #[test]
-fn what_was_cancelled_before_is_not_begun() {
+fn work_that_was_cancelled_before_is_not_started() {
     let folder = folder();
     let mut interrupts = Interrupts::listen().expect("ears");
     interrupts.ear().ring();
@@ -261,7 +261,7 @@ fn what_was_cancelled_before_is_not_begun() {
 }
 
 #[test]
-fn a_great_talker_is_kept_in_part_and_hashed_as_a_whole() {
+fn large_output_is_kept_in_part_and_hashed_as_a_whole() {
     let folder = folder();
     let size = 1_000_000_000_u64;
     let work = shell(&folder, &format!("head -c {size} /dev/zero; echo end; echo fine >&2"));
@@ -290,7 +290,7 @@ fn bytes_that_are_no_text_survive() {
 }
 
 #[test]
-fn a_grandchild_that_holds_the_streams_keeps_nobody_waiting() {
+fn a_grandchild_that_holds_the_streams_does_not_block() {
     let folder = folder();
     let ended = go(&shell(&folder, "echo before; (setsid sleep 600 &)"));
     assert_eq!((ended.exit_code, ended.stdout.text()), (Some(0), "before\n".to_owned()));
@@ -308,7 +308,7 @@ fn input_arrives_byte_for_byte_and_ends() {
 }
 
 #[test]
-fn input_that_nobody_reads_keeps_nobody_waiting() {
+fn unread_input_does_not_block() {
     let folder = folder();
     let mut work = shell(&folder, "echo done");
     work.input = vec![b'x'; 10_000_000];
@@ -326,7 +326,7 @@ fn streams_may_be_closed_early() {
 }
 
 #[test]
-fn those_that_only_fork_are_ended() {
+fn endlessly_forking_processes_are_ended() {
     let folder = folder();
     let script = "
 import os, time
@@ -358,7 +358,7 @@ fn a_result_comes_over_the_private_channel() {
     let folder = folder();
     let ended = with_channel(
         &folder,
-        "import os; print('noise'); os.write(3, b'\\0\\0\\0\\x02{}and what nobody wants'); print('more')",
+        "import os; print('noise'); os.write(3, b'\\0\\0\\0\\x02{}and trailing bytes'); print('more')",
     );
     assert_eq!((ended.result.as_deref(), ended.result_fault), (Some(&b"{}"[..]), None));
     assert_eq!(ended.stdout.text(), "noise\nmore\n");
@@ -428,7 +428,7 @@ fn limits_hold() {
     assert!(folder.path().join("large").metadata().expect("a file").len() <= 5000);
     let ended = limited("while True: pass", Limits { cpu_seconds: Some(1), ..Limits::default() });
     assert_eq!(ended.signal, Some(24));
-    // The kernel's limit and its accounts are different clocks; that most of it is told is enough.
+    // The kernel's limit and its accounting use different clocks, so most of the time is enough.
     assert!(ended.cpu >= Duration::from_millis(500), "{:?}", ended.cpu);
     let ended = limited("x = bytearray(1 << 30)", Limits { memory: Some(512 << 20), ..Limits::default() });
     assert!(ended.stderr.text().contains("MemoryError"));
@@ -457,7 +457,7 @@ fn many_work_side_by_side() {
     });
 }
 
-/// What a tool touched in its folder, of the files that are named.
+/// What a tool touched in its folder.
 fn touched(folder: &TempDir, script: &str) -> Touched {
     let mut work = shell(folder, script);
     work.watch = Watch::Yes;
@@ -563,7 +563,7 @@ fn what_git_changes_is_written_down() {
 }
 
 #[test]
-fn somebody_elses_change_meanwhile_is_not_the_tools() {
+fn a_concurrent_change_by_another_process_is_not_the_tools() {
     let folder = folder();
     files(&folder, &["mine", "theirs"]);
     thread::scope(|scope| {
@@ -588,7 +588,7 @@ fn too_much_to_write_down_is_unknown() {
     let ended = go(&work);
     assert_eq!((ended.exit_code, &ended.touched), (Some(0), &Touched::Unknown(Doubt::TooMany)));
     assert!(ended.touched.has(Path::new("/anything")));
-    // Only what lies where it matters counts.
+    // Only files in the watched places count.
     work.within = vec![fs::canonicalize(folder.path()).expect("a folder").join("none7")];
     assert_touched(&folder, &go(&work).touched, &["none7"], &["none8"]);
     work.watch = Watch::No;

@@ -1,4 +1,4 @@
-//! `verify` after somebody has changed what was recorded.
+//! `verify` after recorded data was tampered with.
 
 use std::fs;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ fn edit(project: &TestProject, change: impl Fn(&mut Vec<String>)) {
     fs::write(path, lines.join("\n") + "\n").expect("written");
 }
 
-/// The first break: its code and what is said about it.
+/// The code and message of the first problem.
 fn first_break(project: &TestProject) -> (String, String) {
     let ran = project.piton(["verify", "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
@@ -84,7 +84,7 @@ fn dropped_and_moved_lines_are_named() {
     assert_eq!(first_break(&project).0, "JOURNAL_BROKEN");
 }
 
-/// Replaces a text in the oldest journal and writes its chain anew: whoever forges can hash as well.
+/// Replaces a text in the oldest journal and recomputes its chain, as a forger could.
 fn forge(project: &TestProject, from: &str, to: &str) {
     const SCRIPT: &str = "import hashlib, json, sys\n\
         path, old_text, new_text = sys.argv[1:]\n\
@@ -112,7 +112,7 @@ fn a_journal_whose_chain_was_written_anew_does_not_fit_its_commit() {
     assert_eq!(first_break(&project).0, "TRAILER_MISMATCH");
 }
 
-/// Takes the decisions out of the oldest journal, numbers its lines anew and writes its chain anew.
+/// Removes the decisions from the oldest journal, renumbers its lines and recomputes its chain.
 fn forget_decisions(project: &TestProject) {
     const SCRIPT: &str = "import hashlib, json, sys\n\
         path, commit = sys.argv[1:]\n\

@@ -1,10 +1,10 @@
-//! Looking back at calls of tools: `log`, `show`, `verify`, `undo` and `restore`.
+//! History of tool calls: `log`, `show`, `verify`, `undo` and `restore`.
 
 use std::fs;
 
 use crate::harness::{MEETING, TestProject, cmd_snapshot};
 
-/// A tool that writes a note, and somebody who may be at work meanwhile.
+/// A tool that writes a note, and waits so that another process can act meanwhile.
 fn project() -> TestProject {
     let more = "mutates_state: true\nwrites: ['notes/**']\nparameters:\n  - {name: topic, type: string, required: true, \
                 description: What about}\n  - {name: token, type: string, description: A key}";
@@ -35,7 +35,7 @@ fn note(project: &TestProject, meanwhile: &str, more: &[&str]) {
 #[test]
 fn a_call_is_shown_without_secrets_and_with_what_it_was_allowed() {
     let project = project();
-    // In two parts, because this file is looked through for secrets as well.
+    // Split, so that secret scanners do not report this file.
     let token = ["token=ghp_wWPw5k4aXcaT4fNP", "0UcnZwJUVFk6LO0pINUx"].concat();
     note(&project, "echo more >> theirs.txt", &["--as", "write", "--param", &token]);
     run(&project, &["exec", "--checkpoint", "explicit", "--", "true"]);
@@ -95,7 +95,7 @@ fn a_call_is_shown_without_secrets_and_with_what_it_was_allowed() {
 }
 
 #[test]
-fn a_call_beside_somebody_elses_edits_is_verified() {
+fn a_call_with_concurrent_edits_is_verified() {
     let project = project();
     note(&project, "echo more >> theirs.txt; echo new > new.txt; rm .ai/directives/write.md", &[]);
     let ran = project.piton_while("echo again > new.txt", ["tool", "run", "fail", "--checkpoint", "auto"]);
@@ -132,7 +132,7 @@ fn parameters_and_permissions_cannot_be_changed_afterwards() {
 }
 
 #[test]
-fn an_undo_of_a_call_leaves_what_somebody_else_changed_meanwhile() {
+fn an_undo_of_a_call_keeps_concurrent_changes_by_others() {
     for mode in ["auto", "explicit"] {
         let project = project();
         let meanwhile = "echo more >> theirs.txt; echo new > notes/theirs";
@@ -176,7 +176,7 @@ fn a_restore_of_a_failed_call_brings_its_files_and_no_others() {
 }
 
 #[test]
-fn a_hook_of_the_user_does_not_make_somebody_elses_edits_the_tools() {
+fn a_hook_of_the_user_does_not_attribute_other_edits_to_the_tool() {
     let hooks =
         [("true", "auto", 0), ("echo hooked >> notes/roof", "run", 0), ("echo hooked >> notes/roof; exit 1", "run", 1)];
     for (hook, policy, code) in hooks {

@@ -1,4 +1,4 @@
-//! `piton tool run`: the real interpreters, in a real repository.
+//! `piton tool run` with the real interpreters, in a real repository.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{Ran, TestProject, cmd_snapshot};
 
-/// Everything that a shell, a template or a terminal could trip over, and newlines, and unicode.
+/// Characters that are special for shells, templates and terminals, with newlines and unicode.
 const ODD: &str =
     "a'b\"c $HOME `id` $(id) ; rm -rf ~ {x} {{y}} ${Z} %s \\n \n\t line two | & * ? é 漢字 🧗 \u{200d} \u{7f} -- -x=";
 
-/// The last line that was printed, which is the result.
+/// The last printed line, which is the result.
 pub(crate) fn last(ran: &Ran) -> Value {
     let stdout = ran.stdout();
     let line = stdout.lines().last().unwrap_or_default();
@@ -31,7 +31,7 @@ pub(crate) fn python(id: &str, more: &str, source: &str) -> impl Fn(TestProject)
     }
 }
 
-/// Waits for something that other processes do; a generous limit tells a hang.
+/// Waits until `is_so` is true; a generous limit detects a hang.
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !is_so() {
@@ -40,7 +40,7 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// The processes whose command line holds a word that nothing else has.
+/// The processes whose command line contains a unique word.
 pub(crate) fn processes_with(word: &str) -> BTreeSet<u32> {
     let entries = fs::read_dir("/proc").expect("processes").flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -232,7 +232,7 @@ fn a_tool_that_writes_outside_its_promise_is_put_back_with_exit_3() {
 }
 
 #[test]
-fn somebody_elses_edit_of_another_file_survives_a_denied_tool() {
+fn a_concurrent_edit_of_another_file_survives_a_denied_tool() {
     let project = TestProject::new()
         .tool(
             "stray",
@@ -352,12 +352,12 @@ fn the_value_of_a_declared_variable_is_in_nothing_that_is_written() {
         .tool("tell", "requires:\n  environment: [API_TOKEN]", "echo \"the token is $API_TOKEN\"; env >&2")
         .committed()
         .variable("API_TOKEN", "s3cr3t-value-of-mine")
-        .variable("UNDECLARED", "nobody-asked-for-this");
+        .variable("UNDECLARED", "not-declared-by-the-tool");
     let ran = project.piton(["tool", "run", "tell", "--format", "json"]);
     let result = last(&ran);
     assert_eq!(result["result"], json!({"stdout": "the token is ***\n"}));
     assert!(!ran.stdout().contains("s3cr3t"), "{ran}");
-    assert!(!ran.stdout().contains("nobody-asked"), "{ran}");
+    assert!(!ran.stdout().contains("not-declared-by"), "{ran}");
     let saved = project.read(result["output_path"].as_str().expect("a path"));
     assert!(!saved.contains("s3cr3t"));
     let leaked = project.hermetic("grep", &project.root()).args(["-r", "s3cr3t", ".git"]).output().expect("grep");
@@ -425,7 +425,7 @@ fn a_tool_that_says_it_changes_nothing_is_believed_only_as_far_as_it_is_true() {
 }
 
 #[test]
-fn without_snapshots_nobody_claims_that_writes_are_checked() {
+fn without_snapshots_piton_does_not_claim_to_check_writes() {
     let project = TestProject::new().tool("stray", "writes: ['docs/**']", "echo x > outside.txt").committed();
     let enforced = |mode: &str| {
         let ran = project.piton(["tool", "run", "stray", "--format", "json", "--checkpoint", mode, "--as", "may"]);
@@ -445,7 +445,7 @@ fn without_snapshots_nobody_claims_that_writes_are_checked() {
 }
 
 #[test]
-fn what_is_not_signed_is_named_once_unless_somebody_wants_quiet() {
+fn unsigned_items_are_reported_once_unless_quiet() {
     let old = "# kiwi-mcp:validated:2025-01-02T03:04:05Z:0123456789ab\n";
     let project = TestProject::new().tool("one", "", "true").tool("two", "", "true").directive("both", ["one", "two"]);
     let manifest = format!("{old}{}", project.read(".ai/tools/two/tool.yaml"));

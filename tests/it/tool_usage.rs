@@ -1,4 +1,4 @@
-//! `piton tool run`: what a person does wrong, and what he is told.
+//! `piton tool run`: usage errors and their messages.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn command(project: TestProject, id: &str, more: &str) -> TestProject {
     project.file(&format!(".ai/tools/{id}.yaml"), manifest)
 }
 
-/// The last line that was printed, which is the result.
+/// The last printed line, which is the result.
 fn last(ran: &Ran) -> Value {
     let stdout = ran.stdout();
     serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}\n{ran}"))

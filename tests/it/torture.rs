@@ -1,8 +1,10 @@
-//! Torture: each writing command is killed, or told of a broken disk, at every system call that changes a file.
+//! Torture tests: each writing command is killed, or gets an I/O error, at every system call that
+//! changes a file.
 //!
-//! `strace` lists the calls of a run that nothing disturbs, then a run for each call is disturbed there ([`point`]).
-//! Afterwards the repository must be as before the command or as after it ([`check`]). [`scenario`] has the commands. The suite
-//! tries a fixed sample; `./scripts/torture` tries all of them.
+//! `strace` lists the calls of an undisturbed run, then one run per call is disturbed there
+//! ([`point`]). Afterwards the repository must be as before the command or as after it ([`check`]).
+//! [`scenario`] has the commands. The suite tries a fixed sample; `./scripts/torture` tries all of
+//! them.
 
 #[path = "torture/check.rs"]
 mod check;
@@ -18,10 +20,10 @@ use check::Expected;
 use point::{Fault, Point};
 use scenario::Scenario;
 
-/// Of so many points the suite tries one.
+/// The suite tries one of this many points.
 const SAMPLED: usize = 37;
 
-/// Disturbs a command at its points; panics with every point at which something was wrong.
+/// Disturbs a command at its points; panics with every point that went wrong.
 fn disturb(scenario: &Scenario, set: &str, faults: &[Fault]) {
     let scene = scenario.scene();
     let command = scenario.command(&scene);
@@ -51,7 +53,7 @@ fn disturb(scenario: &Scenario, set: &str, faults: &[Fault]) {
     }
     tally(set, tried);
     tally("left over", wrong.len() as u64);
-    // A kill is missed when a run happens to make fewer calls than the one that was counted.
+    // A kill is missed if a run happens to make fewer calls than the counted one.
     assert!(missed <= 2 + tried / 20, "{}: {missed} points were not reached", scenario.name);
     assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
 }
@@ -120,7 +122,7 @@ tortured!(
     undo_in_a_sparse_checkout,
 );
 
-/// A point is found by its call; two runs of the same command make the same calls.
+/// A point is identified by its call; two runs of the same command make the same calls.
 #[test]
 fn the_points_of_a_command_are_found_again() {
     let scenario = scenario::exec_that_fails();

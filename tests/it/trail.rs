@@ -1,4 +1,4 @@
-//! Runs that travel: `push`, `fetch`, and what a clone can tell of them.
+//! Pushed and fetched runs: `push`, `fetch`, and what a clone shows of them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use crate::harness::{Ran, TestProject, cmd_snapshot};
 /// A value that must not leave the repository.
 const HIDDEN: &str = "swordfish";
 
-/// Two commits of piton, one of them by a tool with a parameter, a step that was rolled back, and a remote.
+/// Two commits of piton, one of them by a tool with a parameter, a step that was rolled back, and a
+/// remote.
 fn project() -> TestProject {
     let parameters = "mutates_state: true\nparameters:\n  - name: word\n    type: string\n    required: true\n  \
                       - name: api_token\n    type: string";
@@ -42,7 +43,7 @@ fn project() -> TestProject {
     project
 }
 
-/// As [`project`], pushed, with a clone that has fetched.
+/// Like [`project`], pushed, with a clone that has fetched.
 fn travelled() -> TestProject {
     let project = project();
     succeeds(project.piton(["push", "origin"]));
@@ -84,7 +85,7 @@ fn lines(project: &TestProject, run: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Replaces a log in the clone by one with other lines, as good as can be.
+/// Replaces a log in the clone by a forged one with other lines.
 fn rewrite(project: &TestProject, run: &str, lines: &[String]) {
     let file = project.home().join("lines");
     fs::write(&file, lines.join("\n") + "\n").expect("written");
@@ -104,7 +105,7 @@ fn edit(project: &TestProject, run: &str, change: impl Fn(&mut Vec<String>)) {
     rewrite(project, run, &lines);
 }
 
-/// The breaks that are found in the clone: code, step, message.
+/// The problems found in the clone: code, step, message.
 fn breaks(project: &TestProject) -> Vec<(String, Option<u64>, String)> {
     let ran = project.piton(["-C", "../clone", "verify", "--all", "--format", "json"]);
     let found = ran.json()["breaks"].as_array().expect("a list").clone();
@@ -452,13 +453,13 @@ fn a_log_is_continued_and_never_replaced() {
 
     hint: logs are only ever continued, so one of the two was changed after it was written: see what `piton verify --all` says here and in the other repository
     ");
-    // Neither do settings that force or prune.
+    // Settings that force or prune do not change this.
     project.bash("cd ../clone; git config fetch.prune true; git config remote.origin.fetch '+refs/*:refs/*'");
     project.git(["-C", "../remote.git", "update-ref", "-d", &log_of(&runs(&project)[2])]);
     assert_eq!(project.piton(["-C", "../clone", "fetch", "origin"]).code(), Some(1));
     let names = project.bash("git -C ../clone for-each-ref --format='%(refname)' refs/piton");
     assert_eq!(names.lines().count(), 3, "{names}");
-    // The one that made the run has the whole of it still.
+    // The repository that made the run still has all of it.
     succeeds(project.piton(["fetch", "origin"]));
     succeeds(project.piton(["verify", "--all"]));
 }
@@ -509,7 +510,7 @@ fn attestations_travel_and_snapshots_do_not() {
 #[test]
 fn a_secret_does_not_leave() {
     let project = project();
-    // Put together here, so that no scanner takes this file for a leak.
+    // Split, so that secret scanners do not report this file.
     let token = ["ghp_wWPw5k4aXcaT4fNP", "0UcnZwJUVFk6LO0pINUx"].concat();
     let ran = project.piton(["exec", "--", "sh", "-c", "echo > \"$0.txt\"", &token]);
     assert_eq!(ran.code(), Some(0), "{ran}");
@@ -569,7 +570,7 @@ fn a_journal_of_the_first_format_stays_here() {
 }
 
 #[test]
-fn killed_while_a_log_is_written_nothing_is_half() {
+fn a_kill_while_writing_a_log_is_all_or_nothing() {
     for place in ["trail-written", "ref-locked", "trail-moved"] {
         let project = project();
         let killed = project.command(["push", "origin"]).env("PITON_FAILPOINT", place).output().expect("piton starts");

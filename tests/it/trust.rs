@@ -1,4 +1,4 @@
-//! `piton trust`: whose signatures count.
+//! `piton trust`: the trusted signers.
 
 use std::fs;
 use std::io::Write as _;
@@ -202,7 +202,7 @@ fn a_key_is_read_from_the_input() {
 }
 
 #[test]
-fn whom_to_trust_is_said_anywhere() {
+fn signers_can_be_trusted_from_any_folder() {
     let project = TestProject::without_git();
     fs::create_dir_all(project.home().join(".config")).expect("a folder");
     for folder in [project.home(), project.home().join(".config"), "/".into()] {
@@ -217,7 +217,7 @@ fn whom_to_trust_is_said_anywhere() {
 }
 
 #[test]
-fn two_that_trust_somebody_at_once_lose_nobody() {
+fn concurrent_trust_commands_keep_all_signers() {
     let project = TestProject::new().file("README", "").committed();
     let names: Vec<String> = (0..12).map(|number| format!("person{number}@example.com")).collect();
     let start = |name: &String| {
@@ -244,7 +244,7 @@ fn a_link_to_the_file_stays_a_link() {
     assert!(link.is_symlink());
     let text = fs::read_to_string(project.home().join("dotfiles/signers")).expect("readable");
     assert!(text.starts_with("# mine\nada@example.com "), "{text}");
-    // What it leads to may be missing, e.g. while a disk is not there.
+    // The target of the link may be missing, e.g. on an unmounted disk.
     fs::remove_file(project.home().join("dotfiles/signers")).expect("removable");
     cmd_snapshot!(project.piton(["trust", "add", ADA]), @"
     success: false
@@ -267,7 +267,7 @@ fn a_name_cannot_smuggle_in_options_or_lines() {
         let ran = project.piton(["trust", "add", ADA, &format!("--as={name}")]);
         assert_eq!(ran.code(), Some(2), "{name:?} {ran}");
     }
-    // Nor the comment of a key.
+    // The comment of a key cannot either.
     let key = ADA.rsplit_once(' ').expect("a comment").0;
     let ran = project.piton(["trust", "add", &format!("{key} x cert-authority"), "--as", "ada"]);
     assert_eq!(ran.code(), Some(0), "{ran}");

@@ -1,11 +1,11 @@
-//! `piton validate`: what is looked at, what is printed, which exit code.
+//! `piton validate`: checked files, output and exit codes.
 
 use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
-use crate::forest;
 use crate::harness::{TestProject, cmd_snapshot};
+use crate::many_items;
 
 const CLI: &str =
     "tool_id: NAME\ntool_type: cli\nversion: \"1.0.0\"\ndescription: d\nexecutor: subprocess\nconfig: {command: x}\n";
@@ -293,7 +293,7 @@ fn what_is_no_item_is_an_error() {
 #[test]
 fn a_thousand_items_of_every_kind_are_valid() {
     let project = TestProject::new();
-    forest::plant(&project.root(), 1000);
+    many_items::plant(&project.root(), 1000);
     for strength in [&["validate"][..], &["validate", "--strict"]] {
         let ran = project.piton(strength);
         assert_eq!(ran.code(), Some(0), "{ran}");

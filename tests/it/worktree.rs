@@ -1,4 +1,4 @@
-//! A worktree for one run: where it is, what it has, and what it never loses.
+//! The worktree of a run: its place, its content, and what it never loses.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,12 +22,12 @@ pub(crate) fn context(project: &TestProject, folder: &Path) -> Context {
     Context::discover(Environment::new(variables, folder.to_path_buf()), None).expect("a project")
 }
 
-/// The name of a run that was not started by anybody else.
+/// A fixed run id for a number.
 pub(crate) fn run_id(number: u8) -> RunId {
     format!("01kdye7w000000000000000{number:03}").parse().expect("a name of a run")
 }
 
-/// Makes a worktree as `piton run --worktree` does.
+/// Creates a worktree as `piton run --worktree` does.
 pub(crate) fn linked(project: &TestProject, number: u8) -> PathBuf {
     let ctx = context(project, &project.root());
     worktree::create(&ctx, run_id(number)).expect("a worktree").path
@@ -144,14 +144,14 @@ fn one_that_was_made_in_vain_leaves_nothing_behind() {
     worktree::discard(&ctx, &made).expect("discarded");
     assert!(!made.path.exists());
     assert_eq!(branches(&project), "refs/heads/main\n");
-    // It may be made again under the same name.
+    // It can be created again with the same name.
     create(&project, &project.root()).expect("a worktree");
 }
 
 #[test]
 fn it_is_removed_only_when_nothing_in_it_would_be_lost() {
     let project = TestProject::new().file("a.txt", "one\n").file(".gitignore", "*.log\n").committed();
-    // What the user does not want to see in `git status` counts all the same.
+    // Files that the user hides from `git status` count as well.
     project.git(["config", "status.showUntrackedFiles", "no"]);
     let made = create(&project, &project.root()).expect("a worktree");
     let ctx = context(&project, &project.root());

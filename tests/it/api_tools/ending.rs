@@ -1,4 +1,4 @@
-//! Calls that are cut off: by Ctrl-C, and by the death of piton.
+//! Interrupted calls: by Ctrl-C, and by killing piton.
 
 use std::process::{Child, Stdio};
 use std::thread;
@@ -13,7 +13,7 @@ use crate::harness::TestProject;
 use crate::meta::once;
 use crate::tool_run::{last, until};
 
-/// A server that is asked and says nothing.
+/// A server that accepts requests and never answers.
 fn silent() -> Server {
     Server::start(|_, _, _| thread::sleep(Duration::from_mins(10)))
 }
@@ -38,7 +38,7 @@ fn ctrl_c_ends_a_call() {
 }
 
 #[test]
-fn a_call_that_was_cut_off_is_left_to_a_person() {
+fn an_interrupted_call_waits_for_a_persons_decision() {
     let server = silent();
     let config = format!("method: POST\nurl: \"{}\"", server.url("/orders"));
     let project = api(TestProject::new(), "order", &config, "").tool("after", "", "echo after > after.txt");
@@ -70,7 +70,7 @@ fn a_call_that_was_cut_off_is_left_to_a_person() {
 }
 
 #[test]
-fn a_call_inside_of_a_meta_tool_that_was_cut_off_is_left_to_a_person() {
+fn an_interrupted_call_inside_a_meta_tool_waits_for_a_persons_decision() {
     let server = silent();
     let config = format!("method: POST\nurl: \"{}\"", server.url("/orders"));
     let project = api(TestProject::new(), "order", &config, "").tool("note", "", "echo noted > note.txt");
@@ -93,7 +93,8 @@ fn a_call_inside_of_a_meta_tool_that_was_cut_off_is_left_to_a_person() {
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
 }
 
-/// A directive that orders something and then writes a file, with a directive that runs when the order fails.
+/// A directive that places an order and then writes a file, and a second directive that runs when
+/// the order fails.
 fn shop(server: &Server, method: &str, more: &str) -> TestProject {
     let config = format!("method: {method}\nurl: \"{}\"\ntimeout: 2", server.url("/orders"));
     let project = api(TestProject::new(), "order", &config, "");
@@ -114,14 +115,14 @@ fn shop(server: &Server, method: &str, more: &str) -> TestProject {
         .committed()
 }
 
-/// Runs the directive, which has to fail with a code; returns the run.
+/// Runs the directive, which must fail with this code; returns the run id.
 fn unanswered(project: &TestProject, code: &str) -> String {
     let ran = project.piton(["run", "buy", "--format", "json"]);
     assert_eq!((ran.code(), &last(&ran)["error"]["code"]), (Some(1), &json!(code)), "{ran}");
     last(&ran)["run_id"].as_str().expect("a run").to_owned()
 }
 
-/// A plain `resume` changes nothing and names the three ways on.
+/// Checks that a plain `resume` changes nothing and names the three ways to continue.
 fn assert_not_repeated(project: &TestProject, server: &Server, run: &str) {
     let calls = server.asked().len();
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What goes wrong: servers that fail, lie or hang, parameters that try to be more than values.
+//! Failures: servers that fail, lie or hang, and parameters that try to inject syntax.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -44,7 +44,7 @@ fn a_status_from_400_on_is_a_failure() {
 }
 
 #[test]
-fn what_may_be_repeated_is_tried_again() {
+fn requests_that_are_safe_to_repeat_are_retried() {
     let busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         .to_owned();
     let broken = answer("500 Internal Server Error", "text/plain", "broken");
@@ -71,7 +71,7 @@ fn what_may_be_repeated_is_tried_again() {
 }
 
 #[test]
-fn nobody_waits_longer_than_there_is_time() {
+fn retries_stay_within_the_time_limit() {
     let later =
         "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3600\r\nContent-Length: 5\r\nConnection: close\r\n\r\nlater";
     let server = Server::answering([later]);
@@ -86,7 +86,7 @@ fn nobody_waits_longer_than_there_is_time() {
 }
 
 #[test]
-fn who_cannot_be_reached_is_named() {
+fn an_unreachable_host_is_named() {
     let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let ran = run(&get(&format!("http://127.0.0.1:{port}/?key=x"), ""), "get", &[]);
     let text = failure(&ran);
@@ -97,7 +97,7 @@ fn who_cannot_be_reached_is_named() {
 }
 
 #[test]
-fn a_server_that_hangs_or_drips_is_left_in_time() {
+fn a_hanging_or_dripping_server_hits_the_time_limit() {
     let silent = Server::start(|_, _, _| thread::sleep(Duration::from_mins(10)));
     let dripping = Server::start(|_, _, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
@@ -114,7 +114,7 @@ fn a_server_that_hangs_or_drips_is_left_in_time() {
 }
 
 #[test]
-fn an_answer_that_is_not_whole_is_none() {
+fn an_incomplete_answer_is_an_error() {
     for (raw, expected) in [
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"a\":",
@@ -152,7 +152,7 @@ fn an_answer_that_is_not_whole_is_none() {
         let begins = "BAD_RESPONSE: the answer of `127.0.0.1:PORT` says that it is JSON and cannot be read: ";
         assert!(text.starts_with(begins) && text.contains(reason), "{ran}");
     }
-    // A length that is too small hides the rest, which belongs to nobody.
+    // If the declared length is too small, the remaining bytes are ignored.
     let server = Server::answering(["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabcdef"]);
     assert_eq!(result(&run(&get(&server.url("/"), ""), "get", &[]))["body"], json!("ab"));
 }
@@ -217,7 +217,7 @@ fn redirects_are_followed_with_care() {
         assert_eq!(failure(&run(&project, id, &[])), expected);
     }
     assert_eq!(failure(&run(&project, "file", &[])), "ADDRESS_REFUSED: `file` is not an address of the web");
-    // Without a place to go to, it is the answer.
+    // A redirect without a location is the answer.
     assert_eq!(result(&run(&project, "nowhere", &[]))["status"], json!(302));
 }
 
@@ -289,8 +289,8 @@ fn a_parameter_is_a_value_and_nothing_else() {
 }
 
 #[test]
-fn secrets_stay_where_they_are() {
-    // It tells everything that it was told, as debuggers and careless servers do.
+fn secrets_do_not_leak_into_output() {
+    // The server echoes everything it receives, as debuggers and careless servers do.
     let server = Server::start(|number, asked, stream| {
         let fields: Vec<String> = asked.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         let told = serde_json::to_string(&[&asked.line, &fields.join("\n"), &asked.body]).expect("a text");

@@ -1,4 +1,4 @@
-//! Who may call what: endpoints of directives, and addresses of this machine.
+//! Permissions: which endpoints directives may call, and local addresses.
 
 use serde_json::{Value, json};
 
@@ -131,19 +131,19 @@ fn redirects_stay_within_the_grants() {
 }
 
 #[test]
-fn addresses_of_this_machine_need_two_words() {
+fn local_addresses_need_the_manifest_and_a_grant() {
     let server = Server::answering([in_json("1")]);
     let refused = "ADDRESS_REFUSED: `127.0.0.1` is an address of this machine or its network, which is not allowed";
     let grant = format!("{TOOL}<read resource=\"api\" endpoint=\"GET /x\"/>");
     let yes = project(&server, "GET", "/x", &grant);
     let text = yes.read(".ai/tools/call.yaml").replace("allow_private: true", "allow_private: false");
     let no = directive(TestProject::new().file(".ai/tools/call.yaml", &text), &grant);
-    // The manifest alone, or its silence, decides for nobody.
+    // The manifest must allow private addresses, for people and for directives.
     assert_eq!(failure(&run(&no, "call", &[])), refused);
     assert_eq!(failure(&as_directive(&no)), refused);
     assert_eq!(result(&run(&yes, "call", &[]))["body"], json!(1));
     assert_eq!(result(&as_directive(&yes))["body"], json!(1));
-    // A grant for every host is none for this one.
+    // A grant for every host does not include local addresses.
     let any = directive(yes, &format!("{TOOL}<read resource=\"api\" endpoint=\"GET *\"/>"));
     assert_eq!(failure(&as_directive(&any)), refused);
     let before = server.asked().len();
@@ -186,7 +186,7 @@ fn an_agent_reaches_this_machine_only_through_a_directive() {
 }
 
 #[test]
-fn an_endpoint_that_is_none_is_found_by_validation() {
+fn an_invalid_endpoint_is_found_by_validation() {
     let project = directive(TestProject::new(), "<read resource=\"api\" endpoint=\"GET users\"/>");
     let report = project.piton(["validate", "--format", "json"]).json();
     let codes: Vec<&Value> = report["findings"].as_array().expect("findings").iter().map(|it| &it["code"]).collect();

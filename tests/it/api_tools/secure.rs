@@ -1,4 +1,5 @@
-//! TLS and proxies: the skeleton as it is made, led to a server of the test by the user's own proxy and certificates.
+//! TLS and proxies: the generated tool skeleton, directed to a test server by the user's proxy and
+//! certificates.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -14,25 +15,26 @@ use super::server::{self, Server};
 use super::{failure, result, run};
 use crate::harness::TestProject;
 
-/// What the server for `api.github.com` is, seen from here.
+/// A test server that acts as `api.github.com`.
 pub(crate) struct Stage {
     /// The port of the proxy that leads to it.
     proxy: u16,
-    /// The certificate that makes it trusted.
+    /// The certificate authority that makes it trusted.
     authority: PathBuf,
-    /// What the proxy was asked to connect to.
+    /// The hosts that the proxy was asked to connect to.
     connected: Arc<Mutex<Vec<String>>>,
 }
 
 impl Stage {
-    /// Leads a project to the server: by a proxy, and by the certificate that makes it trusted.
+    /// Directs a project to the server, through the proxy and the certificate authority.
     pub(crate) fn enter(&self, project: TestProject) -> TestProject {
         let proxy = format!("http://127.0.0.1:{}", self.proxy);
         project.variable("HTTPS_PROXY", &proxy).variable("SSL_CERT_FILE", self.authority.to_str().expect("a path"))
     }
 }
 
-/// Sets the stage in the home of a project: an authority, a server with its certificate, and a proxy.
+/// Sets up a certificate authority, a server with a certificate and a proxy in the home of a
+/// project.
 pub(crate) fn stage(project: &TestProject, host: &str, answer: String) -> Stage {
     let folder = project.home().join("tls");
     std::fs::create_dir(&folder).expect("a folder");
@@ -106,7 +108,7 @@ fn the_skeleton_runs_as_it_is_made() {
     let made = project.piton(["new", "tool", "repository", "--type", "api"]);
     assert_eq!(made.code(), Some(0), "{made}");
     assert!(made.stderr().contains("`piton tool run repository --param repo=git`"), "{made}");
-    // Somebody whom nobody trusts answers in the name of the host.
+    // An untrusted server answers in the name of the host.
     let ran = run(&project, "repository", &["timeout=20"]);
     let text = failure(&ran);
     assert!(text.starts_with("NETWORK_FAILED: `api.github.com` has an untrusted certificate: "), "{ran}");
@@ -118,7 +120,7 @@ fn the_skeleton_runs_as_it_is_made() {
     assert_eq!(ran.code(), Some(0), "{ran}");
     let connected = stage.connected.lock().expect("a list").clone();
     assert!(connected.len() >= 3 && connected.iter().all(|line| line == "CONNECT api.github.com:443"), "{connected:?}");
-    // With what it shows as a remark.
+    // Enable the option that the skeleton shows as a comment.
     let text = project.read(".ai/tools/repository.yaml").replace("  # response_transform", "  response_transform");
     let project = project.file(".ai/tools/repository.yaml", text);
     assert_eq!(result(&run(&project, "repository", &[])), json!("Git Source Code Mirror"));

@@ -1,61 +1,61 @@
-//! A server that answers with bytes as they are given, right or wrong, and remembers what it was asked.
+//! A server that sends given bytes, valid or not, and records the requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A server on loopback; its threads end with the test.
+/// A loopback server; its threads end with the test.
 pub(crate) struct Server {
     pub(crate) port: u16,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-/// One request.
+/// One recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    /// The first line, without the version.
+    /// The request line without the version.
     pub(crate) line: String,
-    /// The header fields, their names in lower case.
+    /// The header fields, with names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
 impl Asked {
-    /// The value of a header field.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// An answer with a body, as it goes over the wire.
+/// An HTTP response with a body.
 pub(crate) fn answer(status: &str, kind: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
 }
 
-/// An answer in JSON.
+/// A JSON response.
 pub(crate) fn json(body: &str) -> String {
     answer("200 OK", "application/json", body)
 }
 
-/// An answer that leads elsewhere.
+/// A redirect response.
 pub(crate) fn redirect(status: &str, location: &str) -> String {
     format!("HTTP/1.1 {status}\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 }
 
 impl Server {
-    /// Answers each request with the next of these, and all further ones with the last.
+    /// Answers each request with the next of these responses, and all further requests with the
+    /// last one.
     pub(crate) fn answering<A: Into<Vec<u8>>>(answers: impl IntoIterator<Item = A>) -> Self {
         let answers: Vec<Vec<u8>> = answers.into_iter().map(Into::into).collect();
         Self::start(move |number, _, stream| {
             let answer = answers.get(number).or(answers.last()).expect("an answer");
-            // Who has heard enough may hang up.
+            // The client may close the connection early.
             let _ = stream.write_all(answer);
         })
     }
 
-    /// Does with each connection what is wanted: its number from 0, what was asked, and the way back.
+    /// Calls `reply` for each connection with its number from 0, the request and the stream.
     pub(crate) fn start(reply: impl Fn(usize, &Asked, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -74,7 +74,7 @@ impl Server {
                     };
                     reply(number, &request, &mut stream);
                     let _ = stream.shutdown(Shutdown::Write);
-                    // Until the other side has read it all: a reset would throw it away.
+                    // Wait until the client has read everything: a reset would discard it.
                     let _ = stream.read(&mut [0; 1024]);
                 });
             }
@@ -82,17 +82,17 @@ impl Server {
         Self { port, asked }
     }
 
-    /// The address of a path.
+    /// The URL of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("a list").clone()
     }
 
-    /// The first lines of what was asked so far.
+    /// The request lines so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.asked().into_iter().map(|asked| asked.line).collect()
     }

@@ -1,4 +1,4 @@
-//! Ways to get something run that nobody signed, and what keeps them shut.
+//! Attempts to run content that is not signed.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -21,7 +21,7 @@ fn require(project: TestProject, level: &str) -> TestProject {
 }
 
 #[test]
-fn a_program_that_the_project_brings_along_judges_nothing() {
+fn a_program_of_the_project_is_not_used_for_verification() {
     let project = project();
     make_key(&project, "eve", "ed25519");
     sign(&project, "eve");
@@ -50,7 +50,7 @@ fn bytecode_that_no_stamp_covers_is_not_run() {
     make_key(&project, "ada", "ed25519");
     sign(&project, "ada");
     trust(&project, "ada");
-    // Bytecode of another text, which Python takes without a look at the source.
+    // Bytecode of a different source, which Python loads without checking the source.
     project.bash(
         "cd .ai/tools/speak; mkdir ~/x; echo \"def word(): return 'evil'\" > ~/x/helper.py; python3 -c \"import py_compile, \
          importlib.util as u, os; py_compile.compile(os.path.expanduser('~/x/helper.py'), \
@@ -88,7 +88,7 @@ fn a_script_that_is_signed_alone_imports_nothing_from_beside_it() {
     }
 }
 
-/// Every file of a package runs in the name of the tool.
+/// All files of a package run as part of the tool.
 #[test]
 fn each_file_of_a_package_of_the_library_needs_a_stamp() {
     let manifest = MANIFEST.replace("run.py", "run.py\n  lib_imports: [pack]");
@@ -149,7 +149,8 @@ fn a_run_that_waited_is_judged_by_what_is_trusted_now() {
     trust(&project, "ada");
     let project = require(project, "author");
     assert_eq!(project.piton(["run", "outer"]).code(), Some(4));
-    // Somebody else signs other content while it waits: the tool is not what the run began with.
+    // An untrusted person signs other content while the run waits: the tool is not the one that the
+    // run started with.
     project.bash("cp -r .ai ~/before; echo 'touch more' >> .ai/tools/greet/run.sh");
     let mut command = project.command(["sign", "greet", "--key", &key("eve")]);
     ok(&project.ran(command.env("PITON_SIGNATURE_REQUIRE", "none").output().expect("piton starts")));
@@ -157,7 +158,7 @@ fn a_run_that_waited_is_judged_by_what_is_trusted_now() {
     assert_ne!(ran.code(), Some(0), "{ran}");
     assert!(!project.root().join("made").exists() && !project.root().join("more").exists(), "{ran}");
     project.bash("rm -r .ai; cp -r ~/before .ai; git status --short >&2");
-    // A key that was revoked while it waited counts no more, for the directives either.
+    // A key that was revoked while the run waited is no longer accepted, for directives too.
     let _ = project.piton(["cancel"]);
     let waits = project.piton(["run", "outer"]);
     assert_eq!(waits.code(), Some(4), "{waits}");
@@ -204,7 +205,7 @@ fn hooks_and_items_of_the_user_are_judged_like_any_other() {
 fn every_line_of_a_key_is_looked_at() {
     let project = project();
     sign(&project, "ada");
-    // The one that git uses stands first, as `piton trust add` leaves it.
+    // The line for git comes first, as `piton trust add` leaves it.
     project.bash(
         "mkdir -p ~/.config/piton; printf 'ada namespaces=\"git\" %s\\n' \"$(cat ~/.ssh/ada.pub)\" \
          > ~/.config/piton/allowed_signers",
@@ -225,7 +226,7 @@ fn a_list_of_revoked_keys_that_cannot_be_found_stops_everything() {
     let (code, message) = refusal(&project);
     assert_ne!(code, Some(0), "{message}");
     assert!(message.contains("revoked_keys"), "{message}");
-    // Nor is the link replaced by a file.
+    // The dangling link is not replaced by a file.
     let ran = project.piton(["trust", "revoke", "ada@example.com"]);
     assert_ne!(ran.code(), Some(0), "{ran}");
     assert!(ran.stderr().contains("leads to nothing"), "{ran}");
@@ -233,7 +234,7 @@ fn a_list_of_revoked_keys_that_cannot_be_found_stops_everything() {
     fs::remove_file(&revoked).expect("removable");
     fs::create_dir(&revoked).expect("a folder");
     assert_ne!(refusal(&project).0, Some(0));
-    // What is no list of keys is not taken for an empty one.
+    // An invalid list of keys is not treated as an empty one.
     fs::remove_dir(&revoked).expect("removable");
     fs::write(&revoked, "nonsense that was meant to be a key\n").expect("writable");
     assert_ne!(refusal(&project).0, Some(0));
@@ -252,7 +253,7 @@ fn a_signature_may_be_a_link_and_holds_for_the_kind_that_was_signed() {
     symlink("/dev/zero", &file).expect("a link");
     assert_refused(&project, "has no signature that can be used");
     fs::remove_file(&file).expect("removable");
-    // Of the same id and hash, as a directive.
+    // A signature for the same id and hash, but for a directive.
     let hash = project.piton(["sign", "--check", "greet", "--format", "json"]).json();
     let hash = hash["items"][0]["signature"]["hash"].as_str().expect("a hash").to_owned();
     project.bash(&format!(
@@ -263,7 +264,7 @@ fn a_signature_may_be_a_link_and_holds_for_the_kind_that_was_signed() {
 }
 
 #[test]
-fn who_signed_is_in_the_journal() {
+fn the_signer_is_in_the_journal() {
     let project = project();
     sign(&project, "ada");
     trust(&project, "ada");
@@ -287,7 +288,7 @@ fn a_locked_key_is_unlocked_at_a_terminal() {
     assert_eq!(wrong.status, Some(1), "{}", wrong.seen);
     assert!(wrong.seen.contains("its passphrase was wrong or not given"), "{}", wrong.seen);
     project.assert_clean();
-    // Asked for once, however many items there are.
+    // The passphrase is asked for once, for any number of items.
     let right = at_a_terminal(&project, &json!([["Enter passphrase", "type", "secret\n"]]), &words);
     assert_eq!(right.status, Some(0), "{}", right.seen);
     assert_eq!(right.seen.matches("Enter passphrase").count(), 1, "{}", right.seen);

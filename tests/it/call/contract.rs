@@ -1,4 +1,4 @@
-//! Results: stdout, parsers and what manifests promise.
+//! Results: stdout, parsers and declared schemas.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn output_that_was_cut_is_never_read_as_json() {
 }
 
 #[test]
-fn a_format_is_kept_to() {
+fn output_must_have_the_declared_format() {
     assert_eq!(Bench::bash("echo '{}'").outputs(Some("text"), None, None).value(), json!({"stdout": "{}\n"}));
     assert_eq!(Bench::bash("echo '{}'").outputs(Some("json"), None, None).value(), json!({}));
     let complaint = Bench::bash("echo oops").outputs(Some("json"), None, None).complaint();

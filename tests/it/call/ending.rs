@@ -1,4 +1,4 @@
-//! Calls that do not come to their end: interrupted, too slow, too large.
+//! Calls that are interrupted, too slow or too large.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::Bench;
 use crate::crash::leftover::is_alive;
 
-/// Waits for something that another thread or process does; a generous limit tells a hang.
+/// Waits until `is_so` is true; a generous limit detects a hang.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_mins(1);
     while !is_so() {
@@ -23,7 +23,8 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A tool in an environment of its own, whose interpreter takes for ever to make one while `slow` is there.
+/// A tool with a virtual environment, whose interpreter hangs while creating one as long as `slow`
+/// exists.
 fn slow() -> Bench {
     let mut bench = Bench::python("import sys\ndef main():\n    return sys.prefix != sys.base_prefix\n");
     let top = bench.top.path();
@@ -51,7 +52,7 @@ fn environments(bench: &Bench) -> Vec<PathBuf> {
     entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_dir()).collect()
 }
 
-/// Prepares the call of a bench and asks for the end as soon as something is so.
+/// Prepares a call and interrupts it as soon as `is_so` is true.
 fn cancelled_when(bench: &Bench, what: &str, is_so: impl Fn() -> bool) -> CallError {
     let (machine, mut interrupts) = (bench.machine(), super::ears());
     let ear = interrupts.ear();
@@ -123,7 +124,7 @@ fn a_result_that_is_too_large_is_not_cut() {
 }
 
 #[test]
-fn a_python_tool_that_is_interrupted_itself_tells_so() {
+fn an_interrupted_python_tool_reports_the_interrupt() {
     let sources = [
         "def main():\n    raise KeyboardInterrupt\n",
         "import os, signal, time\ndef main():\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(1000)\n",

@@ -1,4 +1,4 @@
-//! `lib_imports`: just those modules of `.ai/tools/lib/`.
+//! `lib_imports`: only the named modules of `.ai/tools/lib/` can be imported.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,8 @@ def main():
     assert_eq!(with_library(source, &[]).value(), json!([]));
 }
 
-/// A package with `__init__.py` and one without, by each of their names; parts of them are one module as well.
+/// A package with `__init__.py` and one without, by each of their names. Submodules are also loaded
+/// once.
 #[test]
 fn packages_are_found_by_every_name() {
     for (folder, init) in [("whole", Some("VALUE = 6\nfrom . import part\n")), ("bare", None)] {
@@ -70,7 +71,7 @@ fn packages_are_found_by_every_name() {
             let main = "def main():\n    return [part.VALUE, part.deep.VALUE, one is other, one is part]\n";
             let mut bench = Bench::python(&format!("{source}{same}{main}"))
                 .file("project/.ai/tools/lib/shared.py", "VALUE = 1\n")
-                // As scripts of `.ai/scripts/lib/` may do it.
+                // As scripts in `.ai/scripts/lib/` may do it.
                 .file(
                     &format!("project/.ai/tools/lib/{folder}/part.py"),
                     "from ..shared import VALUE\nfrom .deeper import deep\n",

@@ -1,4 +1,4 @@
-//! What happens to a Python file that is called.
+//! Calls of Python files.
 
 use std::fs;
 
@@ -120,7 +120,7 @@ fn wrong_parameters_and_syntax_are_exceptions_too() {
 }
 
 #[test]
-fn what_has_no_form_in_json_is_named() {
+fn a_result_without_a_json_form_is_reported() {
     let said = |value: &str| {
         let source = format!("def main():\n    return {value}\n");
         Bench::python(&source).complaint().replace("TOOL_RAISED: NoJson: the result is no JSON: ", "")
@@ -181,7 +181,7 @@ fn a_script_that_changed_after_it_was_checked_is_not_run() {
 }
 
 #[test]
-fn the_bytes_that_were_checked_are_run_whatever_the_file_says_later() {
+fn the_checked_bytes_are_run_even_if_the_file_changes_later() {
     let mut bench = Bench::python("def main():\n    return 'checked'\n");
     let prepared = bench.prepare().expect("prepared");
     fs::write(bench.root().join(".ai/tools/greet_people.py"), "def main():\n    return 'other'\n").expect("written");

@@ -1,4 +1,4 @@
-//! Virtual environments: made once, used for ever, never half-made.
+//! Virtual environments: created once, reused, never used half-created.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use super::Bench;
 const SOURCE: &str =
     "import sys\ndef main():\n    import six\n    return [six.__name__, sys.prefix != sys.base_prefix]\n";
 
-/// What installers need to reach an index from here.
+/// The variables that installers need to reach a package index.
 fn network() -> BTreeMap<OsString, OsString> {
     let names = ["PATH", "HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"];
     let is_meant = |name: &OsString| {
@@ -69,7 +69,7 @@ fn uv_is_used_where_it_is_installed() {
     let pip = tools.join("bin/python");
     let mut install = piton_free(pip.to_str().expect("Unicode"), &["-m", "pip", "install", "--quiet", "uv"]);
     assert!(install.status().expect("pip starts").success());
-    // Only `uv`: the interpreter of its environment must not be taken for the tool's.
+    // Only `uv`: the interpreter of its environment must not be used for the tool.
     let bin = bench.top.path().join("bin");
     fs::create_dir(&bin).expect("a folder");
     std::os::unix::fs::symlink(tools.join("bin/uv"), bin.join("uv")).expect("a link");
@@ -93,7 +93,7 @@ fn piton_free(program: &str, words: &[&str]) -> std::process::Command {
 }
 
 #[test]
-fn environments_that_nobody_used_for_long_are_removed_and_made_again() {
+fn unused_environments_are_removed_and_created_again() {
     let mut bench = with_packages(&[]);
     bench.process().environment.insert("PATH".to_owned(), piton::exec::invocation::Text::plain(super::search_path()));
     let cache = bench.top.path().join("the cache");
@@ -104,7 +104,7 @@ fn environments_that_nobody_used_for_long_are_removed_and_made_again() {
     let later = used + Duration::from_secs(1);
     let lock = fs::File::open(made[0].with_extension("lock")).expect("a lock");
     lock.lock_shared().expect("locked");
-    assert_eq!(python::remove_unused(&cache, later), Vec::<PathBuf>::new(), "somebody is about to use it");
+    assert_eq!(python::remove_unused(&cache, later), Vec::<PathBuf>::new(), "a call is about to use it");
     drop(lock);
     assert_eq!(python::unused(&cache, later), made);
     assert_eq!(python::remove_unused(&cache, later), made);

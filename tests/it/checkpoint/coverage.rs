@@ -1,4 +1,4 @@
-//! `Checkpointer::uncovered` says beforehand what the snapshots of a step show afterwards.
+//! `Checkpointer::uncovered` predicts what the snapshots of a step contain.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use piton::disk::Fsync;
 use crate::harness::TestProject;
 
 #[test]
-fn what_is_said_to_be_held_is_seen_to_come_and_go() {
+fn files_reported_as_covered_are_captured_by_snapshots() {
     let project = TestProject::new()
         .file(".gitignore", "*.log\nout/\n")
         .file("plain.txt", "1\n")
@@ -47,7 +47,8 @@ fn what_is_said_to_be_held_is_seen_to_come_and_go() {
         let after = engine.after(&before).expect("a snapshot");
         let delta = engine.delta(&before, &after).expect("a delta");
         let is_held = delta.changes.iter().any(|change| change.path == path_there);
-        // Snapshots hold files that git overlooks, commits do not: they are refused where a commit has to hold them.
+        // Snapshots hold skip-worktree files but commits do not, so they are refused where a commit
+        // must hold them.
         if why.is_none() != is_held && why != Some(Uncovered::Overlooked) {
             wrong.push((path, size, why));
         }

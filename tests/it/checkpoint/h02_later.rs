@@ -1,4 +1,4 @@
-//! H2 for checkpoints that are made later: what steps left on disk, without what is the user's.
+//! H2 for later checkpoints: they commit what steps left on disk, without the user's changes.
 
 use super::OVERLAP_HINT;
 use crate::guard::Guard;

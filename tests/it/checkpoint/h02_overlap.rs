@@ -1,4 +1,5 @@
-//! H2, where the step and the user changed the same: the changes stay on disk and nothing is committed.
+//! H2, where the step and the user changed the same lines: the changes stay on disk and nothing is
+//! committed.
 
 use super::{OVERLAP_HINT, exec, failed, told};
 use crate::guard::Guard;

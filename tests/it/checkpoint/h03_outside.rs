@@ -6,7 +6,7 @@ use super::{committed, exec, rolled_back, told};
 use crate::guard::Guard;
 use crate::harness::TestProject;
 
-/// A project beside a folder that holds files of the same names.
+/// A project beside a folder that holds files with the same names.
 fn beside_outside(project: TestProject) -> TestProject {
     project.bash("mkdir -p ../outside/sub; echo outside > ../outside/b.txt; echo outside > ../outside/sub/deep.txt");
     project

@@ -4,7 +4,7 @@ use super::{committed, exec, rolled_back, told};
 use crate::guard::Guard;
 use crate::harness::TestProject;
 
-/// A thousand untracked files, `.env` and `node_modules/` ignored.
+/// A project with a thousand untracked files; `.env` and `node_modules/` are ignored.
 fn crowded() -> TestProject {
     let project =
         TestProject::new().file("a.txt", "one\n").file(".gitignore", ".env\nnode_modules/\n*.log\n").committed();

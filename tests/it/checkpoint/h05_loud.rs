@@ -1,4 +1,5 @@
-//! H5: a checkpoint that cannot be made is loud, and nothing is run or claimed without it.
+//! H5: a checkpoint that cannot be made is reported, and piton neither runs the command nor claims
+//! success without it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -68,7 +69,7 @@ fn h5_a_snapshot_that_cannot_be_stored_is_refused_before_the_command_runs() {
     let objects = project.root().join(".git/piton/store/objects");
     fs::create_dir_all(&objects).expect("a folder");
     let blob = project.git(["hash-object", "u.txt"]);
-    // The folder that the object of `u.txt` belongs into.
+    // The folder for the object of `u.txt`.
     fs::write(objects.join(&blob[..2]), "in the way").expect("a file");
     let (code, last) = told(&project, &exec(&project, MARK));
     assert_eq!((code, &last["error"]["code"]), (Some(5), &Value::from("IO_FAILED")), "{last}");
@@ -76,7 +77,7 @@ fn h5_a_snapshot_that_cannot_be_stored_is_refused_before_the_command_runs() {
     assert_eq!(project.read("a.txt"), "one\n");
 }
 
-/// Lets writing the journal fail at its `nth` line.
+/// Makes writing the journal fail at its `nth` line.
 fn full_disk(project: TestProject, nth: u32) -> (TestProject, Ran) {
     let project = project.variable("PITON_FAILPOINT", &format!("journal-append:{nth}=error"));
     let ran = exec(&project, MARK);
@@ -109,13 +110,13 @@ fn h5_a_full_disk_after_the_command_is_told_and_recovered() {
 fn h5_a_checkpoint_that_failed_is_no_success_and_no_commit() {
     let project = project();
     let guard = Guard::of(&project);
-    // The lock is there when the command has ended: it is in nobody's way before.
+    // The command creates the lock at its end, so that it only affects the checkpoint.
     let ran = exec(&project, "echo tool > a.txt; touch .git/index.lock");
     let (code, last) = told(&project, &ran);
     assert_eq!((code, &last["type"], &last["status"]), (Some(1), &"run_finished".into(), &"failed".into()));
     assert_eq!(last["steps"][0]["checkpoint"]["status"], "failed", "{last}");
     assert_eq!(last["error"]["code"], "INDEX_LOCKED", "{last}");
-    assert!(project.root().join(".git/index.lock").exists(), "a lock of somebody else is never removed");
+    assert!(project.root().join(".git/index.lock").exists(), "a lock of another process is never removed");
     project.bash("rm .git/index.lock");
     guard.left(&["a.txt"]);
 }

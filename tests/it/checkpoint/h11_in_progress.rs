@@ -1,4 +1,4 @@
-//! H11: git is in the middle of something. Refused by name, before the command runs.
+//! H11: a git operation is in progress. Piton names it and refuses before the command runs.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn diverged() -> TestProject {
     project
 }
 
-/// Brings git into the middle of something and expects to be refused, with nothing changed.
+/// Starts a git operation and expects a refusal, with nothing changed.
 fn is_refused(project: &TestProject, begin: &str, expected: (&str, &str, &str)) {
     project.bash(&format!("{begin} > /dev/null 2>&1 || true"));
     let state = states(project);
@@ -33,7 +33,7 @@ fn is_refused(project: &TestProject, begin: &str, expected: (&str, &str, &str)) 
     guard.refused();
 }
 
-/// Everything in the git folder that says what git is in the middle of.
+/// The files in the git folder that record an operation in progress.
 fn states(project: &TestProject) -> Vec<(String, Vec<u8>)> {
     let git = project.root().join(".git");
     let names =

@@ -12,7 +12,7 @@ fn project() -> TestProject {
     project
 }
 
-/// Runs a step that moves HEAD in a way that cannot be its own commits; nothing is moved back.
+/// Runs a step that moves HEAD in a way that is not by its own commits; nothing is moved back.
 fn moves_head(project: &TestProject, script: &str, code: &str) {
     let tip = project.git(["rev-parse", "HEAD"]);
     let ran = exec(project, script);
@@ -25,7 +25,7 @@ fn moves_head(project: &TestProject, script: &str, code: &str) {
     let checkpoint =
         json!({ "status": "failed", "commit_sha": null, "files_changed": 0, "insertions": 0, "deletions": 0 });
     assert_eq!(last["steps"][0]["checkpoint"], checkpoint, "{last}");
-    // Everything that was reachable still is, whatever happens to the log of HEAD.
+    // Everything that was reachable still is, even without the reflog.
     project.git(["reflog", "expire", "--expire=now", "--all"]);
     project.git(["gc", "--quiet", "--prune=now"]);
     let store = "GIT_ALTERNATE_OBJECT_DIRECTORIES=.git/piton/store/objects git";
@@ -169,7 +169,7 @@ fn h13_a_cleanup_of_objects_inside_the_step_loses_nothing() {
 fn h13_a_step_that_removes_the_repository_is_told_and_its_files_stay() {
     let project = project();
     let ran = exec(&project, "echo tool > a.txt; rm -r .git");
-    // The journal went with it, so that nothing more can be put on record.
+    // The journal was removed with the repository, so nothing more can be recorded.
     assert_eq!(ran.code(), Some(5), "{ran}");
     assert!(ran.stdout().contains(r#""code":"JOURNAL_BROKEN""#), "{ran}");
     assert_eq!(project.files(), ["a.txt", "b.txt"]);

@@ -1,4 +1,4 @@
-//! H19: files that are too large, and too many of them.
+//! H19: files that are too large, and too many files.
 
 use serde_json::{Value, json};
 
@@ -8,14 +8,14 @@ use crate::harness::{Ran, TestProject};
 
 const SMALL: &str = "checkpoint:\n  max_file_size: 100\n";
 
-/// A project where a file of more than 100 bytes is large.
+/// A project where a file of more than 100 bytes is too large.
 fn project() -> TestProject {
     TestProject::new().home_file(".ai/config.yaml", SMALL).file("a.txt", "one\n").committed()
 }
 
 const FILL: &str = "head -c 200 /dev/zero > big.bin";
 
-/// What the step was told to have changed outside of checkpoints.
+/// The files that the step reports as changed outside of checkpoints.
 fn not_captured(ran: &Ran) -> Vec<Value> {
     let events = ran.stdout();
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Engine, assert_nothing_left, container, run};
 
-/// How many images were built.
+/// The number of built images.
 fn builds(engine: &Engine) -> usize {
     engine
         .podman(&["images", "--format", "{{.Repository}}:{{.Tag}}"])
@@ -39,7 +39,7 @@ fn an_image_is_built_once_and_again_when_anything_in_its_folder_changes() {
     expect("two\nAda\n-rw-r--r--\n", 2);
     fs::set_permissions(folder.join("image/run"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
     expect("two\nAda\n-rwxr-xr-x\n", 3);
-    // What it was before is still there.
+    // The earlier image still exists.
     fs::write(folder.join("image/text"), "one\n").expect("written");
     fs::set_permissions(folder.join("image/run"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("a mode");
     expect("one\nAda\n-rw-r--r--\n", 3);
@@ -74,7 +74,7 @@ fn a_stamp_covers_what_an_image_is_built_from() {
     fs::write(project.root().join(".ai/tools/made/text"), "two\n").expect("written");
     let (ran, result) = run(&project, &["made"]);
     assert_eq!((ran.code(), &result["code"]), (Some(3), &json!("SIGNATURE_MISMATCH")), "{ran}");
-    // A single file is stamped alone, and what lies beside it is nobody's.
+    // A single file is stamped alone; the stamp does not cover the files beside it.
     let manifest = "tool_id: beside\ntool_type: docker\nversion: \"1.0.0\"\ndescription: B\nexecutor: docker_runtime\n\
                     config: {build_context: image}\n";
     let project = project.file(".ai/tools/beside.yaml", manifest).file(".ai/tools/image/Dockerfile", "FROM alpine:3\n");

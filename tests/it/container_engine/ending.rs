@@ -1,4 +1,4 @@
-//! However it ends, nothing of a container is left.
+//! Containers are removed, no matter how the call ends.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
@@ -10,14 +10,14 @@ use super::{Engine, assert_nothing_left, container, run};
 use crate::harness::TestProject;
 use crate::tool_run::{last, processes_with, until};
 
-/// A tool that writes a file and then sleeps, deaf to requests.
+/// A tool that writes a file and then sleeps, ignoring SIGTERM.
 fn sleeper(engine: &Engine, more: &str) -> TestProject {
     let config = "image: alpine:3\nvolumes: [\".:/project\"]\ncommand: [sh, -c, \"trap '' TERM; echo half > /project/half.txt; \
                   while true; do sleep 1; done\"]";
     container(engine.project().file("a.txt", "a\n"), "sleep", config, more).committed()
 }
 
-/// piton, as soon as the tool has written its file.
+/// Starts piton and waits until the tool has written its file.
 fn begun(project: &TestProject) -> Child {
     let mut command = project.command(["tool", "run", "sleep", "--checkpoint", "auto", "--format", "json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts");
@@ -31,7 +31,7 @@ fn send(pid: u32, signal: Signal) {
 }
 
 #[test]
-fn one_that_takes_too_long_is_ended_and_its_changes_are_put_back() {
+fn a_container_over_its_time_limit_is_ended_and_rolled_back() {
     let engine = Engine::start();
     let project = sleeper(&engine, "timeout: 2\n");
     let (ran, result) = run(&project, &["sleep", "--checkpoint", "auto"]);
@@ -61,7 +61,7 @@ fn when_piton_is_killed_the_container_is_ended_all_the_same() {
     let mut child = begun(&project);
     child.kill().expect("killed");
     assert_eq!(child.wait().expect("it ended").signal(), Some(9));
-    // Nobody has to run piton for that.
+    // The supervisor removes the container; no further piton command is needed.
     until("the container is gone", || engine.containers().is_empty());
     let ran = project.piton(["recover"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
@@ -79,7 +79,7 @@ fn when_every_process_is_killed_the_next_command_ends_the_container() {
         let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
         children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
     };
-    // First whoever would notice, then whoever would be noticed.
+    // Kill the supervisors first, which would notice the death of the others.
     let supervisors: Vec<u32> =
         below(child.id()).into_iter().filter(|pid| processes_with("__supervise").contains(pid)).collect();
     let workers: Vec<u32> = supervisors.iter().flat_map(|pid| below(*pid)).collect();
@@ -99,7 +99,7 @@ fn when_every_process_is_killed_the_next_command_ends_the_container() {
 }
 
 #[test]
-fn a_container_of_somebody_else_is_left_alone() {
+fn a_container_that_piton_did_not_start_is_left_alone() {
     let engine = Engine::start();
     engine.podman(&["run", "--detach", "--network", "none", "--name", "mine", "alpine:3", "sleep", "1000"]);
     let project = container(engine.project(), "hi", "image: alpine:3\ncommand: [echo, hi]", "").committed();

@@ -1,4 +1,4 @@
-//! Folders of the project inside a container, and what becomes of what it changes there.
+//! Project folders mounted in a container, and checkpoints of the changes in them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +26,7 @@ fn changes_in_a_volume_become_a_commit_and_are_put_back_when_it_fails() {
     assert_eq!((ran.code(), &result["checkpoint"]["status"]), (Some(0), &json!("committed")), "{ran}");
     assert_eq!(project.git(["show", "--format=", "--name-only", "HEAD"]), "docs/notes.txt\ndocs/sub/new.txt\n");
     assert_eq!(project.git(["status", "--porcelain"]), " M mine.txt\n");
-    // They belong to whoever called.
+    // The files belong to the user who called piton.
     let (own, made) = (project.root().join("mine.txt"), project.root().join("docs/sub/new.txt"));
     let owner = |path| fs::metadata(path).map(|it| (it.uid(), it.gid())).expect("a file");
     assert_eq!(owner(made), owner(own));
@@ -50,7 +50,7 @@ fn what_a_directive_does_not_let_it_write_is_put_back() {
 }
 
 #[test]
-fn a_volume_that_is_read_only_cannot_be_written_and_one_is_told_where_the_project_is() {
+fn a_read_only_volume_cannot_be_written_and_the_project_path_is_passed_on() {
     let engine = Engine::start();
     let config = "image: alpine:3\nvolumes:\n  - {source: ./docs, target: /docs, read_only: true}\n  - docs/more:/more:rw\n  \
                   - .:/project:ro\ncommand: [sh, -c, 'cat \"$PITON_PROJECT/docs/a.txt\"; echo x > /docs/b 2>/dev/null || echo refused; \
@@ -65,7 +65,7 @@ fn a_volume_that_is_read_only_cannot_be_written_and_one_is_told_where_the_projec
 }
 
 #[test]
-fn what_is_gits_cannot_be_written_wherever_it_is_mounted() {
+fn the_git_folder_cannot_be_written_through_any_mount() {
     let engine = Engine::start();
     let attack = "for git in /all/.git /all/nested/.git; do echo x > $git/config 2>/dev/null && echo broken; \
                   echo x > $git/hooks/pre-commit 2>/dev/null && echo broken; rm -rf $git 2>/dev/null && echo broken; \

@@ -1,4 +1,4 @@
-//! Deaths at moments that nobody chose. `scripts/torture` asks for many of them.
+//! Kills at random moments. `scripts/torture` runs many of them.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::scene::{Picture, Scene};
 
-/// System calls after which something of ours has changed on disk.
+/// System calls after which something of piton's has changed on disk.
 const CALLS: [&str; 12] = [
     "openat",
     "write",
@@ -24,11 +24,11 @@ const CALLS: [&str; 12] = [
     "mkdir",
 ];
 
-/// Without git: what a killed git leaves behind is not ours to clear away.
+/// Without git: a killed git leaves locks that piton must not remove.
 const WORK: &str = "echo new line >> edited.txt; mkdir -p new/deep; echo fresh > new/deep/n.txt; rm gone.txt; \
      chmod +x clean.txt; sed -i 's/^five/FIVE/' partly.txt; ln -sfn edited.txt link; mkdir hollow; rmdir void";
 
-/// Numbers that follow from a seed (`SplitMix64`).
+/// Pseudo-random numbers from a seed (`SplitMix64`).
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -46,7 +46,7 @@ pub(crate) fn asked(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }
 
-/// Adds to a count that `scripts/torture` prints at the end, if it asks for that.
+/// Adds to a count that `scripts/torture` prints at the end, if it asks for counts.
 #[expect(clippy::disallowed_methods, reason = "where `scripts/torture` collects its counts")]
 pub(crate) fn tally(set: &str, number: u64) {
     if let Some(file) = std::env::var_os("PITON_TORTURE_COUNTS") {
@@ -55,7 +55,7 @@ pub(crate) fn tally(set: &str, number: u64) {
     }
 }
 
-/// Kills piton at a random moment, or after a random system call of a kind.
+/// Kills piton at a random moment, or after a random system call.
 fn strike(scene: &Scene, arguments: &[&str], longest: Duration, dice: &mut Dice) -> String {
     if asked("PITON_TORTURE_STRACE").is_some() && dice.roll(3) != 0 {
         let call = CALLS[usize::try_from(dice.roll(CALLS.len() as u64)).expect("a small number")];

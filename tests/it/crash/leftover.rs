@@ -1,4 +1,4 @@
-//! What a death leaves behind besides files: processes, locks, and a user who goes on working.
+//! What a crash leaves besides files: processes, locks, and a user who continues to work.
 
 use std::fs;
 use std::path::Path;
@@ -18,13 +18,13 @@ pub(crate) fn awaited(path: &Path) -> String {
     }
 }
 
-/// Whether a process can still do something.
+/// Whether a process is running, and not a zombie.
 pub(crate) fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']) && !rest.is_empty())
 }
 
-/// A command that writes for as long as it is let, beside one that has left its process group.
+/// A command that writes endlessly, beside a process that has left its process group.
 fn endless(scene: &Scene) -> String {
     let tmp = scene.project.root().with_file_name("tmp");
     format!(
@@ -60,7 +60,7 @@ fn a_command_does_not_run_before_its_start_is_written_down() {
         let scene = Scene::new();
         let before = scene.picture();
         assert!(was_killed(&scene.armed(&["exec", "--", "bash", "-c", &endless(&scene)], place)), "{place}");
-        // What the user does from now on is the user's, however soon it comes.
+        // Changes that the user makes from now on belong to the user, however soon they come.
         scene.project.bash("echo mine > soon.txt");
         let ran = scene.project.piton(["recover"]);
         assert_eq!(ran.code(), Some(0), "{place}: {ran}");
@@ -72,16 +72,18 @@ fn a_command_does_not_run_before_its_start_is_written_down() {
 }
 
 #[test]
-fn files_that_somebody_changes_after_the_death_are_kept_even_if_the_recovery_dies_too() {
+fn files_that_the_user_changes_after_a_crash_are_kept_even_if_the_recovery_crashes() {
     const USERS: &str = "echo later >> mine.txt; echo later > later.txt; rm private.txt; echo later > private.txt; \
          rm -rf folder; echo later > folder";
     let twin = Scene::new();
     twin.project.bash(USERS);
     let scene = Scene::new();
-    // A file in the place of a folder, which the user then goes on with, keeps the folder from coming back.
+    // The step replaced a folder by a file, which the user then edits, so the folder cannot be
+    // restored.
     let step = "echo new line >> edited.txt; rm gone.txt; echo made > made.txt; rm -r folder; echo file > folder";
     assert!(was_killed(&scene.armed(&["exec", "--", "bash", "-c", step], "tool-ended")));
-    // Changes within three seconds of the death count as the step's; the times of files cannot be set.
+    // Changes within three seconds of the death count as the step's, and inode change times cannot
+    // be set, so wait.
     sleep(Duration::from_secs(5));
     scene.project.bash(USERS);
     assert!(was_killed(&scene.armed(&["recover"], "restore-path:1")));
@@ -105,7 +107,7 @@ fn gc_and_log_work_after_a_run_that_died_before_its_first_line() {
     }
 }
 
-/// The user types the next command of git a moment after the death, and has not heard of `piton recover`.
+/// The user runs a git command right after the crash, without `piton recover`.
 #[test]
 fn git_is_not_blocked_by_the_locks_of_a_piton_that_was_killed() {
     let mut kills = 0;
@@ -133,10 +135,10 @@ fn the_lock_of_another_program_stays_when_piton_is_killed() {
     let scene = Scene::new();
     let lock = scene.project.root().join(".git/refs/heads/main.lock");
     fs::write(&lock, "of another program").expect("a lock");
-    // Without git in the step: a git that is killed leaves its own lock of the index.
+    // Without git in the step: a killed git leaves its own index lock.
     let mut command = scene.project.command(["exec", "--", "bash", "-c", "echo new line >> edited.txt"]);
     let mut piton = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts");
-    // It waits for the lock while it holds that of the index.
+    // piton waits for this lock while it holds the index lock.
     let index = scene.project.root().join(".git/index.lock");
     while !index.exists() && piton.try_wait().expect("a child").is_none() {
         sleep(Duration::from_millis(1));
@@ -152,7 +154,7 @@ fn the_lock_of_another_program_stays_when_piton_is_killed() {
 }
 
 #[test]
-fn a_lock_of_ours_on_the_branch_is_removed_and_anybody_elses_is_not() {
+fn pitons_own_branch_lock_is_removed_and_other_locks_are_kept() {
     let scene = Scene::new();
     assert!(was_killed(&scene.armed(&["exec", "--", "bash", "-c", WORK], "commit-decided")));
     scene.project.bash("git rev-parse HEAD > .git/refs/heads/main.lock");

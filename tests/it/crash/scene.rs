@@ -1,7 +1,7 @@
-//! A repository in the middle of somebody's work, and everything that may be said about it.
+//! A repository with a user's work in progress, and everything that can be compared about it.
 //!
-//! [`Scene`] is the repository, [`Picture`] what a user would see of it. A picture after a crash and
-//! a recovery must be one of two: nothing happened, or everything did.
+//! [`Scene`] is the repository, [`Picture`] is what a user sees of it. After a crash and a recovery
+//! the picture must be one of two: nothing happened, or everything did.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -13,7 +13,7 @@ use std::process::Output;
 
 use crate::harness::TestProject;
 
-/// What a step does here: edits, creates, deletes, swaps, and a line in a file that is partly staged.
+/// The step: edits, creates, deletes, replaces, and changes a line in a file that is partly staged.
 pub(crate) const WORK: &str = "sed -i 's/^five/FIVE/' partly.txt dos.txt; echo new line >> edited.txt; mkdir -p new/deep; \
      echo fresh > new/deep/n.txt; rm gone.txt; chmod +x clean.txt; rm folder/inner.txt; rmdir folder; echo file > folder; \
      ln -sfn edited.txt link; mkdir hollow; rmdir void; chmod 600 private.txt; git add edited.txt";
@@ -23,18 +23,19 @@ pub(crate) struct Scene {
     pub(crate) project: TestProject,
 }
 
-/// The files, what git says about them, and a file outside. Without saved outputs, which are named after the time.
+/// The files, what git reports about them, and a file outside. Without saved outputs, whose names
+/// contain the time.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Picture {
     files: BTreeMap<String, String>,
     git: String,
 }
 
-/// What of a picture is not compared.
+/// Which parts of a picture are not compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mask {
     Nothing,
-    /// Times, such as that of a stamp, and the hashes that follow from them.
+    /// Times, such as that of a stamp, and the hashes that depend on them.
     Times,
 }
 
@@ -45,7 +46,7 @@ impl Scene {
         Self::of(project.tool("broken", "mutates_state: true", &broken))
     }
 
-    /// The same with other items.
+    /// Like [`Self::new`], with other items.
     pub(crate) fn of(project: TestProject) -> Self {
         let numbers = "one\\ntwo\\nthree\\nfour\\nfive\\nsix\\nseven\\neight\\nnine\\nten\\n";
         project.bash(&format!(
@@ -63,15 +64,15 @@ impl Scene {
         Self { project }
     }
 
-    /// Keeps a copy of everything as it is now.
+    /// Saves a copy of the project.
     pub(crate) fn save(&self) {
         self.project.bash("rm -rf ../saved; cp -a . ../saved");
     }
 
-    /// Makes everything as it was when it was saved.
+    /// Restores the saved copy.
     pub(crate) fn reset(&self) {
         self.project.bash("cd ..; rm -rf project; cp -a saved project; echo outside > home/outside.txt");
-        // The copies are as young as this moment: so is the last sign of life of whoever wrote them.
+        // The copies have new inode change times, so the heartbeat of the lock must be renewed too.
         self.project.bash("if [ -e .git/piton/lock ]; then touch .git/piton/lock; fi");
     }
 
@@ -102,15 +103,16 @@ impl Scene {
     }
 
     fn ask_git(&self) -> String {
-        // A stamp has the time of its making. With the files themselves these say everything that `git diff` and `git diff --cached` would.
-        // How much of a run's name a message needs hangs on the names of other runs.
+        // Stamps contain the time. Together with the files, these commands report everything that
+        // `git diff` and `git diff --cached` would. The length of a run's short name depends on the
+        // ids of other runs.
         const QUESTIONS: &str = "cat .git/HEAD; git log --format='%T %s' | sed '/by .stamp.$/s/^[0-9a-f]* //; s/ merge run [0-9a-z]* / merge run RUN /'; git ls-files --stage; git status --porcelain=v2";
         let answers = self.project.root().with_file_name("tmp").join("answers");
         self.project.bash(&format!("({QUESTIONS}) > '{}'", answers.display()));
         fs::read_to_string(&answers).expect("the answers of git")
     }
 
-    /// Everything of git and piton that a recovery could change without anybody seeing it.
+    /// The refs and journals, which a recovery could change without a visible effect.
     pub(crate) fn hidden(&self) -> String {
         let refs = self.project.git(["for-each-ref"]);
         let runs = self.project.root().join(".git/piton/runs");
@@ -123,25 +125,25 @@ impl Scene {
         journals.iter().fold(refs, |text, (name, bytes)| format!("{text}{name}\n{}", String::from_utf8_lossy(bytes)))
     }
 
-    /// Runs piton with a place armed.
+    /// Runs piton with an armed failpoint.
     pub(crate) fn armed(&self, arguments: &[&str], place: &str) -> Output {
         self.project.command(arguments).env("PITON_FAILPOINT", place).output().expect("piton starts")
     }
 
-    /// What must hold whenever piton is not running: nothing is held, every object and journal is
-    /// whole, and a second recovery has nothing to do.
+    /// Checks what must hold whenever piton is not running: no locks, all objects and journals
+    /// intact, and nothing to do for a second recovery.
     pub(crate) fn assert_sound(&self, told: &str, picture: &Picture) {
         self.assert_sound_except(told, picture, Mask::Nothing);
     }
 
-    /// The same, compared with a picture that was masked.
+    /// Like [`Self::assert_sound`], compared with a masked picture.
     pub(crate) fn assert_sound_except(&self, told: &str, picture: &Picture, mask: Mask) {
         let left = self.project.root().join(".git");
         let locks: Vec<String> = walkdir::WalkDir::new(&left)
             .into_iter()
             .map(|entry| entry.expect("an entry").into_path())
             .filter(|path| {
-                // This one is never a sign of life: processes take an `flock` on it.
+                // This file always exists: processes take an `flock` on it.
                 let is_lock =
                     path.extension().is_some_and(|end| end == "lock") && !path.ends_with("piton/worktrees.lock");
                 is_lock || path.ends_with("index-lock") || path.display().to_string().contains(".piton-tmp-")
@@ -152,7 +154,7 @@ impl Scene {
         assert_eq!(
             fs::metadata(left.join("piton/lock")).expect("the lock").len(),
             0,
-            "{told}: the lock names somebody"
+            "{told}: the lock still names a holder"
         );
         let own = [self.project.root().join(".ai/outputs"), self.project.root().with_file_name("tmp")];
         for file in own.iter().flat_map(walkdir::WalkDir::new).flatten() {
@@ -187,14 +189,14 @@ impl Scene {
         assert_eq!(self.hidden(), hidden, "{told}: the second recovery changed something");
     }
 
-    /// The user goes on working.
+    /// Checks that the user can continue to work.
     pub(crate) fn assert_usable(&self) {
         self.project.bash("echo probe > probe.txt; git add probe.txt; git commit -qm probe -- probe.txt");
     }
 }
 
 impl Picture {
-    /// Leaves out what is not compared.
+    /// Masks what is not compared.
     pub(crate) fn masked(mut self, mask: Mask) -> Self {
         if mask == Mask::Times {
             let pattern = r"\d{4}-\d\d-\d\dT[0-9:.]+Z|\b[0-9a-f]{64}\b|\b[0-9a-f]{40}\b";
@@ -223,7 +225,7 @@ impl Picture {
     }
 }
 
-/// Whether a process was killed as an armed place kills.
+/// Whether a process was killed by a failpoint.
 pub(crate) fn was_killed(output: &Output) -> bool {
     output.status.signal() == Some(9)
 }

@@ -1,4 +1,4 @@
-//! The same for calls of tools, which have a supervisor, a result and a saved output besides.
+//! Crash tests for tool calls, which also have a supervisor, a result and a saved output.
 
 use std::fs;
 use std::process::Stdio;
@@ -17,7 +17,8 @@ const AUTO: &[&str] = &["tool", "run", "work", "--checkpoint", "auto"];
 const FAILING: &[&str] = &["tool", "run", "broken", "--checkpoint", "auto"];
 const EXPLICIT: &[&str] = &["tool", "run", "work"];
 
-/// What every run says that has called a tool: which, and how it ended. And nobody doubts it.
+/// Checks that every run with a tool call records the tool and how it ended, and that `verify`
+/// accepts it.
 pub(super) fn assert_told(scene: &Scene, told: &str) {
     let runs = scene.project.root().join(".git/piton/runs");
     for run in piton::journal::list(&runs).expect("a list of runs") {
@@ -103,16 +104,16 @@ fn a_journal_that_cannot_be_written_in_the_middle_of_a_tool_is_a_failure_and_los
                 assert_told(&scene, &armed);
             }
         }
-        // Each line is written, and those that announce something are synced.
+        // Each line is written, and those that announce an action are synced.
         assert!(failures >= 10, "only {failures} lines were written");
     }
 }
 
 #[test]
-fn a_tool_dies_with_piton_even_what_hides_from_it() {
+fn a_tool_and_its_hidden_processes_die_with_piton() {
     let scene = Scene::new();
     let tmp = scene.project.root().with_file_name("tmp");
-    // One leaves group and session, and forgets in its environment whose it is.
+    // One process leaves its group and session and clears its environment.
     let script = format!(
         "env -i /usr/bin/env setsid bash -c 'echo $$ > \"$0\"/escaped; while :; do sleep 0.02; done' '{0}' & \
          echo begun > begun.txt; rm gone.txt; echo $$ > '{0}/leader'; while :; do echo x >> ticks.txt; sleep 0.02; done",
@@ -136,7 +137,7 @@ fn a_tool_dies_with_piton_even_what_hides_from_it() {
 }
 
 #[test]
-fn files_that_somebody_changes_after_a_tool_was_cut_off_are_kept() {
+fn files_that_the_user_changes_after_an_interrupted_tool_are_kept() {
     const USERS: &str = "echo later >> mine.txt; echo later > later.txt; rm private.txt; echo later > private.txt";
     let script = "echo new line >> edited.txt; rm gone.txt; echo made > made.txt; chmod 600 private.txt\n";
     let scenes = [Scene::new(), Scene::new()];
@@ -146,7 +147,8 @@ fn files_that_somebody_changes_after_a_tool_was_cut_off_are_kept() {
     let [scene, twin] = scenes;
     twin.project.bash(USERS);
     assert!(was_killed(&scene.armed(AUTO, "result-read")));
-    // Changes within three seconds of the death count as the tool's; the times of files cannot be set.
+    // Changes within three seconds of the death count as the tool's, and inode change times cannot
+    // be set, so wait.
     sleep(Duration::from_secs(5));
     scene.project.bash(USERS);
     let ran = scene.project.piton(["recover"]);
@@ -158,7 +160,7 @@ fn files_that_somebody_changes_after_a_tool_was_cut_off_are_kept() {
 }
 
 #[test]
-fn what_the_user_changed_meanwhile_is_kept_wherever_piton_was_killed() {
+fn the_users_changes_are_kept_at_every_kill_point() {
     for place in ["tool-ended", "after-taken", "commit-prepared", "commit-decided"] {
         let project = TestProject::new()
             .tool("work", "mutates_state: true", &format!("echo x >> own.txt; {MEETING}"))

@@ -82,7 +82,7 @@ fn undo_names_a_step_that_could_not_be_recorded_and_takes_no_other_one() {
     assert!(refused.stderr().contains("(`big`) cannot be undone: what it changed could not be recorded"), "{refused}");
     assert!(refused.stderr().contains("takes back `good`, the step before it"), "{refused}");
     assert_eq!(project.read("good.txt"), "good\n");
-    // Naming the older step is clear.
+    // Naming the older step is unambiguous.
     fs::remove_file(project.root().join("big.txt")).expect("a file");
     let commit = project.git(["rev-parse", "HEAD"]);
     run(&project, &["undo", commit.trim()]);

@@ -1,4 +1,4 @@
-//! What is the user's own and what is not, where names, links and line ends make it hard to tell.
+//! Which changes are the user's own, in difficult cases with names, links and line ends.
 
 use super::run;
 use crate::harness::TestProject;
@@ -63,7 +63,7 @@ fn files_that_were_committed_with_other_line_ends_than_git_wants_now_are_not_the
             let ran = project.piton(["exec", "--checkpoint", mode, "--", "sh", "-c", step]);
             let ran = if mode == "explicit" { project.piton(["checkpoint"]) } else { ran };
             assert_eq!(ran.code(), Some(0), "{attributes} {mode}: {ran}");
-            // The commit holds what `git add` would have made of the file.
+            // The commit holds what `git add` would have stored.
             let wanted = project.git(["hash-object", "--path=c.txt", "c.txt"]);
             let committed = project.git(["rev-parse", "HEAD:c.txt"]);
             if attributes != "* text=auto\n" {

@@ -1,4 +1,4 @@
-//! Files that the user told git to overlook (skip-worktree, assume-unchanged).
+//! Files with skip-worktree or assume-unchanged, which git ignores on the user's request.
 
 use std::fs;
 
@@ -18,7 +18,8 @@ const FLAGS: [&str; 2] = ["--skip-worktree", "--assume-unchanged"];
 fn a_private_file_that_git_overlooks_stays_private_when_a_step_elsewhere_is_rolled_back() {
     for flag in FLAGS {
         let project = TestProject::new().file("a.txt", "a\n").file("s.txt", "secret\n");
-        // Before it is staged: git knows the file with these bits, and finds it unchanged.
+        // The bits are set before staging, so that git records the file with them and sees it as
+        // unchanged.
         project.bash("chmod 600 s.txt; git add -A; git commit -qm start");
         project.git(["update-index", flag, "s.txt"]);
         let step = "umask 077; for name in 1 2 3 4 5; do echo x > n$name; done; exit 1";

@@ -1,4 +1,4 @@
-//! Undo, redo and roll back where the system does not let piton write.
+//! Undo, redo and roll back where piton may not write.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::run;
 use crate::harness::TestProject;
 
-/// A file that `chattr` has locked, and that is unlocked again however the test ends.
+/// A file locked with `chattr`, which is unlocked when the test ends.
 struct Locked<'p> {
     project: &'p TestProject,
     file: &'static str,
@@ -51,7 +51,7 @@ fn an_undo_that_cannot_write_a_locked_file_changes_nothing_and_says_why() {
     }
     drop(locked);
     project.assert_clean();
-    // It counts as done, and not as undone.
+    // The step counts as done, not as undone.
     run(&project, &["undo"]);
     assert_eq!((project.read("f1"), project.read("f2")), ("1\n".to_owned(), "1\n".to_owned()));
     project.assert_clean();
@@ -76,7 +76,8 @@ fn an_undo_that_fails_half_way_puts_back_what_it_wrote() {
     let project = TestProject::new().file("f1", "1\n").file("t/f2", "1\n").committed();
     run(&project, &["exec", "--", "sh", "-c", "echo 2 > f1; echo 2 > t/f2"]);
     let head = project.git(["rev-parse", "HEAD"]);
-    // In a sticky folder every user may make files, but only the owner of a file may replace it. The write itself finds this out.
+    // In a sticky folder every user may create files, but only the owner of a file may replace it.
+    // Only the write itself detects this.
     project.bash("chown 12345 t; chmod 1777 t; chown 23456 t/f2; chmod 666 t/f2");
     let mut command = project.command_under("setpriv", ["--bounding-set=-dac_override,-dac_read_search,-fowner"]);
     let refused = project.ran(command.arg("undo").output().expect("piton starts"));

@@ -1,4 +1,4 @@
-//! Filters that fail, hang, are missing, or that a tool wants to bring along.
+//! Filters that fail, hang or are missing, and filters that a tool tries to install.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -24,7 +24,7 @@ fn a_required_filter_that_fails_refuses_the_checkpoint_and_keeps_the_files() {
     assert!(said.contains("[FILTER_FAILED]") && said.contains("git add a.up"), "{said}");
     assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "1\n");
     assert_eq!(project.read("a.up"), "two\n", "the changes stay on disk");
-    // Mended, the checkpoint can be made.
+    // Once the filter works, the checkpoint can be made.
     project.bash("git config filter.up.clean 'tr a-z A-Z'");
     let ran = project.piton(["checkpoint"]);
     assert_eq!(ran.code(), Some(0), "{ran}");

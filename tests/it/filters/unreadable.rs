@@ -31,12 +31,13 @@ fn what_cannot_be_read_and_is_not_tracked_is_left_out_by_name() {
         as_user(&project, "\"$PITON\" exec -- sh -c 'echo c >> a.txt; exit 1' || \"$PITON\" undo; \"$PITON\" status");
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(project.bash("cat closed/secret half/file key"), "s\nh\nk\n");
-    // A step that closes a file of its own has no checkpoint: its work would be missing in it.
+    // A step that makes its own file unreadable gets no checkpoint, because the file would be
+    // missing in it.
     let ran = as_user(&project, "\"$PITON\" exec -- sh -c 'mkdir own; echo x > own/x; chmod 000 own'");
     assert_eq!(ran.code(), Some(1), "{ran}");
     assert!(ran.stderr().contains("cannot read `own`"), "{ran}");
     project.bash("rm -r own");
-    // A folder with tracked files in it is not left out.
+    // An unreadable folder with tracked files is an error.
     project.bash("mkdir t; echo t > t/t; git -c safe.directory=* add t/t; chmod 000 t; chown 1001:2000 .git/index");
     let ran = as_user(&project, "\"$PITON\" exec -- true");
     assert_eq!(ran.code(), Some(5), "{ran}");

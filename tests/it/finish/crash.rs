@@ -1,4 +1,4 @@
-//! Killed at any instant, a finish has happened, or not at all; never half.
+//! Kills at any point: a finish happens completely or not at all.
 
 use std::os::unix::process::ExitStatusExt as _;
 

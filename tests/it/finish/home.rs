@@ -1,4 +1,4 @@
-//! Runs on a branch of the user's: nothing has to come home.
+//! Runs on the user's current branch, which need no integration.
 
 use super::{assert_sound, branches, count, exec, finish, finished, linked, project};
 use crate::harness::TestProject;
@@ -45,7 +45,7 @@ fn squash_makes_one_commit_and_touches_no_file() {
         project.git(["rev-parse", &format!("{}^{{tree}}", tip.trim())])
     );
     assert_eq!(project.read(&format!(".git/piton/store/kept/{run}/steps")), tip);
-    // Nothing changed in the work tree: the step to undo is the one before.
+    // Nothing changed in the work tree, so the step to undo is the previous one.
     let subject = project.git(["log", "-1", "--format=%s"]);
     assert!(subject.starts_with("chore: "), "{subject}");
 }
@@ -96,7 +96,7 @@ fn a_failed_run_brings_home_what_is_committed() {
 }
 
 #[test]
-fn a_worktree_that_somebody_deleted_is_no_obstacle() {
+fn a_deleted_worktree_is_no_obstacle() {
     let project = project();
     let side = linked(&project, 1);
     let run = exec(&project, &side, "work", "echo 1 >> b.txt");

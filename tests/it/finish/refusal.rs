@@ -1,4 +1,4 @@
-//! What cannot be finished is refused by name, and nothing is touched.
+//! Runs that cannot be finished are refused with the reason, and nothing is touched.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn a_conflict_is_named_by_run_and_step() {
 
     hint: nothing was changed: merge the current branch in `[HOME]/.local/state/piton/[PROJECT ID]/worktrees/01kdye7w000000000000000002`, commit, and finish again; or close it with `piton finish 01kdyaf92074chwekcwbygbpfz --branch` and `git merge piton/01kdye7w000000000000000002`
     ");
-    // Resolved where the run worked, it comes home.
+    // After the conflict is resolved in the worktree of the run, the run can be finished.
     let there = two.display();
     project.bash(&format!(
         "cd '{there}'; git merge -q main || true; echo both > a.txt; git add a.txt; git commit -qm resolved"
@@ -177,7 +177,8 @@ fn from_its_own_worktree_or_a_detached_head_it_is_refused() {
     assert_eq!(branches(&project).lines().count(), 2);
 }
 
-/// Finishes a run that is stopped as soon as it is judged, and goes on after commands with bash.
+/// Starts to finish a run, stops piton after its checks, runs bash commands and lets piton
+/// continue.
 fn finish_while(project: &TestProject, commands: &str, run: &str, how: &str) -> Ran {
     let mut command = project.command(["finish", run, how]);
     command.env("PITON_FAILPOINT", "finish-judged=stop").stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,4 +1,4 @@
-//! H14: what a git hook or alias leaves in the environment leads nobody astray.
+//! H14: git variables that a hook or an alias leaves in the environment do not mislead piton.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

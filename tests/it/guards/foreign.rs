@@ -1,7 +1,7 @@
-//! G91 and G95: files that cannot be read, and repositories of somebody else.
+//! G91 and G95: unreadable files, and repositories of another user.
 //!
-//! Root reads everything, so these tests run piton as nobody where they can. Where they run without
-//! such rights already, they use them; otherwise `setpriv` takes them away.
+//! Root can read everything, so these tests run piton as the user `nobody` if they run as root,
+//! with the help of `setpriv`. Otherwise they run it as the current user.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn exec_as_nobody(project: &TestProject, script: &str) -> Option<Told> {
     let binary = env!("CARGO_BIN_EXE_piton");
     let is_root = fs::metadata("/proc/self").map(|found| std::os::unix::fs::MetadataExt::uid(&found)).ok()? == 0;
     let mut command = if is_root {
-        // The binary may lie where nobody else may look.
+        // The binary may be in a folder that other users cannot read.
         let copy = project.home().join("piton");
         fs::copy(binary, &copy).expect("a copy");
         let mut command = project.hermetic("setpriv", &project.root());
@@ -28,7 +28,7 @@ fn exec_as_nobody(project: &TestProject, script: &str) -> Option<Told> {
     Some(Told::of(Ran::new(output, project)))
 }
 
-/// Gives a project to nobody, so that it may work there.
+/// Gives a project to the user `nobody`.
 fn give_away(project: &TestProject) {
     let sandbox = project.root().join("..");
     fs::set_permissions(&sandbox, fs::Permissions::from_mode(0o755)).expect("ours");
@@ -99,12 +99,12 @@ fn g91_what_a_step_closes_is_rolled_back() {
 }
 
 #[test]
-fn g95_a_repository_of_somebody_else_is_refused() {
+fn g95_a_repository_of_another_user_is_refused() {
     let project = simple();
     let is_root =
         fs::metadata(project.root()).map(|found| std::os::unix::fs::MetadataExt::uid(&found)).expect("there") == 0;
     if !is_root {
-        // Without root there is no second user to give it to.
+        // Without root the test cannot change the owner.
         return;
     }
     let sandbox = project.root().join("..");

@@ -37,7 +37,7 @@ const WRITE: &str = "printf 'new\\r\\nfile\\r\\n' > new-crlf.txt; printf 'new\\n
      printf '$Id: stale $ $Id: no\\nend $Id: b $\\r\\n' >> ident.txt; printf '\\r\\n' >> binary.txt";
 
 #[test]
-fn h22_g105_a_roll_back_restores_every_byte_whatever_git_converts() {
+fn h22_g105_a_roll_back_restores_every_byte_for_any_conversion() {
     for way in WAYS {
         let project = project(way);
         // Bytes that no checkout would make: the user's own.

@@ -1,4 +1,4 @@
-//! H24: footer and trailers parse as git parses them, and nobody can forge them.
+//! H24: footer and trailers parse as git parses them, and cannot be forged.
 
 use super::{Picture, exec, exec_with, simple, told};
 use crate::harness::TestProject;

@@ -1,4 +1,4 @@
-//! G89, G90, G97, G98: pipes, sockets, other repositories, huge files, files that do not hold still.
+//! G89, G90, G97, G98: pipes, sockets, other repositories, huge files, files that keep changing.
 
 use std::fs;
 use std::process::Stdio;
@@ -32,7 +32,7 @@ fn g89_a_file_that_a_step_turns_into_a_pipe_is_not_written_through() {
     let failed = exec(&project, "rm notes.txt; mkfifo notes.txt; echo a > a.txt; exit 1");
     assert_eq!(failed.ran.code(), Some(1), "{}", failed.ran);
     let kind = fs::symlink_metadata(project.root().join("notes.txt")).expect("it stays").file_type();
-    assert!(!kind.is_file(), "somebody's pipe is kept and named");
+    assert!(!kind.is_file(), "the pipe is kept and named");
     assert!(failed.ran.stdout().contains("notes.txt"), "{}", failed.ran);
     assert!(!project.root().join("a.txt").exists());
 }
@@ -148,7 +148,7 @@ fn g98_a_file_that_keeps_changing_is_never_stored_half_written() {
             end.ran
         );
     }
-    // Whatever snapshot was taken holds whole versions, as far as they had been written.
+    // Every snapshot holds whole versions, as far as they had been written.
     let log = project.piton(["log", "--format", "json"]).stdout();
     for run in log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")) {
         let name = format!("busy.txt@{}", run["id"].as_str().expect("an id"));
@@ -157,13 +157,13 @@ fn g98_a_file_that_keeps_changing_is_never_stored_half_written() {
         assert!(!found.output.status.success() || kinds.len() <= 1, "{name} holds a mixture");
     }
     super::assert_whole(&project, &project.root());
-    // Once it holds still everything works again.
+    // Once the file no longer changes, everything works again.
     exec(&project, "echo x > x.txt").assert_end("0 committed -");
     told(&project, &["recover"]);
 }
 
 #[test]
-fn g98_what_somebody_writes_meanwhile_is_not_rolled_back_over() {
+fn g98_a_concurrent_write_is_not_overwritten_by_a_roll_back() {
     let project = TestProject::new().file("notes.txt", "one\n").file("busy.txt", "b\n").committed();
     exec_with(&project, &["--checkpoint", "explicit"], "echo two >> notes.txt").assert_end("0 skipped -");
     project.bash("echo 'by hand' > notes.txt");

@@ -117,7 +117,7 @@ fn g99_a_foreign_lock_on_the_index_is_refused_by_its_name_and_stays() {
 }
 
 #[test]
-fn g100_commits_that_somebody_makes_meanwhile_are_never_lost() {
+fn g100_commits_made_by_others_meanwhile_are_never_lost() {
     let project = simple();
     let switched = exec(&project, "git checkout -q -b elsewhere; echo a > a.txt");
     switched.assert_end("1 failed BRANCH_SWITCHED");

@@ -270,7 +270,7 @@ fn g37_invisible_and_lookalike_characters() {
     error INVALID_ID .ai/directives/d.md:13:1 `git\\u{200b}_status` is not an id: an id may hold letters, digits, `_`, `-`, `.` and `/`, not U+200B
     error INVALID_ID .ai/directives/d.md:14:36 `git\\u{200b}_status` cannot name an item: an id may hold letters, digits, `_`, `-`, `.` and `/`, not U+200B
     ");
-    // People see the escaped character, never one that turns the line around.
+    // People see the escaped character, which cannot reverse the text direction.
     let ran = TestProject::new().limited(["tool", "show", "git\u{202e}x"]);
     assert!(!ran.stderr().contains('\u{202e}') && ran.code() == Some(2), "{ran}");
 }

@@ -1,4 +1,4 @@
-//! Hazards 58 and 59: files that are none, and places that are no project.
+//! Hazards 58 and 59: special files in the place of files, and folders that are not projects.
 
 use std::fs;
 use std::os::unix::fs::symlink;

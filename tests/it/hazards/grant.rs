@@ -1,5 +1,5 @@
-//! What a permission is worth, and whose change it is: writes of every kind, git's own files, and
-//! what others change while a tool runs.
+//! Enforcement of permissions, and attribution of changes: writes of every kind, git's own files,
+//! and concurrent changes by other processes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +28,7 @@ fn directive(project: TestProject, permissions: &str) -> TestProject {
     project.file(".ai/directives/d.md", text)
 }
 
-/// Calls `t` in the name of a directive that may write below `docs` only.
+/// Calls `t` with the permissions of a directive that may write below `docs` only.
 fn call_in_docs(project: TestProject) -> (TestProject, Ran) {
     let project = directive(project, "<write path=\"docs/**\"/>").committed();
     let ran = project.piton(AUTO.iter().chain(&["auto", "--as", "d"]));
@@ -87,7 +87,7 @@ fn e_a_link_is_a_write_where_it_lies_and_what_is_written_through_one_is_where_th
     assert_eq!(project.read("secret.txt"), "mine\n");
     project.assert_clean();
 
-    // One that leads out of the project is committed as a link; nothing reads through it.
+    // A link that leads out of the project is committed as a link; its target is not read.
     let project = TestProject::new().home_file("secret", "mine\n").file("docs/a", "a\n");
     let target = project.home().join("secret");
     let project = project.tool("t", "", &format!("ln -s '{}' docs/link", target.display()));
@@ -196,7 +196,7 @@ fn waiting(then: &str) -> TestProject {
     TestProject::new().file("theirs.txt", "theirs\n").file("both.txt", "both\n").tool("t", "", &script)
 }
 
-/// Runs a command; while its tool waits, somebody else edits.
+/// Runs a command; another process edits files while the tool waits.
 fn meanwhile(project: &TestProject, mut command: Command, edit: impl Fn(&Path)) -> Ran {
     let tmp = project.root().parent().expect("a sandbox").join("tmp");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts");
@@ -219,7 +219,7 @@ fn e_what_others_edit_while_a_tool_succeeds_is_not_committed_and_told() {
     let ran = meanwhile(&project, project.command(AUTO.iter().chain(&["auto"])), edit);
     let result = last(&ran);
     assert_eq!(result["outside_changes"], json!(["new/theirs.txt", "theirs.txt"]), "{ran}");
-    // A file that both have written cannot be taken apart.
+    // A file that both have written cannot be separated.
     assert_eq!(project.git(["show", "--name-only", "--format=", "HEAD"]), "both.txt\nown.txt\n");
     assert_eq!(project.git(["show", "HEAD:both.txt"]), "both, edited\nmore\n");
     assert_eq!(project.git(["status", "--porcelain", "-uall"]), " M theirs.txt\n?? new/theirs.txt\n");
@@ -259,8 +259,9 @@ fn e_the_other_name_of_a_file_that_a_tool_writes_is_its_own() {
 }
 
 #[test]
-fn e_where_nothing_can_be_seen_every_change_is_the_tools() {
-    // A process that is watched already cannot be watched by another: the inner piton sees nothing.
+fn e_without_watching_every_change_counts_as_the_tools() {
+    // A process that is watched already cannot be watched by another one, so the inner piton sees
+    // nothing.
     let inner = waiting("true").committed();
     inner.git(["config", "user.name", "Test"]);
     inner.git(["config", "user.email", "test@example.com"]);
@@ -285,7 +286,7 @@ fn e_where_nothing_can_be_seen_every_change_is_the_tools() {
 }
 
 #[test]
-fn e_all_of_this_holds_for_somebody_who_is_not_root() {
+fn e_all_of_this_holds_without_root() {
     let user = Unprivileged::someone();
     let project = waiting("id -u > own.txt; (sleep 600 & disown); exit 1").committed();
     let arguments: Vec<&str> = AUTO.into_iter().chain(["auto"]).collect();

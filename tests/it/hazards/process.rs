@@ -1,4 +1,4 @@
-//! Hazards 79 to 86, and what a process is given and what becomes of it: streams, signals, limits.
+//! Hazards 79 to 86, and the environment of a process: streams, signals, limits.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use super::unprivileged::Unprivileged;
 use crate::harness::{Ran, TestProject};
 use crate::tool_run::{last, processes_with, until};
 
-/// A tool that writes into the project first, then does something.
+/// A tool that first writes into the project and then runs the script.
 fn project(more: &str, script: &str) -> TestProject {
     let script = format!("echo two >> notes.txt\nmkdir -p new/folder\ntouch new/folder/junk\n{script}");
     TestProject::new().file("notes.txt", "one\n").tool("t", more, &script).committed()
@@ -23,7 +23,7 @@ fn call(project: &TestProject) -> Ran {
     project.piton(["tool", "run", "t", "--format", "json", "--checkpoint", "auto"])
 }
 
-/// The tool failed in this way and everything is as it was.
+/// Checks that the tool failed with this code and everything is as before.
 fn assert_failed(project: &TestProject, ran: &Ran, code: &str) -> Value {
     let result = last(ran);
     assert_eq!((ran.code(), &result["code"]), (Some(1), &json!(code)), "{ran}");
@@ -40,7 +40,7 @@ fn assert_as_before(project: &TestProject) {
     assert_eq!(verified.code(), Some(0), "{verified}");
 }
 
-/// Everything that was printed is JSON, line by line.
+/// Checks that every printed line is JSON.
 fn assert_json_lines(ran: &Ran) {
     for line in ran.stdout().lines() {
         serde_json::from_str::<Value>(line).unwrap_or_else(|err| panic!("{err}: {line}"));
@@ -51,7 +51,7 @@ fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid")
 }
 
-/// The tool is running and has written.
+/// Waits until the tool is running and has written.
 fn started(project: &TestProject, child: &mut Child) {
     let mark = project.root().join("new/folder/ready");
     until("the tool runs", || mark.exists());
@@ -68,12 +68,12 @@ fn g79_a_tool_that_prints_forever_ends_at_its_timeout() {
     assert_json_lines(&ran);
 }
 
-/// Bytes that are no text, colours, and a sequence that writes to the clipboard.
+/// Bytes that are not text, colours, and a sequence that writes to the clipboard.
 const NOISE: &str = "printf '\\377\\376 a\\033]52;c;SGk=\\007 \\033[31mred\\033[0m \\000\\302\\205 \\r z\\n'";
 const NOISE_BYTES: &[u8] = b"\xff\xfe a\x1b]52;c;SGk=\x07 \x1b[31mred\x1b[0m \0\xc2\x85 \r z\n";
 
 #[test]
-fn g80_what_is_no_text_is_passed_on_to_programs_as_it_is() {
+fn g80_binary_output_is_passed_on_to_programs_unchanged() {
     let project = TestProject::new().tool("t", "", &format!("{NOISE}; {NOISE} >&2")).committed();
     let ran = project.piton(["tool", "run", "t"]);
     assert_eq!(ran.code(), Some(0));
@@ -82,7 +82,7 @@ fn g80_what_is_no_text_is_passed_on_to_programs_as_it_is() {
 }
 
 #[test]
-fn g80_what_is_no_text_is_json_all_the_same_and_that_is_told() {
+fn g80_binary_output_is_escaped_in_json_and_reported() {
     let project = TestProject::new().tool("t", "", &format!("{NOISE}; {NOISE} >&2")).committed();
     let ran = project.piton(["tool", "run", "t", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{:?}", ran.output);
@@ -103,7 +103,7 @@ fn g80_what_is_no_text_is_json_all_the_same_and_that_is_told() {
 }
 
 #[test]
-fn g80_nothing_of_a_tool_commands_a_terminal() {
+fn g80_output_of_a_tool_cannot_control_the_terminal() {
     const TERMINAL: &str = "import os, sys\n\
         pid, fd = os.forkpty()\n\
         if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n\
@@ -129,7 +129,7 @@ fn g80_nothing_of_a_tool_commands_a_terminal() {
         let seen = String::from_utf8(output.stdout).unwrap_or_else(|err| panic!("{tool}: {err}"));
         let bad = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
         assert_eq!(seen.chars().find(bad), None, "{tool}: {seen:?}");
-        // A carriage return alone would let it write over what stands there.
+        // A bare carriage return would let the tool overwrite earlier text.
         assert!(!seen.replace("\r\n", "\n").contains('\r'), "{tool}: {seen:?}");
         let is_shown = seen.contains("red") || seen.contains("title") || seen.contains("ValueError");
         assert!(is_shown, "{tool}: {seen:?}");
@@ -164,12 +164,12 @@ fn g82_a_tool_reads_its_parameters_and_then_the_end() {
         .committed();
     for (arguments, expected) in [
         (vec!["t", "--param", "text=x"], json!({"text": "x"})),
-        // A program of the machine is given nothing to read, and not piton's own input.
+        // A cli tool gets an empty input, not piton's own.
         (vec!["c"], json!({"stdout": ""})),
     ] {
         let mut command = project.command(["tool", "run", "--format", "json"].iter().chain(&arguments));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("piton starts");
-        // It stays open, as a terminal would.
+        // The input stays open, like that of a terminal.
         let mut input = child.stdin.take().expect("an input");
         input.write_all(b"for piton\n").expect("written");
         let output = child.wait_with_output().expect("an end");
@@ -191,7 +191,7 @@ fn g83_the_end_by_a_signal_is_a_failure_that_names_it() {
     }
 }
 
-/// A fork bomb with an end: at most so many, each of which ignores what can be ignored.
+/// A limited fork bomb whose processes ignore all signals that can be ignored.
 fn bomb(word: &str) -> String {
     format!(
         "python3 -c '\nimport os, signal, time\nfor n in range(1, 32):\n    try: signal.signal(n, signal.SIG_IGN)\n    \
@@ -244,7 +244,7 @@ fn g85_a_file_that_grows_too_large_fails_the_tool_and_is_put_back() {
 fn g85_a_full_disk_loses_nothing() {
     let mounts = |project: &TestProject, script: &str| {
         let mut command = project.hermetic("unshare", &project.root());
-        // Where one may not mount, a user namespace of one's own is the place for it.
+        // Without root, mounting needs a user namespace.
         if !rustix::process::geteuid().is_root() {
             command.args(["--user", "--map-root-user"]);
         }
@@ -329,7 +329,7 @@ fn c_the_environment_is_exactly_what_is_documented() {
 }
 
 #[test]
-fn c_interpreters_do_not_hear_of_the_callers_variables() {
+fn c_interpreters_do_not_get_the_callers_variables() {
     let mut project = TestProject::new()
         .tool("shell", "", "compgen -e | grep -E '^(LD_|GIT_|PYTHON|NODE_|BASH_ENV|SSH_|ENV)' ; declare -F; exit 0")
         .file("evil/sitecustomize.py", "open('hijacked', 'w')\n")
@@ -350,7 +350,7 @@ fn c_interpreters_do_not_hear_of_the_callers_variables() {
 }
 
 #[test]
-fn c_descriptors_of_whoever_starts_piton_do_not_reach_a_tool() {
+fn c_a_tool_does_not_inherit_the_callers_descriptors() {
     let script = "trap; ulimit -Hc; exec ls /proc/self/fd";
     let project = TestProject::new().tool("t", "", script).committed();
     let mut command =
@@ -368,7 +368,7 @@ fn interrupted(signal: Signal, sent: impl Fn(Pid)) -> (Option<i32>, TestProject)
     );
     let project = project("", &script);
     let mut command = project.command(["tool", "run", "t", "--format", "json", "--checkpoint", "auto"]);
-    // As a shell does it: a job is a process group.
+    // Like a shell, start piton in its own process group.
     let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("piton starts");
     started(&project, &mut child);
     sent(pid(&child));

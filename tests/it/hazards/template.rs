@@ -1,7 +1,7 @@
-//! Hazards 60 to 66: parameters, placeholders and variables on their way into a process.
+//! Hazards 60 to 66: parameters, placeholders and variables that are passed to a process.
 //!
-//! Every style in which a parameter reaches a tool is tried through the binary; what the tool says it
-//! was given is compared with what was given.
+//! Every style in which a parameter reaches a tool is tried with the binary; the value that the
+//! tool reports is compared with the given one.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::tool_run::last;
 
 const TEXT: &str = "parameters:\n  - {name: text, type: string, required: true}\n";
 
-/// The ways in which a parameter is passed on, each a tool that prints what arrived and nothing else.
+/// The ways to pass a parameter on, each a tool that prints only the received value.
 const STYLES: [&str; 6] = ["placed", "embedded", "runtime", "variable", "options", "script"];
 
 /// A project with a tool for each style; a file in its home must survive all of them.
@@ -53,10 +53,10 @@ fn call(project: &TestProject, style: &str, value: &str) -> Ran {
     project.piton(["tool", "run", style, "--format", "json", "--checkpoint", "disabled", "--param", &word])
 }
 
-/// What a tool says it was given.
+/// The value that a tool reports.
 fn arrived(ran: &Ran) -> String {
     let result = &last(ran)["result"];
-    // A text that is JSON by chance was taken for JSON.
+    // A text that happens to be JSON was parsed as JSON.
     let text = result["stdout"].as_str().map_or_else(|| result.to_string(), str::to_owned);
     text.strip_prefix("is=").unwrap_or(&text).to_owned()
 }
@@ -73,7 +73,7 @@ fn assert_all_arrive(values: &[&str]) {
     project.assert_clean();
 }
 
-/// A program with these lines of config, called without parameters.
+/// A program with these config lines, called without parameters.
 fn program(config: &str) -> TestProject {
     let text = format!(
         "tool_id: t\ntool_type: cli\nversion: \"1.0.0\"\ndescription: T\nexecutor: subprocess\nconfig:\n{config}"
@@ -81,7 +81,7 @@ fn program(config: &str) -> TestProject {
     TestProject::new().file(".ai/tools/t.yaml", text).committed()
 }
 
-/// The code, message and place of a call that must not happen.
+/// The code, message and place of a refused call.
 fn refused(project: &TestProject, more: &[&str]) -> (String, String) {
     let ran = project.piton(["tool", "run", "t"].iter().chain(more));
     assert_eq!((ran.code(), ran.stdout().as_str()), (Some(2), ""), "{ran}");
@@ -127,10 +127,10 @@ fn g60_a_parameter_inside_the_script_of_a_shell_is_refused() {
         assert!(told.contains("a part of the code"), "{told}");
         assert!(told.contains(".ai/tools/t.yaml:8:"), "{told}");
     }
-    // A parameter of the script is what it should be.
+    // A positional parameter of the script is fine.
     let project = with("bash", "[-c, 'printf %s \"$1\"', bash, '{text}']");
     assert_eq!(arrived(&call(&project, "t", "\"; touch ran; \"")), "\"; touch ran; \"");
-    // Where it is no script of a shell it is just an option.
+    // Outside of a shell script it is an ordinary option.
     let project = with("printf", "['%s-%s', -c, 'x={text}']");
     assert_eq!(arrived(&call(&project, "t", "y")), "-c-x=y");
 }
@@ -138,14 +138,14 @@ fn g60_a_parameter_inside_the_script_of_a_shell_is_refused() {
 #[test]
 fn g61_a_value_that_looks_like_an_option_is_no_option() {
     let project = styles();
-    // After `--`, inside a word and in the environment it cannot be one.
+    // After `--`, inside a word and in the environment it cannot be an option.
     for style in ["placed", "embedded", "runtime", "variable", "script"] {
         for value in ["--upload-pack=touch ran", "-rf", "-", "--"] {
             let ran = call(&project, style, value);
             assert_eq!((ran.code(), arrived(&ran).as_str()), (Some(0), value), "{style}: {ran}");
         }
     }
-    // As the value of an option it is tied to the option.
+    // As the value of an option it is attached to the option.
     let ran = call(&project, "options", "--upload-pack=touch ran");
     assert_eq!(arrived(&ran), "--text=--upload-pack=touch ran");
     let bare = format!("  executable: git\n  args: [ls-remote, '{{text}}']\n{TEXT}");
@@ -218,7 +218,7 @@ fn g66_nul_in_a_parameter_is_refused_where_no_process_could_get_it() {
         assert!(ran.stdout().contains("NUL"), "{ran}");
     }
     assert_eq!(project.piton(["log"]).stdout(), "");
-    // Python's `main` gets its parameters as JSON, which can hold it.
+    // Python's `main` gets its parameters as JSON, which can hold NUL.
     let source = "def main(text: str):\n    return {'length': len(text)}\n";
     let project = crate::tool_run::python("t", "", source)(project);
     let ran = project.piton(["tool", "run", "t", "--format", "json", "--params", "nul.json"]);

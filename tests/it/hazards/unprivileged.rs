@@ -1,4 +1,4 @@
-//! Running piton as somebody without rights: tests run as root see less than users do.
+//! Runs piton as an unprivileged user, because root is exempt from permission checks.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,16 +8,15 @@ use crate::harness::{Ran, TestProject};
 /// A user id that owns nothing.
 const NOBODY: u32 = 65534;
 
-/// Somebody who is not root.
+/// A user who is not root.
 pub(super) enum Unprivileged {
-    /// Whoever runs the tests.
+    /// The user who runs the tests.
     Self_,
-    /// Somebody else, whom root may become.
+    /// The user `nobody`, if the tests run as root.
     Nobody,
 }
 
 impl Unprivileged {
-    /// Somebody without rights.
     pub(super) fn someone() -> Self {
         if rustix::process::geteuid().is_root() { Self::Nobody } else { Self::Self_ }
     }
@@ -27,14 +26,13 @@ impl Unprivileged {
         project.ran(self.command(project, arguments).output().expect("piton starts"))
     }
 
-    /// The command for that.
     pub(super) fn command(&self, project: &TestProject, arguments: &[&str]) -> Command {
         match self {
             Self::Self_ => project.command(arguments),
             Self::Nobody => {
                 let sandbox = project.root();
                 let sandbox = sandbox.parent().expect("a sandbox");
-                // The program lies where only its owner may look.
+                // The program may be in a folder that only its owner can read.
                 let program = sandbox.join("piton");
                 if !program.exists() {
                     std::fs::copy(env!("CARGO_BIN_EXE_piton"), &program).expect("a copy");

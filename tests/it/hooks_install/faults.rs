@@ -1,4 +1,4 @@
-//! The program is missing, breaks down or is killed; installing is killed or cannot write.
+//! Faults: the program is missing, fails or is killed; the installation is killed or cannot write.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use crate::harness::cmd_snapshot;
 
 const OWN: &str = "#!/bin/sh\necho own >> ../calls\n";
 
-/// Takes piton away, also from the search path.
+/// Removes piton, also from the search path.
 fn without_piton(yard: &Yard) {
     fs::remove_file(yard.program()).expect("it is there");
 }
@@ -35,7 +35,7 @@ fn without_piton_git_goes_on() {
 }
 
 #[test]
-fn without_piton_git_stops_where_that_is_asked_for() {
+fn without_piton_git_stops_if_required() {
     let yard = Yard::new();
     let settings = yard.project.home().join(".ai/config.yaml");
     fs::create_dir_all(settings.parent().unwrap()).unwrap();
@@ -88,7 +88,7 @@ fn a_project_may_ask_for_it_and_not_take_it_back() {
 }
 
 #[test]
-fn a_piton_that_breaks_down_stops_nobody() {
+fn a_failing_piton_does_not_block_git() {
     let yard = Yard::new();
     yard.piton(&["hooks", "install"]);
     let ends = ["exit 101", "exit 126", "exit 127", "kill -ABRT $$", "kill -SEGV $$", "kill -KILL $$", "exit 255"];
@@ -105,7 +105,7 @@ fn a_piton_that_breaks_down_stops_nobody() {
 }
 
 #[test]
-fn a_piton_that_breaks_down_stops_git_where_that_is_asked_for() {
+fn a_failing_piton_blocks_git_if_required() {
     let yard = Yard::new();
     let mut command = yard.command(&yard.project.root());
     command.args(["hooks", "install"]).env("PITON_HOOKS_FAIL_CLOSED", "true").output().unwrap();
@@ -142,7 +142,7 @@ fn a_program_that_has_moved_is_looked_for_on_the_search_path() {
 }
 
 #[test]
-fn killed_while_installing_there_is_always_a_hook() {
+fn a_killed_installation_always_leaves_a_working_hook() {
     for place in ["hook-kept", "hook-put"] {
         for pass in 1..=6 {
             let yard = Yard::new();
@@ -153,7 +153,7 @@ fn killed_while_installing_there_is_always_a_hook() {
             command.args(["hooks", "install"]).env("PITON_FAILPOINT", format!("{place}:{pass}"));
             let ended = command.output().unwrap();
             assert_eq!(ended.status.signal(), Some(9), "{place}:{pass}: {ended:?}");
-            // The hooks from before run, exactly once, stub or not.
+            // The earlier hooks run exactly once, with or without a stub.
             yard.witness();
             assert_eq!(yard.commit().code(), Some(0));
             let calls = yard.calls();
@@ -173,7 +173,7 @@ fn killed_while_installing_there_is_always_a_hook() {
 }
 
 #[test]
-fn killed_while_uninstalling_the_rest_can_be_uninstalled() {
+fn a_killed_uninstallation_can_be_finished() {
     for pass in 1..=6 {
         let yard = Yard::new();
         yard.hook("pre-commit", OWN);
@@ -192,7 +192,7 @@ fn killed_while_uninstalling_the_rest_can_be_uninstalled() {
 }
 
 #[test]
-fn what_cannot_be_finished_is_taken_back() {
+fn an_installation_that_fails_is_reverted() {
     for (command, place) in [("install", "hook-put"), ("uninstall", "hook-taken")] {
         for pass in 1..=6 {
             let yard = Yard::new();

@@ -1,4 +1,5 @@
-//! Where hooks are: linked worktrees, bare repositories, `core.hooksPath`, names that are hard to quote.
+//! Where hooks are: linked worktrees, bare repositories, `core.hooksPath`, names that are hard to
+//! quote.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use crate::harness::{TestProject, cmd_snapshot};
 
 const OWN: &str = "#!/bin/sh\necho own \"$@\" >> \"$CALLS\"\n";
 
-/// The folder that piton says, and the one that git says.
+/// The hooks folder according to piton and according to git.
 fn folders(yard: &Yard, folder: &Path) -> (String, String) {
     let said = yard.piton_in(folder, &["hooks", "status", "--format", "json"]).json();
     let mut git = yard.project.hermetic("git", folder);
@@ -162,7 +163,7 @@ fn a_folder_for_all_repositories_is_not_written() {
     yard.pretend("#!/bin/sh\nexit 1\n");
     assert_eq!(yard.commit().code(), Some(1), "what piton refuses is refused");
     fs::remove_file(yard.program()).unwrap();
-    assert_eq!(yard.commit().code(), Some(0), "whoever has no piton can commit");
+    assert_eq!(yard.commit().code(), Some(0), "users without piton can commit");
 }
 
 #[test]
@@ -192,7 +193,7 @@ fn hooks_that_are_files_of_the_work_tree_are_not_written() {
         let (first, second) = both.split_once("own ../remote.git ../remote.git\n").unwrap();
         assert_eq!((first, first.starts_with(expected), first.is_empty()), (second, true, expected.is_empty()));
     }
-    // The same by a link from where hooks usually are.
+    // The same with a symbolic link in the usual place.
     yard.project.git(["config", "--unset", "core.hooksPath"]);
     fs::remove_dir_all(yard.project.root().join(".git/hooks")).unwrap();
     super::link("../.githooks", &yard.project.root().join(".git/hooks"));
@@ -221,7 +222,7 @@ fn names_that_are_hard_to_quote_work() {
         let folder = sandbox.project.root().join(name);
         let mut init = sandbox.project.hermetic("git", &sandbox.project.root());
         assert!(init.args(["init", "--quiet", "--"]).arg(&folder).status().unwrap().success());
-        // The program lies there as well.
+        // The program is in that folder too.
         let program = folder.join("pi ton");
         sandbox.real();
         fs::hard_link(sandbox.program(), &program).unwrap();
@@ -267,7 +268,7 @@ fn without_a_repository_nothing_can_be_installed() {
     assert!(ran.stderr().contains("NO_REPOSITORY") || ran.stderr().contains("repository"), "{ran}");
 }
 
-/// Does what the snippets say: the lines come first, after the line that names the interpreter.
+/// Applies the snippets: their lines come first, after the interpreter line.
 pub(super) fn paste(yard: &Yard, hooks: &[&str]) {
     let mut words = vec!["hooks", "install", "--format", "json"];
     for hook in hooks {

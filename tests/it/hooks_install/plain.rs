@@ -1,4 +1,4 @@
-//! No hook, or a plain one: installed and chained, and put back as it was.
+//! No hook or a plain one: installed, chained, and restored by the uninstallation.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use super::{USUAL, Yard, all, link, states};
 use crate::harness::cmd_snapshot;
 
-/// A hook that writes down how it was called, as the witness does.
+/// A hook that records its calls, like the witness.
 const OWN: &str = r#"#!/bin/sh
 { printf 'own'; printf ' [%s]' "$@"; echo; cat; } >> "$PWD/../calls"
 exit ${OWN_STATUS:-0}
@@ -45,7 +45,7 @@ fn outside_of_a_run_two_hooks_do_not_start_piton() {
     yard.piton(&["hooks", "install"]);
     yard.witness();
     let own = yard.project.root().join(".git/piton");
-    // Nobody holds the lock, and no run waits.
+    // No process holds the lock, and no run waits.
     fs::write(own.join("lock"), "").unwrap();
     assert_eq!(yard.commit().code(), Some(0));
     let quiet = "piton [hooks] [run] [pre-commit] [--]\npiton [hooks] [run] [commit-msg] [--] [.git/COMMIT_EDITMSG]\n";
@@ -53,7 +53,7 @@ fn outside_of_a_run_two_hooks_do_not_start_piton() {
     fs::write(own.join("run"), "a run that waits\n").unwrap();
     assert_eq!(yard.commit().code(), Some(0));
     assert_eq!(yard.calls().lines().count(), 4);
-    // Where piton never was there is nothing to ask about.
+    // Without a folder of piton there is nothing to check.
     fs::remove_dir_all(own).unwrap();
     assert_eq!(yard.commit().code(), Some(0));
     assert_eq!(yard.calls(), quiet);
@@ -155,7 +155,7 @@ fn what_piton_refuses_is_refused() {
     yard.piton(&["hooks", "install"]);
     yard.pretend("#!/bin/sh\nexit 1\n");
     assert_eq!((yard.commit().code(), yard.commits()), (Some(1), 0));
-    // Ctrl-C is an answer as well.
+    // Ctrl-C also refuses the commit.
     yard.pretend("#!/bin/sh\nexit 130\n");
     assert_eq!((yard.commit().code(), yard.commits()), (Some(1), 0));
 }
@@ -206,7 +206,7 @@ fn input_reaches_both_byte_for_byte() {
         let expected = format!("own [a b] [] [*]\n{input}piton [hooks] [run] [pre-push] [--] [a b] [] [*]\n{input}");
         assert!(yard.calls() == expected, "{:?}", input.get(..20));
     }
-    // One that does not read its input is no reason to fail.
+    // A hook that does not read its input must not fail.
     yard.hook("pre-push.before-piton", "#!/bin/sh\nexit 0\n");
     yard.pretend("#!/bin/sh\nexit 0\n");
     let mut command = yard.project.hermetic(stub.to_str().unwrap(), &yard.project.root());
@@ -303,7 +303,7 @@ fn a_former_hook_that_is_gone_is_said() {
     assert_eq!(yard.states(&["status", "--hook", "pre-commit"]), ["pre-commit before_missing"]);
     assert_eq!(yard.states(&["install", "--hook", "pre-commit"]), ["pre-commit updated"]);
     assert_eq!(yard.states(&["status", "--hook", "pre-commit"]), ["pre-commit installed"]);
-    // A hook of one's own may be put there at any time.
+    // A user may put a hook there at any time.
     yard.hook("pre-commit.before-piton", OWN);
     assert_eq!(yard.states(&["status", "--hook", "pre-commit"]), ["pre-commit before_edited"]);
     yard.witness();

@@ -1,4 +1,4 @@
-//! An approval is for content: what was shown is what is committed, the person's own edits included.
+//! An approval is for content: what was shown is committed, including the person's own edits.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn gated(mode: &str) -> TestProject {
     directive("asks", mode, &format!("{}{GATE}{KEEP}", call("a", "add", "", "wrong")))(project()).committed()
 }
 
-/// What `piton status` says that an approval is for.
+/// What an approval is for, according to `piton status`.
 fn review(project: &TestProject) -> Value {
     project.piton(["status", "--format", "json"]).json()["waiting"]["review"].clone()
 }
@@ -76,7 +76,7 @@ fn an_approval_names_the_tree_that_is_committed() {
     assert!(human.stderr().contains(&format!("--tree {}", &tree[..10])), "{human}");
     let diff = project.piton(["diff"]);
     assert!(diff.stdout().contains("+wrong"), "{diff}");
-    // The files change after they were shown: nothing is approved.
+    // The files change after they were shown, so nothing is approved.
     project.bash("sed -i s/wrong/right/ out.txt");
     let ran = project.piton(["approve", "--tree", &tree]);
     assert_eq!(ran.code(), Some(4), "{ran}");
@@ -137,7 +137,7 @@ fn a_person_who_puts_everything_back_approves_nothing() {
 fn at_a_terminal_the_diff_is_shown_again_when_the_files_have_changed() {
     let project = gated("").variable("TERM", "xterm");
     project.piton(["run", "asks"]);
-    // The file is emptied while the question is open: the first answer is not for what is there.
+    // The file is emptied while the question is open, so the first answer does not count.
     let file = project.root().join("out.txt");
     let talk = json!([["[a]pprove", "make", file], ["[w]ait? ", "type", "a\n"], ["[w]ait? ", "type", "a\n"]]);
     let session = at_a_terminal(&project, &talk, &["approve"]);

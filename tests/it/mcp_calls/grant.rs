@@ -1,4 +1,4 @@
-//! What a directive has to grant before it may call a tool of a server.
+//! The grants that a directive needs to call a tool of a server.
 
 use super::{directive, last, project, starts};
 
@@ -61,7 +61,7 @@ fn a_command_of_a_server_can_be_granted_by_its_name() {
         let (code, error, _) = run(&format!("{ENV}{grant}"), ("box", "count", ""));
         assert_eq!(code == Some(0), allowed, "{grant}: {error}");
     }
-    // Which tools there are is told to who may use all of them.
+    // Listing the tools needs a grant for all of them.
     assert_eq!(run(&format!("{ENV}<mcp name=\"box\" tools=\"count\"/>"), ("box", "", "")).0, Some(3));
     assert_eq!(run(&format!("{ENV}<mcp name=\"box\"/>"), ("box", "", "")).0, Some(0));
 }

@@ -1,11 +1,12 @@
-//! Servers that do not do what they should: each is a failure with its reason, in time, and nothing stays.
+//! Misbehaving servers: each is reported as a failure with its reason, in time, and leaves nothing
+//! behind.
 
 use serde_json::json;
 
 use super::{assert_nothing_left, call, project};
 use crate::harness::{TestProject, cmd_snapshot};
 
-/// A server that has little time to start.
+/// A server with a short start-up limit.
 fn hasty(ways: &str) -> TestProject {
     let project = project(ways);
     let text = project.read(".ai/tools/box/tool.yaml").replace("startup_timeout: 20", "startup_timeout: 1");
@@ -56,7 +57,7 @@ fn a_server_that_writes_garbage_is_given_up() {
 }
 
 #[test]
-fn a_line_that_is_no_message_is_borne() {
+fn a_line_that_is_not_a_message_is_ignored() {
     let project = project("banner");
     assert_eq!(call(&project, &["count"])["result"], json!({"calls": 1}));
 }
@@ -111,7 +112,7 @@ fn a_program_that_is_missing_is_told_before_anything_runs() {
 }
 
 #[test]
-fn an_address_of_this_machine_needs_the_word_of_the_manifest() {
+fn a_local_address_must_be_allowed_by_the_manifest() {
     let remote = |more: &str| {
         format!(
             "tool_id: near\ntool_type: mcp_server\nversion: \"1.0.0\"\ndescription: x\nexecutor: http_client\nconfig:\n  {more}\n"

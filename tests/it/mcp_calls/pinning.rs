@@ -1,4 +1,4 @@
-//! What a server says about a tool is what it has to go on saying, until a person accepts another word.
+//! The description of a server's tool must not change until a person accepts the new one.
 
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn a_tool_that_changed_is_refused_until_it_is_accepted() {
     "#);
     let refused = call(&project, &["say", "-p", "text=a"]);
     assert_eq!((&refused["status"], &refused["code"]), (&json!("denied"), &json!("MCP_CHANGED")), "{refused}");
-    // Another tool of the same server is what it was.
+    // Another tool of the same server has not changed.
     assert_eq!(call(&project, &["count"])["status"], "success");
     cmd_snapshot!(project.piton(["tool", "accept", "say"]), @r#"
     success: true
@@ -95,7 +95,7 @@ fn what_cannot_be_accepted_says_why() {
 }
 
 #[test]
-fn another_way_to_the_server_is_another_server() {
+fn a_server_with_another_address_is_another_server() {
     let project = project("");
     assert_eq!(call(&project, &["say", "-p", "text=a"])["status"], "success");
     let text = project.read(".ai/tools/box/tool.yaml").replace("server.py\", ", "server.py\", banner");

@@ -1,4 +1,4 @@
-//! On whose authority a meta tool makes its calls: that of whoever calls it, and no more.
+//! Permissions of a meta tool's calls: those of its caller, and no more.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn a_directive_has_to_allow_every_tool_that_is_called() {
     error: directive `some` does not allow to run the tool `count` [PERMISSION_DENIED]
     hint: add <execute resource="tool" id="count"/> to the <permissions> of `some`
     "#);
-    // What was called before that is put back.
+    // The earlier calls are rolled back.
     project.assert_clean();
     assert!(!project.root().join("number.txt").exists());
     let shown = project.piton(["show", &format!("{}/1", run_id(&project)), "--format", "json"]).json();
@@ -116,7 +116,7 @@ fn a_call_cannot_rewrite_what_is_called_next() {
     assert_eq!(result["code"], "ITEM_CHANGED", "{result}");
     assert_eq!(calls(&result), [("meddle@1.0.0".to_owned(), "succeeded".to_owned(), String::new())]);
     project.assert_clean();
-    // Of a directive it is known from its beginning.
+    // A run of a directive pins its tools at its start.
     let project = project.directive("later", ["meddle", "both"]);
     project.git(["add", "--all"]);
     project.git(["commit", "--quiet", "--message", "later"]);

@@ -1,4 +1,5 @@
-//! Stopped or killed in the middle: nothing is left, and everything is as it was or as it would have been.
+//! Interrupted or killed meta tools: nothing is left, and the step happened completely or not at
+//! all.
 
 use std::process::Stdio;
 
@@ -9,7 +10,7 @@ use crate::crash::leftover::{awaited, is_alive};
 use crate::crash::scene::{Scene, WORK, was_killed};
 use crate::harness::TestProject;
 
-/// Stays where it is the first time that it runs.
+/// A script that hangs the first time it runs.
 fn pausing(project: &TestProject) -> String {
     let tmp = project.root().with_file_name("tmp");
     format!("echo half > half.txt; if [ ! -e '{0}/paused' ]; then echo $$ > '{0}/paused'; sleep 600; fi", tmp.display())
@@ -57,14 +58,14 @@ fn a_run_that_dies_in_the_middle_of_a_call_is_put_back_and_goes_on() {
     let ran = project.piton(["resume"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert!(!is_alive(&tool), "{ran}");
-    // Nothing of the first attempt is left: the first call was made again from where it had begun.
+    // Nothing of the first attempt is left: the step was repeated from its beginning.
     assert_eq!(project.read("number.txt"), "1\n2\n");
     project.assert_clean();
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
 }
 
 #[test]
-fn killed_at_any_place_of_its_calls_a_step_is_whole_or_not_there() {
+fn a_kill_at_any_point_of_its_calls_leaves_a_whole_step_or_none() {
     let tools = TestProject::new().tool("work", "mutates_state: true", WORK);
     let scene = Scene::of(once("whole", "work", "[{ tool: 'work' }]")(tools));
     let command = &["tool", "run", "whole", "--checkpoint", "auto"];

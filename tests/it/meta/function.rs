@@ -1,4 +1,4 @@
-//! What the function of a meta tool may not do: hang, eat, throw, talk nonsense, go on for ever.
+//! Limits of a meta tool's function: time, memory, exceptions, invalid results, endless calls.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{TEXT, last, meta, once, project, run};
 use crate::crash::leftover::is_alive;
 use crate::harness::{TestProject, cmd_snapshot};
 
-/// The code of what a function comes to.
+/// The code and message of a function's failure.
 fn code(function: &str) -> (Value, Value) {
     let project = meta("odd", "count", TEXT, function)(project()).committed();
     let result = run(&project, "odd", "auto");
@@ -15,7 +15,7 @@ fn code(function: &str) -> (Value, Value) {
     (result["code"].clone(), result["message"].clone())
 }
 
-/// Nothing that was started is left.
+/// Checks that no started process is left.
 fn assert_gone(project: &TestProject) {
     let runs = project.root().join(".git/piton/runs");
     for run in piton::journal::list(&runs).expect("runs") {
@@ -32,7 +32,7 @@ fn assert_gone(project: &TestProject) {
 fn a_function_that_does_not_end_is_stopped_also_where_its_engine_cannot() {
     for function in [
         "while (true) {}",
-        // The engine never asks in these.
+        // The engine does not check for a timeout inside these built-in functions.
         "const text = 'a'.repeat(2e6); let found = 0; while (true) found += text.indexOf('b'); found",
         "new Array(2 ** 32 - 2).join('x')",
         "Array.prototype.reverse.call({ length: 2 ** 53 - 1 })",

@@ -1,11 +1,11 @@
-//! What a tool says about itself holds also when another one calls it.
+//! What a tool declares also applies when another tool calls it.
 
 use serde_json::json;
 
 use super::{meta, once, project, run};
 use crate::harness::{TestProject, cmd_snapshot};
 
-/// Tools that each write where they say, or where they do not.
+/// Tools that write where they declare it, and one that does not.
 fn writers() -> TestProject {
     TestProject::new()
         .file("README.md", "one\n")
@@ -18,7 +18,7 @@ fn writers() -> TestProject {
 #[test]
 fn every_tool_is_held_to_what_it_says_it_writes() {
     let project = once("fine", "docs, code", "[{ tool: 'docs' }, { tool: 'code' }]")(writers());
-    // The other one may write there, and it has not.
+    // The other tool may write there, but did not.
     let project = once("astray", "docs, stray", "[{ tool: 'docs' }, { tool: 'stray' }]")(project).ticking().committed();
     let result = run(&project, "fine", "auto");
     assert_eq!((&result["status"], &result["checkpoint"]["files_changed"]), (&json!("success"), &json!(2)), "{result}");
@@ -36,7 +36,7 @@ fn every_tool_is_held_to_what_it_says_it_writes() {
 }
 
 #[test]
-fn a_meta_tool_is_held_to_its_own_words_as_well() {
+fn a_meta_tool_must_follow_its_own_declaration_too() {
     let calls = "[{ tool: 'docs' }, { tool: 'code' }]";
     let function = format!("results.length ? {{ result: 1 }} : {{ calls: {calls} }}");
     let project = meta("narrow", "docs, code", "writes: [\"docs/**\"]\n", &function)(writers());
@@ -53,7 +53,7 @@ fn a_meta_tool_is_held_to_its_own_words_as_well() {
 }
 
 #[test]
-fn a_change_that_a_tool_did_not_announce_is_told_and_refused_where_that_is_asked_for() {
+fn an_undeclared_change_is_reported_and_refused_if_required() {
     let project = once("sum", "docs, quiet", "[{ tool: 'docs' }, { tool: 'quiet' }]")(writers()).committed();
     let strict = project.piton(["tool", "run", "sum", "--checkpoint", "auto", "--strict", "--format", "json"]);
     assert_eq!(super::last(&strict)["code"], "UNDECLARED_MUTATION", "{strict}");
@@ -67,7 +67,7 @@ fn a_change_that_a_tool_did_not_announce_is_told_and_refused_where_that_is_asked
 }
 
 #[test]
-fn what_somebody_else_changes_meanwhile_is_left_alone() {
+fn concurrent_changes_by_other_processes_are_left_alone() {
     let project = once("busy", "slow, keep", "[{ tool: 'slow' }, { tool: 'keep', args: { number: 1 } }]")(project());
     let project = project.tool("slow", "", crate::harness::MEETING).committed();
     let ran = project.piton_while("echo mine >> README.md", ["tool", "run", "busy", "--checkpoint", "auto"]);

@@ -1,11 +1,12 @@
-//! What no checkpoint could bring back is not moved.
+//! Files that no checkpoint could restore are not moved.
 
 use serde_json::{Value, json};
 
 use super::{BOXED, COUNT, last, tree};
 use crate::harness::{TestProject, cmd_snapshot};
 
-/// Where the script `s` is, what makes it one that snapshots do not hold here or elsewhere, and what that is called.
+/// The path of the script `s`, a command that makes it a file that snapshots do not hold, and the
+/// expected code.
 const UNCOVERED: [(&str, &str, &str); 9] = [
     (".ai/scripts/nr/s.py", "git init -q .ai/scripts/nr", "OUTSIDE_CHECKPOINTS"),
     (
@@ -70,9 +71,9 @@ fn what_a_snapshot_does_not_hold_stays_where_it_is() {
     }
 }
 
-/// One script of many does not keep the others from becoming tools.
+/// One such script does not prevent the migration of the others.
 #[test]
-fn of_many_scripts_only_those_stay_that_nothing_could_bring_back() {
+fn only_scripts_that_cannot_be_restored_are_left_alone() {
     let project = TestProject::new()
         .file(".gitignore", "mine.py\n/.ai/scripts/lib/own.py\n")
         .file(".ai/scripts/a.py", COUNT)
@@ -104,7 +105,7 @@ fn of_many_scripts_only_those_stay_that_nothing_could_bring_back() {
     assert_eq!(tree(&project, ".ai"), before);
 }
 
-/// What is new may be made, and the answer says that it stays.
+/// New files may be created, and the answer says that an undo will not remove them.
 #[test]
 fn a_new_tool_in_a_repository_of_its_own_is_told_to_stay() {
     let project = TestProject::new().file("x", "").file(".ai/tools/keep.yaml", BOXED).committed();

@@ -1,4 +1,4 @@
-//! What stays still finds what it names.
+//! Scripts that stay still find the files that they name.
 
 use std::os::unix::fs::symlink;
 
@@ -36,7 +36,7 @@ fn what_a_script_that_stays_names_by_its_path_stays_as_well() {
     hint: check it with `piton validate`; `piton undo` brings everything back
     ");
     assert_eq!(behaviour(&project, "wrap", &[]), before);
-    // By its own name it goes, and whoever asked for it is told.
+    // Named explicitly, it is migrated, with a note.
     cmd_snapshot!(project.piton(["migrate", "step"]), @"
     success: true
     exit_code: 0
@@ -52,7 +52,8 @@ fn what_a_script_that_stays_names_by_its_path_stays_as_well() {
     ");
 }
 
-/// Each project has a script `a.py` or `a.sh` that stays, or a tool, and a script `hh.py` that it needs.
+/// Each project has a script `a.py` or `a.sh` that stays, or a tool, and a script `hh.py` that it
+/// needs.
 #[test]
 fn a_script_that_others_find_in_their_own_way_stays_as_well() {
     for (file, text) in [
@@ -78,13 +79,14 @@ fn a_script_that_others_find_in_their_own_way_stays_as_well() {
     }
 }
 
-/// A chain: what stays for one reason keeps the next, and so on; a module of the library is copied.
+/// A chain: a script that stays keeps the scripts that it names, and so on; a library module is
+/// copied.
 #[test]
 fn what_stays_keeps_others_in_turn() {
     let run = |name: &str| format!("#!/bin/bash\npython3 \"$(dirname \"$0\")/{name}\"\n");
     let boxed = BOXED.replace("run.sh", "start.sh");
     let project = TestProject::new()
-        // All of a folder moves, and names by its path what must not.
+        // The whole folder would move, but it names by path a script that must stay.
         .file(".ai/scripts/boxed/tool.yaml", boxed)
         .file(".ai/scripts/boxed/start.sh", "python3 .ai/scripts/far.py\n")
         .file(".ai/scripts/far.py", STEP)
@@ -161,7 +163,7 @@ fn no_link_is_left_without_what_it_leads_to() {
     ");
 }
 
-/// What is said about each file can be done without breaking anything.
+/// The advice about each file can be followed without breaking anything.
 #[test]
 fn advice_does_no_harm() {
     let project = TestProject::new()

@@ -1,4 +1,4 @@
-//! What lies around a script that is migrated: manifests, the library, the rules of git.
+//! Files around a migrated script: manifests, the library, git's ignore rules.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{BOXED, COUNT, behaviour, tree};
 use crate::harness::{TestProject, cmd_snapshot};
 
-/// A manifest with its script beside it, of the same name or of another, is one tool.
+/// A manifest and the script beside it, with the same name or another, form one tool.
 #[test]
 fn a_manifest_takes_the_script_beside_it_along_and_the_script_is_no_second_tool() {
     let manifest = |id: &str, script: &str| BOXED.replace("boxed", id).replace("run.sh", script);
@@ -64,7 +64,7 @@ fn a_manifest_takes_the_script_beside_it_along_and_the_script_is_no_second_tool(
     assert_eq!(project.piton(["migrate", "ship"]).code(), Some(0));
 }
 
-/// Whatever folder a script lies in, `lib` is the library, unless there is another one beside it.
+/// `lib` is the library for scripts in any folder, unless there is another `lib` beside them.
 #[test]
 fn a_script_of_a_category_finds_the_library() {
     let project = TestProject::new()
@@ -125,7 +125,7 @@ fn what_git_ignores_is_moved_only_without_checkpoints() {
     ");
 }
 
-/// It would come back, and be there twice: where it would go git ignores it.
+/// The destination is ignored by git, so the script would exist twice after a checkpoint is undone.
 #[test]
 fn a_file_that_git_ignores_but_tracks_stays() {
     let project = TestProject::new().file(".ai/scripts/text/count_words.py", COUNT).committed();
@@ -138,7 +138,7 @@ fn a_file_that_git_ignores_but_tracks_stays() {
 }
 
 #[test]
-fn a_path_is_understood_from_wherever_it_was_typed() {
+fn a_path_is_relative_to_the_current_folder() {
     let project = TestProject::new().file(".ai/scripts/text/count_words.py", COUNT).file("src/x", "").committed();
     for (folder, name) in [("src", "../.ai/scripts/text/count_words.py"), (".ai/scripts", "text/count_words.py")] {
         let ran = project.piton(["-C", folder, "migrate", name, "--dry-run"]);
@@ -146,7 +146,7 @@ fn a_path_is_understood_from_wherever_it_was_typed() {
     }
 }
 
-/// With `__init__.py` or without, and whatever a part of it takes from the rest of the library.
+/// With or without `__init__.py`, and with any import from the rest of the library.
 #[test]
 fn a_script_that_imports_a_package_of_the_library_still_runs() {
     for init in [Some(""), None] {

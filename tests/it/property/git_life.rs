@@ -1,8 +1,9 @@
-//! Random operations of piton between random everyday git, with the real programs.
+//! Random piton operations between random git operations, with the real programs.
 //!
-//! After each operation of piton: nothing of the user's has changed, nothing that was discarded comes back, an undo is the
-//! exact inverse of the newest operation, and `piton verify` is green unless the user altered the content of a
-//! checkpoint. A user's operation that git refuses where it comes is taken back, so that every list is valid.
+//! After each piton operation: nothing of the user's has changed, nothing that was discarded comes
+//! back, an undo is the exact inverse of the newest operation, and `piton verify` succeeds unless
+//! the user altered the content of a checkpoint. A user operation that git refuses is skipped, so
+//! every list is valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +14,9 @@ use proptest::test_runner::TestCaseResult;
 use super::cases;
 use crate::harness::{Ran, TestProject};
 
-/// So many lines has every file; an edit replaces one of them, so that lines keep their numbers.
+/// The number of lines of every file; an edit replaces one of them, so that line numbers stay.
 const LINES: usize = 9;
-/// The files: two that are committed at first, and two that are not there.
+/// Two files that are committed at first, and two that do not exist.
 const FILES: [&str; 4] = ["a", "b", "c", "d"];
 
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ enum User {
     Reset(&'static str),
 }
 
-/// One line of a file, or the whole file, gets other content.
+/// An edit of one line of a file, or of the whole file.
 #[derive(Clone, Debug)]
 struct Edit {
     file: &'static str,
@@ -73,7 +74,7 @@ enum Change {
 }
 
 impl Edit {
-    /// A line of a shell that makes it. A file that is not there is made first.
+    /// A shell line for the edit. A missing file is created first.
     fn command(&self) -> String {
         let file = self.file;
         match self.change {
@@ -85,7 +86,7 @@ impl Edit {
     }
 }
 
-/// Everything that can be told from outside.
+/// Everything that is visible from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Picture {
     disk: BTreeMap<String, String>,
@@ -154,18 +155,18 @@ fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![3 => piton.prop_map(Operation::Piton), 2 => user.prop_map(Operation::User)]
 }
 
-/// A project, and what has happened in it.
+/// A project and its history.
 struct Life {
     project: TestProject,
     /// Files that explicit steps changed.
     recorded: BTreeSet<String>,
-    /// Whether the user dropped or altered a checkpoint, so that `verify` may be red.
+    /// Whether the user dropped or altered a checkpoint, so that `verify` may fail.
     altered: bool,
     /// Whether the user reworded a commit, which may be a checkpoint that no trailer names any more.
     reworded: bool,
     /// The picture before the newest operation of piton that had an effect, if nothing happened since.
     before_newest: Option<Picture>,
-    /// The picture before the undo that was the last operation.
+    /// The picture before the undo, if that was the last operation.
     before_undo: Option<Picture>,
 }
 
@@ -191,7 +192,8 @@ impl Life {
             Operation::User(user) => {
                 let checkpoints = self.checkpoints();
                 self.user(user);
-                // Content that left the branches, or other content below the name of a checkpoint.
+                // These may remove content from the branches, or change the content of a
+                // checkpoint.
                 let may_alter = matches!(user, User::Reset(_) | User::AmendAll);
                 self.altered |= may_alter && checkpoints != self.checkpoints();
                 self.reworded |= matches!(user, User::Reword);
@@ -302,7 +304,7 @@ impl Life {
         if changed {
             self.before_newest = (is_work && ran.code() == Some(0)).then_some(before);
         } else if is_work {
-            // A step without an effect is none that undo takes back.
+            // Undo does not count a step without an effect.
             self.before_undo = None;
         }
         Ok(())
@@ -326,7 +328,7 @@ impl Life {
         }
     }
 
-    /// Each line of a commit is one that the branch had, or that is on disk: what was discarded does not come back.
+    /// Each line of a commit was in the branch or is on disk: discarded changes do not come back.
     fn only_from_disk_and_head(
         &self,
         before: &Picture,

@@ -1,4 +1,4 @@
-//! A repository that random actions happen to, and what git says about it.
+//! A repository for random actions, and what git reports about it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -22,7 +22,7 @@ use piton::disk::Fsync;
 use proptest::prelude::TestCaseError;
 use tempfile::TempDir;
 
-/// One name, or any other bytes; shown so that a failing case can be read.
+/// A name of any bytes, printed in a readable form.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name(pub(super) Vec<u8>);
 
@@ -38,26 +38,26 @@ pub(super) struct Target(pub(super) &'static str);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule(pub(super) &'static str);
 
-/// Something that happens to a work tree or its index.
+/// A change of a work tree or its index.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    /// Writes a file, in the place of whatever is there.
+    /// Writes a file, replacing what is there.
     Write(Vec<Name>, Content),
     /// Changes a byte of a file; its size and time stay as they are.
     Flip(Vec<Name>),
-    /// Makes a link, in the place of whatever is there.
+    /// Creates a link, replacing what is there.
     Link(Vec<Name>, Target),
     /// Changes permission bits.
     Mode(Vec<Name>, u32),
     /// Removes a file, or a folder with everything in it.
     Remove(Vec<Name>),
-    /// Makes a folder, in the place of whatever file is there.
+    /// Creates a folder, replacing a file.
     MakeFolder(Vec<Name>),
     /// Moves a file or folder.
     Rename(Vec<Name>, Vec<Name>),
     /// Writes the `.gitignore` of a folder.
     Ignore(Vec<Name>, Rule),
-    /// Lets git convert line ends.
+    /// Enables conversion of line ends.
     Convert,
     /// `git add`
     Stage(Vec<Name>),
@@ -67,7 +67,7 @@ pub(super) enum Action {
     Announce(Vec<Name>),
 }
 
-/// A repository beside a folder that is none of its business.
+/// A repository beside an unrelated folder.
 pub(super) struct World {
     sandbox: Rc<TempDir>,
     root: PathBuf,
@@ -93,7 +93,7 @@ impl World {
         world
     }
 
-    /// The same repository once more, with another name.
+    /// A copy of the repository with another name.
     pub(super) fn copy(&self, name: &str) -> Self {
         let root = self.sandbox.path().join(name);
         let copied = command("cp", self.sandbox.path()).arg("-a").args([&self.root, &root]).status();
@@ -110,7 +110,7 @@ impl World {
 
     pub(super) fn act(&self, actions: &[Action]) {
         for action in actions {
-            // Impossible here, e.g. a link to itself in the way: nothing happens.
+            // An impossible action, e.g. with a link to itself in the way, does nothing.
             let _ = self.try_to(action);
         }
     }
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Makes the folders of a path, in the place of files and links.
+    /// Creates the folders of a path, replacing files and links.
     fn make_way(&self, path: &[Name]) -> std::io::Result<PathBuf> {
         let mut full = self.root.clone();
         let (last, folders) = path.split_last().expect("a path has a name");
@@ -180,7 +180,7 @@ impl World {
         Ok(full.join(OsStr::from_bytes(&last.0)))
     }
 
-    /// The place of a path that no link is on the way to.
+    /// The full path, if no link is on the way.
     fn reach(&self, path: &[Name]) -> Option<PathBuf> {
         let mut full = self.root.clone();
         let (last, folders) = path.split_last()?;
@@ -230,7 +230,7 @@ impl World {
         self.picture_below("")
     }
 
-    /// What is to be seen in a folder at the top.
+    /// What is visible in a folder at the top.
     pub(super) fn picture_below(&self, folder: &str) -> Picture {
         let mut files = BTreeMap::new();
         let mut add = |top: &Path, prefix: &str| {
@@ -278,7 +278,7 @@ impl World {
         names.map(|name| Name(name.strip_suffix(b"/").unwrap_or(name).to_vec())).collect()
     }
 
-    /// What is there now and was not, because the rules ignore it, with the folders that hold it.
+    /// New files that are ignored, and their folders.
     pub(super) fn newly_ignored(&self, before: &Picture, now: &Picture) -> BTreeSet<Name> {
         let extras: Vec<(&Name, &String)> =
             now.files.iter().filter(|(name, _)| !before.files.contains_key(name)).collect();
@@ -339,7 +339,7 @@ impl World {
         self.root.join(".gitattributes").exists()
     }
 
-    /// The work tree as git stores it, with an index that knows nothing about files on disk.
+    /// The tree of the work tree according to git, with an index without stat data.
     pub(super) fn tree_by_git(&self) -> String {
         let index = self.sandbox.path().join("index");
         let ask = |words: &[&str]| {
@@ -354,7 +354,7 @@ impl World {
 }
 
 impl Action {
-    /// The same in a folder at the top.
+    /// The same action in a folder at the top.
     pub(super) fn below(&self, folder: &str) -> Self {
         let inside = |path: &Vec<Name>| [&[Name(folder.as_bytes().to_vec())], path.as_slice()].concat();
         match self {
@@ -373,7 +373,7 @@ impl Action {
         }
     }
 
-    /// Whether it would meet any of these files.
+    /// Whether the action would affect any of these files.
     pub(super) fn touches(&self, files: &BTreeSet<Name>) -> bool {
         let meets = |one: &Name, other: &Name| one == other || one.is_inside(other) || other.is_inside(one);
         self.paths().iter().any(|path| files.iter().any(|file| meets(path, file)))
@@ -402,7 +402,7 @@ impl Picture {
         self.files.retain(|name, _| !names.contains(name));
     }
 
-    /// What another picture has that this one has not, and the other way round.
+    /// The differences between two pictures.
     pub(super) fn difference(&self, other: &Self) -> String {
         use std::fmt::Write;
         let mut text = String::new();
@@ -432,7 +432,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Commits what happened since a snapshot.
+/// Commits the changes since a snapshot.
 pub(super) fn commit_step(engine: &mut Checkpointer, before: &Snapshot) -> Result<(), TestCaseError> {
     let mut commit = || -> Result<(), CheckpointError> {
         let after = engine.after(before)?;

@@ -1,4 +1,4 @@
-//! The life of a repository with piton, and with git alone beside it: git is the judge.
+//! The same work with piton and with git alone in a copy, compared.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::harness::{Ran, TestProject};
 use crate::worktree::linked;
 
-/// Two repositories that the same script made: piton works in one, git alone in the other.
+/// Two repositories from the same script: one for piton, one for git alone.
 pub(super) struct Twins {
     pub(super) piton: TestProject,
     pub(super) git: TestProject,
 }
 
 impl Twins {
-    /// Makes both by a script, which ends with a commit and nothing uncommitted.
+    /// Creates both with a script, which ends with a commit and a clean tree.
     pub(super) fn of(script: &str) -> Self {
         let make = || {
             let project = TestProject::without_git();
@@ -24,7 +24,7 @@ impl Twins {
         Self { piton: make(), git: make() }
     }
 
-    /// Does the same in both: as a step of piton, and followed by `git add -A && git commit`.
+    /// Does the same in both: as a piton step, and followed by `git add -A && git commit`.
     #[track_caller]
     pub(super) fn step(&self, script: &str) -> Ran {
         let ran = self.piton.piton(["exec", "--", "sh", "-ec", script]);
@@ -35,7 +35,7 @@ impl Twins {
         ran
     }
 
-    /// What git says about both is the same.
+    /// Checks that git reports the same about both.
     #[track_caller]
     pub(super) fn assert_same(&self) {
         assert_eq!(said(&self.piton), said(&self.git));
@@ -43,7 +43,7 @@ impl Twins {
     }
 }
 
-/// What git says about a repository.
+/// What git reports about a repository.
 pub(super) fn said(project: &TestProject) -> String {
     project.bash(
         "git rev-parse --symbolic-full-name HEAD; git rev-parse HEAD^{tree}; git ls-files -s -v; \
@@ -58,21 +58,20 @@ pub(super) fn piton(project: &TestProject, arguments: &[&str]) -> Ran {
     ran
 }
 
-/// Everything that people do with piton, in a repository with a tracked file `in/a.txt`.
+/// All piton operations, in a repository with a tracked file `in/a.txt`.
 pub(super) fn live(script: &str) {
     let twins = Twins::of(script);
     let project = &twins.piton;
     let start = said(project);
-    // Commits, as git makes them.
+    // Commits are the same as git's.
     twins.step("echo more >> in/a.txt; echo new > in/new.txt; mkdir in/sub; echo deep > in/sub/deep.txt");
     let changed = said(project);
     twins.step("rm in/new.txt; chmod +x in/a.txt; ln -s a.txt in/link");
-    // A step that fails is put back.
+    // A failing step is rolled back.
     let before = said(project);
     let failed = project.piton(["exec", "--", "sh", "-c", "echo x > in/a.txt; rm -r in/sub; echo y > in/y; exit 1"]);
     assert_eq!(failed.code(), Some(1), "{failed}");
     assert_eq!(said(project), before, "after a roll back");
-    // Undo and redo.
     piton(project, &["undo"]);
     assert_eq!(said(project), changed, "after an undo");
     piton(project, &["undo"]);
@@ -80,21 +79,21 @@ pub(super) fn live(script: &str) {
     piton(project, &["redo"]);
     piton(project, &["redo"]);
     assert_eq!(said(project), before, "after redoing both");
-    // What the user has staged and not committed stays beside a step.
+    // The user's staged and uncommitted changes stay beside a step.
     project.bash("echo staged > in/staged.txt; git add in/staged.txt; echo untracked > in/untracked.txt");
     piton(project, &["exec", "--", "sh", "-c", "echo beside >> in/sub/deep.txt"]);
     assert_eq!(project.git(["status", "--porcelain"]), "A  in/staged.txt\n?? in/untracked.txt\n");
     assert_eq!(project.git(["show", "--format=", "--name-only", "HEAD"]), "in/sub/deep.txt\n");
     piton(project, &["checkpoint", "--all", "-m", "mine"]);
     project.assert_clean();
-    // The blunt roll back.
+    // A hard roll back.
     piton(project, &["rollback", "--hard", "HEAD~1", "--yes"]);
     project.assert_clean();
     for command in ["status", "log", "verify", "recover"] {
         piton(project, &[command]);
     }
     be_killed(project);
-    // A worktree of its own, which comes home.
+    // A run in its own worktree, which is finished.
     let folder = linked(project, 1);
     exec_in(project, &folder, "echo linked >> in/sub/deep.txt");
     let run = exec_in(project, &folder, "echo more >> in/sub/deep.txt; echo linked > in/linked.txt");
@@ -104,7 +103,7 @@ pub(super) fn live(script: &str) {
     piton(project, &["finish", &run, "--keep"]);
     assert!(project.read("in/sub/deep.txt").ends_with("linked\nmore\n"));
     project.assert_clean();
-    // Git goes on by itself.
+    // Git still works afterwards.
     project.bash("echo by hand >> in/sub/deep.txt; git commit -qam 'by hand'; git gc -q; git status");
     piton(project, &["exec", "--", "sh", "-c", "echo again >> in/sub/deep.txt"]);
     project.assert_clean();
@@ -119,7 +118,7 @@ pub(crate) fn exec_in(project: &TestProject, folder: &Path, script: &str) -> Str
     last["run_id"].as_str().expect("a name").to_owned()
 }
 
-/// Killed anywhere, a step happened or did not.
+/// Kills piton at several failpoints: each step happened completely or not at all.
 fn be_killed(project: &TestProject) {
     let places = [
         "before-taken",

@@ -1,4 +1,4 @@
-//! Partial clones: objects that git fetches when it needs them. Piton fetches nothing by itself.
+//! Partial clones, whose objects git fetches on demand. Piton fetches nothing by itself.
 
 use super::life::{live, piton, said};
 use crate::harness::TestProject;
@@ -39,7 +39,7 @@ fn a_missing_object_is_named_with_the_way_to_get_it() {
     assert!(told.contains("is not here: this is a partial clone"), "{told}");
     assert!(told.contains("git cat-file -t OBJECT") && told.contains("--no-filter origin"), "{told}");
     assert_eq!(said(&project), before, "nothing was touched");
-    // With the remote, and after the user fetched, it works.
+    // It works after the user has fetched them.
     project.bash("mv ../away ../origin; git fetch -q --refetch --no-filter origin; mv ../origin ../away");
     piton(&project, &["rollback", "--hard", "HEAD~2", "--yes"]);
     assert_eq!(project.read("in/a.txt"), "1\n");

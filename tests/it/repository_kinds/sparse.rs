@@ -1,4 +1,4 @@
-//! Sparse checkouts: git keeps a part of the files off the disk.
+//! Sparse checkouts: git keeps only part of the files on disk.
 
 use super::life::{Twins, exec_in, live, piton, said};
 use crate::harness::TestProject;
@@ -72,7 +72,7 @@ fn a_failing_step_that_wrote_outside_is_put_back() {
     for kind in KINDS {
         let project = TestProject::without_git();
         project.bash(&made(kind));
-        // The user keeps something of their own outside as well.
+        // The user also keeps a file outside of the sparse checkout.
         project.bash("mkdir other; echo mine > other/d.txt; echo mine > other/own.txt");
         let before = said(&project);
         let step = "mkdir out; echo x > out/b.txt; echo x > other/d.txt; rm other/own.txt; exit 1";
@@ -81,7 +81,7 @@ fn a_failing_step_that_wrote_outside_is_put_back() {
         assert_eq!(said(&project), before, "{kind}");
         assert_eq!(project.read("other/d.txt"), "mine\n");
         assert_eq!(project.read("other/own.txt"), "mine\n");
-        // A checkpoint of everything leaves it alone, as `git add -A` does.
+        // A checkpoint of everything ignores it, as `git add -A` does.
         project.bash("echo more >> in/a.txt");
         piton(&project, &["checkpoint", "--all"]);
         assert_eq!(project.git(["show", "--format=", "--name-only", "HEAD"]), "in/a.txt\n");

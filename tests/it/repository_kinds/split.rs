@@ -1,4 +1,4 @@
-//! A split index: git writes only what changed, beside a shared file.
+//! A split index: git writes only the changed entries, beside a shared file.
 
 use super::life::{Twins, live, piton};
 use crate::harness::TestProject;
@@ -9,7 +9,7 @@ const FILES: &str = "git init -q -b main; mkdir in; echo a > in/a.txt; for n in 
 #[test]
 fn a_split_index_is_served() {
     live(&format!("{FILES} git config core.splitIndex true; git update-index --split-index"));
-    // The index itself may be split without the setting.
+    // The index may be split without the setting.
     live(&format!("{FILES} git update-index --split-index"));
 }
 

@@ -1,4 +1,4 @@
-//! `piton verify --accept`: a person accepts what became of a checkpoint.
+//! `piton verify --accept`: a person accepts what happened to a checkpoint.
 
 use super::{broken_step, codes, fates, kinds, ok, project};
 use crate::harness::TestProject;
@@ -27,10 +27,10 @@ fn an_accepted_change_verifies_with_who_when_and_why() {
     assert!(ran.stderr().contains(": typo fixed by hand"), "{ran}");
     let shown = ok(project.piton(["show", &step, "--no-diff"]));
     assert!(shown.stdout().contains("accepted      by Test <test@example.com>"), "{shown}");
-    // It goes on to be what was accepted on another parent.
+    // The accepted change is recognised on another parent.
     project.git(["rebase", "-q", "main"]);
     assert_eq!(fates(&project), ["moved", "accepted"]);
-    // What was accepted is one change, not whatever comes later.
+    // The acceptance covers one change, not later ones.
     project.bash("echo evil >> new.txt; git commit -qa --amend --no-edit");
     assert_eq!(codes(&project), ["REWRITTEN"]);
 }
@@ -46,7 +46,7 @@ fn a_checkpoint_that_is_gone_can_be_accepted_by_any_name() {
     assert_eq!(fates(&project), ["accepted"]);
     let log = ok(project.piton(["log"]));
     assert!(log.stdout().contains("verify --accept"), "{log}");
-    // A commit that names the step again is another matter.
+    // A new commit that names the step needs a new acceptance.
     let message = project.git(["log", "-1", "--format=%B", gone.trim()]);
     project.git(["commit", "-q", "--allow-empty", "-m", &message]);
     assert_eq!(codes(&project), ["REWRITTEN"]);
@@ -81,7 +81,7 @@ fn what_needs_no_acceptance_or_cannot_be_accepted_is_refused() {
     refused(&["verify", "--reason", "r"], "--accept <STEP>");
     refused(&["verify", "--all", "--accept", "HEAD", "--reason", "r"], "cannot be used with");
     refused(&["verify", "--accept", "main", "--reason", "r"], "is a commit that no step of piton made");
-    // A journal that was tampered with is not a matter of taste.
+    // A tampered journal cannot be accepted.
     let run = project.bash("ls .git/piton/runs | tail -1");
     let journal = format!(".git/piton/runs/{}/journal.jsonl", run.trim());
     let text = project.read(&journal).replace("\"path\":\"new.txt\"", "\"path\":\"old.txt\"");
@@ -102,7 +102,7 @@ fn a_step_of_a_run_cannot_accept() {
 }
 
 #[test]
-fn without_an_identity_nobody_accepts() {
+fn accepting_needs_a_git_identity() {
     let (project, step) = altered();
     let mut command = project.command(["verify", "--accept", &step, "--reason", "r"]);
     command.env_remove("GIT_AUTHOR_NAME").env_remove("GIT_AUTHOR_EMAIL");
@@ -113,7 +113,7 @@ fn without_an_identity_nobody_accepts() {
 }
 
 #[test]
-fn killed_while_it_accepts_it_has_accepted_or_not() {
+fn a_kill_while_accepting_is_all_or_nothing() {
     for (place, is_accepted) in
         [("rewrite-written", false), ("journal-append:2", false), ("rewrite-recorded", true), ("trail-written", true)]
     {

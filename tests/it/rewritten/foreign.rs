@@ -1,4 +1,4 @@
-//! The same judgement in clones, at pushes and on servers; and objects that git shows as others.
+//! The same checks in clones, at pushes and on servers; and objects that `git replace` substitutes.
 
 use super::{broken_step, codes, fates, ok, project, step};
 use crate::harness::{Ran, TestProject};
@@ -48,7 +48,7 @@ fn what_a_push_refuses_can_be_accepted_and_that_travels() {
     refused(&ran, &format!("piton verify --accept {step} --reason TEXT"));
     refused(&project.try_git(["push", "-q", "--no-verify", "origin", "work"]), "REWRITTEN");
     ok(project.piton(["verify", "--accept", &step, "--reason", "typo fixed by hand"]));
-    // The server has not heard of it yet.
+    // The server does not know about the acceptance yet.
     refused(&project.try_git(["push", "-q", "origin", "work"]), "REWRITTEN");
     ok(project.piton(["push", "origin"]));
     ok(project.try_git(["push", "-q", "origin", "work"]));
@@ -85,7 +85,7 @@ fn a_run_of_others_may_be_on_a_branch_that_is_not_checked_out() {
     ok(project.piton(["-C", "../clone", "fetch", "origin"]));
     let ran = ok(project.piton(["-C", "../clone", "verify", "--all"]));
     assert!(ran.stderr().contains("only a remote-tracking branch has it"), "{ran}");
-    // Here it is missing where it was made.
+    // In the repository that made it, a missing checkpoint is an error.
     project.bash("git switch -q main; git branch -q -D work");
     assert_eq!(codes(&project), ["REWRITTEN", "REWRITTEN"]);
 }
@@ -100,7 +100,7 @@ fn objects_that_git_shows_as_others_are_reported() {
     project.git(["replace", tip.trim(), "main"]);
     assert_eq!(codes(&project), ["REPLACED"]);
     project.git(["replace", "-d", tip.trim()]);
-    // A file that a checkpoint holds.
+    // A file in a checkpoint.
     let file = project.git(["rev-parse", "HEAD:new.txt"]);
     let other = project.bash("echo evil | git hash-object -w --stdin");
     project.git(["replace", file.trim(), other.trim()]);

@@ -28,7 +28,7 @@ fn a_soft_reset_and_a_commit_are_recognised() {
     let project = project();
     project.bash("git reset -q --soft HEAD~2; git commit -qm 'both of them'");
     assert_eq!(fates(&project), ["squashed", "squashed"]);
-    // On another base, with words of the user's own.
+    // On another base, with the user's own message.
     project.git(["rebase", "-q", "main"]);
     assert_eq!(fates(&project), ["squashed", "squashed"]);
     project.bash("git reflog expire --expire=now --all; git gc -q --prune=now");
@@ -58,7 +58,7 @@ fn a_squash_with_commits_of_the_user_is_one_where_it_names_no_step() {
     let project = self::project();
     project.bash("echo own > own.txt; git add .; git commit -qm own; git reset -q --soft HEAD~3; git commit -qm all");
     assert_eq!(fates(&project), ["squashed", "squashed"]);
-    // A commit that says it is a checkpoint must be nothing else.
+    // A commit with checkpoint trailers must contain nothing else.
     let project = self::project();
     project.bash(
         "echo own > own.txt; git add .; git commit -qm own; \
@@ -105,7 +105,7 @@ fn steps_that_cancel_each_other_out_can_be_squashed() {
         assert_eq!(fates(&project), ["squashed", "squashed"], "{case}");
         project.git(["reset", "-q", "--hard", tip.trim()]);
     }
-    // Nothing is left of these two but an empty commit.
+    // Only an empty commit is left of these two.
     let project = TestProject::new().ticking().file("a.txt", "a\n").committed();
     step(&project, "make", "echo draft > draft.txt");
     step(&project, "remove", "rm draft.txt");

@@ -1,4 +1,4 @@
-//! Runs that ended without success and begin again: where, with which items, and what stays as it is.
+//! Resuming runs that ended without success: the start point, changed items, and what stays.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::harness::{Ran, TestProject};
 
 const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
 
-/// A tool that fails until the file `ready` is there, and appends a line before it does.
+/// A tool that fails until the file `ready` exists, after appending a line.
 fn flaky(project: TestProject) -> TestProject {
     let ready = ready(&project);
     project.tool("flaky", "", &format!("echo try >> out.txt; test -e '{ready}'"))
@@ -30,14 +30,14 @@ fn run_of(ran: &Ran) -> String {
     summary(ran)["run_id"].as_str().expect("a run").to_owned()
 }
 
-/// Runs a directive that has to fail; returns the run.
+/// Runs a directive that must fail; returns the run id.
 fn fails(project: &TestProject, name: &str) -> String {
     let ran = project.piton(["run", name, "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     run_of(&ran)
 }
 
-/// `a` succeeds, `b` fails, `c` uses what `a` returned.
+/// `a` succeeds, `b` fails, `c` uses the result of `a`.
 fn three(mode: &str) -> TestProject {
     let all = format!(
         "{}{}{}",
@@ -129,7 +129,7 @@ fn a_place_that_makes_no_sense_is_refused_and_changes_nothing() {
     let ran = waits.piton(["resume", "--skip"]);
     assert_eq!(ran.code(), Some(2), "{ran}");
     assert!(ran.stderr().contains("has not ended"), "{ran}");
-    // A run waits here: the failed one has to wait for it.
+    // A run waits here, so the failed one cannot be resumed.
     let ran = waits.piton(["resume", &run]);
     assert_eq!(ran.code(), Some(5), "{ran}");
     assert_eq!(waits.piton(["status", "--format", "json"]).json()["status"], "waiting");
@@ -266,7 +266,7 @@ fn a_cancelled_run_begins_again_and_counts_its_steps_on() {
     let ran = project.piton(["run", "words", "--format", "json"]);
     let run = run_of(&ran);
     assert_eq!(project.piton(["cancel"]).code(), Some(0));
-    // Two steps were begun: the limit ends the run before the third.
+    // Two steps were started, so the limit ends the run before the third.
     let ran = project.piton(["resume", &run, "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     assert_eq!(summary(&ran)["error"]["code"], "LIMIT_REACHED", "{ran}");
@@ -296,7 +296,7 @@ fn a_run_of_another_worktree_begins_again_there() {
 }
 
 #[test]
-fn killed_while_it_begins_again_a_run_stands_where_its_journal_says() {
+fn a_kill_during_a_restart_leaves_the_run_as_its_journal_says() {
     for place in
         ["run-repinned", "run-marked", "journal-appended:1", "journal-appended:2", "tool-ended", "commit-decided"]
     {
@@ -325,7 +325,7 @@ fn hooks_and_time_limits_apply_after_a_resume() {
     let project = directive("hooked", &format!("{AUTO}{hooks}"), &all)(project).committed();
     let run = fails(&project, "hooked");
     assert_eq!(project.read("out.txt"), "first\na\nbefore\nerror\n");
-    // The time limit of the step counts for the tool of today.
+    // The time limit of the step applies to the current tool.
     let project = project.tool("spoil", "", "sleep 600");
     let ran = project.piton(["resume", &run, "--format", "json"]);
     assert_eq!((ran.code(), &summary(&ran)["error"]["code"]), (Some(1), &"TIMED_OUT".into()), "{ran}");

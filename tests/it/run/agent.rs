@@ -1,4 +1,4 @@
-//! Prose steps that a program does.
+//! Manual steps that a program does.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn agent(project: &TestProject, name: &str, script: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// A project with one directive of a prose step and what follows it.
+/// A project with one directive of a manual step and what follows it.
 fn words(metadata: &str, after: &str) -> TestProject {
     directive("words", metadata, &format!("{PROSE}{after}"))(project()).committed()
 }
@@ -26,7 +26,7 @@ fn run(project: &TestProject, agent: &str) -> Ran {
     project.piton(["run", "words", "--format", "json", "--agent-cmd", agent])
 }
 
-/// Runs the directive as the settings say.
+/// Runs the directive with the agent from the settings.
 fn run_as_set(project: &TestProject) -> Ran {
     project.piton(["run", "words", "--format", "json"])
 }
@@ -104,7 +104,7 @@ fn where_the_first_command_fails_that_of_the_fallback_tier_goes_on() {
     assert!(ran.stderr().contains("exited with status 7; trying"), "{ran}");
     assert_eq!(project.read("words.txt"), "half\nwhole\n");
     assert_eq!(subjects(&project).len(), 1);
-    // No such program, no such interpreter: both are reasons to try the other one.
+    // A missing program and a missing interpreter both lead to the fallback.
     let broken = agent(&project, "broken", "");
     std::fs::write(&broken, "#!/no/such/interpreter\n").expect("a file");
     for first in ["/no/such/program", &broken] {
@@ -155,7 +155,7 @@ fn an_agent_that_failed_is_asked_again_where_the_step_says_so() {
     let ran = run(&project, &agent);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(names(&ran), ["write failed", "write failed", "write succeeded"]);
-    // Each attempt begins where the first one began.
+    // Each attempt starts from the same state.
     assert_eq!(project.read("words.txt"), "try\n");
     assert_sound(&project);
 }
@@ -171,7 +171,7 @@ fn edits_outside_of_the_grants_keep_the_run_waiting_and_paths_say_what_belongs_t
     assert!(ran.stderr().contains("`secret/key`") && ran.stderr().contains("--paths"), "{ran}");
     assert_eq!(project.read("secret/key"), "x\n");
     assert_eq!(subjects(&project), Vec::<String>::new());
-    // Still there: still waiting.
+    // The files are still there, so the run keeps waiting.
     assert_eq!(project.piton(["resume"]).code(), Some(4));
     let ran = project.piton(["resume", "--paths", "words.txt", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
@@ -223,7 +223,7 @@ fn an_agent_cannot_use_piton_inside_the_step_it_does_and_is_told_why() {
         "resume",
         "recover",
     ] {
-        // Waiting for the lock would be waiting for itself.
+        // piton must not wait for the lock of its own run.
         let agent =
             agent(&project, "agent", &format!("{piton} {command} 2> \"$HOME/told\"; echo $? >> \"$HOME/told\""));
         let ran = run(&project, &agent);
@@ -234,7 +234,7 @@ fn an_agent_cannot_use_piton_inside_the_step_it_does_and_is_told_why() {
         assert!(told.ends_with("\n5\n"), "{command} {told}");
         assert!(!project.root().join("nested.txt").exists(), "{command}");
     }
-    // Looking is free, and so is another project.
+    // Read-only commands are allowed, and so is another project.
     let script = format!(
         "{piton} status >&2 && {piton} log >&2 && git init -q \"$HOME/other\" && cd \"$HOME/other\" && {piton} exec -- touch there.txt"
     );

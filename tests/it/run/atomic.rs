@@ -1,4 +1,4 @@
-//! All-or-nothing runs: what a run did is put back if it does not succeed.
+//! Atomic runs: everything that a run did is rolled back if it does not succeed.
 
 use super::{assert_sound, assert_unharmed, call, directive, dirty, project, subjects, summary};
 use crate::harness::TestProject;
@@ -36,7 +36,7 @@ fn a_failed_run_is_put_back_by_one_commit() {
         let ran = project.piton(["resume", &run]);
         assert_eq!(ran.code(), Some(2), "{ran}");
         assert!(ran.stderr().contains("rolled back"), "{ran}");
-        // It is not the newest work that could be undone, and nothing is left to commit.
+        // There is nothing left to undo or to commit.
         assert_eq!(project.piton(["checkpoint"]).code(), project.piton(["checkpoint"]).code());
         assert_eq!(subjects(&project).len(), 3);
     }
@@ -92,7 +92,7 @@ fn if_a_file_was_edited_since_nothing_is_put_back_and_the_file_is_named() {
     assert_eq!(project.read("out.txt"), "first\na\nmine\n");
     assert_eq!(subjects(&project).len(), 1);
     assert_unharmed(&project);
-    // Nothing was put back, so the run can go on.
+    // Nothing was rolled back, so the run can continue.
     assert_eq!(project.piton(["resume", &run]).code(), Some(4));
 }
 
@@ -106,7 +106,7 @@ fn without_checkpoints_nothing_could_be_put_back() {
 }
 
 #[test]
-fn killed_while_it_is_put_back_a_run_is_put_back_in_the_end() {
+fn a_roll_back_of_a_run_that_was_killed_is_finished_later() {
     for place in ["run-put-back", "restore-path:1", "commit-decided:3", "commit-ref-moved:3", "commit-applied:3"] {
         let project = failing("<git_checkpoint mode=\"auto\"/>");
         dirty(&project);

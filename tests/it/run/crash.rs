@@ -1,7 +1,7 @@
-//! Killed at any instant, a directive is taken up again and ends as if nothing had happened.
+//! Kills a directive run at any point, and resumes it: it ends as if nothing had happened.
 //!
-//! Every event of its journal is a moment to die at, before and after it is on disk, and so is every place of the
-//! protocol. The suite tries a sample with a fixed stride; `scripts/torture` tries them all.
+//! The run is killed before and after each event is on disk, and at every failpoint. The suite
+//! tries a sample with a fixed stride; `scripts/torture` tries them all.
 
 #[path = "crash/answer.rs"]
 mod answer;
@@ -21,10 +21,10 @@ use crate::crash::PLACES;
 use crate::crash::scene::{Picture, Scene, was_killed};
 use crate::harness::{Ran, TestProject};
 
-/// A step fails first and succeeds then, whatever happens in between.
+/// A tool that fails the first time and succeeds afterwards.
 const FLAKY: &str = "flaky";
 
-/// A directive with every kind of step that needs nobody.
+/// A directive with every kind of step that does not wait for a person.
 pub(super) fn everything() -> Scene {
     let project = TestProject::new();
     let log = project.root().with_file_name("tmp").join("calls");
@@ -45,7 +45,7 @@ pub(super) fn everything() -> Scene {
         .tool("flaky", "", &flaky)
         .tool("hopeless", "", &hopeless)
         .tool("stamped", "", "true")
-        // A stamp says when it was made, which is another time in each trial.
+        // A stamp contains its time, which differs in each trial.
         .tool("timeless", "", "sed -i 's/validated:.*Z:/validated:/' .ai/tools/stamped/tool.yaml");
     let steps = [
         call("a", "add", "", "a"),
@@ -79,7 +79,7 @@ pub(super) fn everything() -> Scene {
     Scene::of(project.file(path, text))
 }
 
-/// What was called so far, and how often.
+/// The calls so far, with their numbers.
 pub(super) fn calls(scene: &Scene) -> BTreeMap<String, usize> {
     let text = fs::read_to_string(scene.project.root().with_file_name("tmp").join("calls")).unwrap_or_default();
     let mut calls = BTreeMap::new();
@@ -87,7 +87,7 @@ pub(super) fn calls(scene: &Scene) -> BTreeMap<String, usize> {
     calls
 }
 
-/// How many steps that call a tool have their end on disk, without those that are run again.
+/// The number of tool steps whose end is recorded, without those that are run again.
 fn ended(scene: &Scene) -> usize {
     let runs = scene.project.root().join(".git/piton/runs");
     let mut count = 0;
@@ -109,7 +109,7 @@ fn ended(scene: &Scene) -> usize {
     count
 }
 
-/// A run to be killed, and what it comes to.
+/// A run to be killed, and its expected result.
 struct Trial {
     scene: Scene,
     command: Vec<String>,
@@ -134,25 +134,25 @@ impl Trial {
         Self { scene, command, before, after, calls }
     }
 
-    /// Everything as it was before the run.
+    /// Restores the state before the run.
     fn reset(&self) {
         self.scene.reset();
         self.scene.project.bash("rm -rf ../tmp/calls ../tmp/piton-home-*");
     }
 
-    /// Kills the run at a place; says whether it was passed.
+    /// Kills the run at a failpoint; returns whether it was passed.
     fn kill(&self, place: &str) -> bool {
         let words: Vec<&str> = self.command.iter().map(String::as_str).collect();
         was_killed(&self.scene.armed(&words, place))
     }
 
-    /// Takes the run up until it is done; everything is as if it had never been killed.
+    /// Resumes the run until it is done; everything must be as if it had never been killed.
     fn assert_resumes(&self, told: &str) {
         let (ended, called) = (ended(&self.scene), self.count());
         let ran = self.go_on(told);
         let picture = self.scene.picture();
         assert!(picture == self.after, "{told}: {ran}\nfound {picture:?}\nexpected {:?}", self.after);
-        // What was decided before the death is finished without another call.
+        // A step that was decided before the crash is finished without another call.
         let (again, all) = (self.count() - called, self.calls.values().sum::<usize>() - self.calls[FLAKY]);
         assert!(again <= all - ended, "{told}: {:?}", calls(&self.scene));
         assert!(self.count() >= all, "{told}: {:?}", calls(&self.scene));
@@ -163,7 +163,7 @@ impl Trial {
         self.assert_sound(told, &picture);
     }
 
-    /// Calls of tools whose number is always the same.
+    /// The number of calls of tools that are always called equally often.
     fn count(&self) -> usize {
         calls(&self.scene).iter().filter(|(name, _)| *name != FLAKY).map(|(_, count)| count).sum()
     }
@@ -173,7 +173,7 @@ impl Trial {
         if ran.stderr().contains("no run waits here") && self.scene.picture() == self.before {
             ran = self.scene.project.piton(&self.command);
         } else if ran.stderr().contains("no run waits here") {
-            // It had come to its end; that it died holding the lock is found by the next command that takes it.
+            // The run had ended; the next command that takes the lock notices that its holder died.
             ran = self.scene.project.piton(["recover"]);
         }
         assert_eq!(ran.code(), Some(0), "{told}: {ran}");
@@ -189,13 +189,14 @@ impl Trial {
     }
 }
 
-/// Which of many moments are tried: all of them in `scripts/torture`, every so many otherwise.
+/// The sampling stride: 1 in `scripts/torture`, otherwise `usual`.
 #[expect(clippy::disallowed_methods, reason = "how much `scripts/torture` asks for")]
 pub(super) fn stride(usual: usize) -> usize {
     if std::env::var_os("PITON_TORTURE_ROUNDS").is_some() { 1 } else { usual }
 }
 
-/// Dies at every so many passes of a place, each time followed by something else that somebody does first.
+/// Kills the run at sampled passes of a failpoint, each time followed by another command before the
+/// resume.
 fn dies_at_each_event(mode: &str, place: &str, usual: usize, first: usize) {
     const FIRST: [&[&str]; 4] = [&[], &["exec", "--", "true"], &["log"], &["recover"]];
     let trial = Trial::new(mode);
@@ -272,7 +273,7 @@ fn a_recovery_and_a_resumption_that_are_killed_as_well_change_nothing() {
             for pass in ((1 + turn % stride(5))..).step_by(stride(7)) {
                 trial.reset();
                 assert!(trial.kill(first), "{first} is not passed");
-                // The recovery takes a few events, and the first steps of what follows some more.
+                // The recovery takes a few events, and the first steps after it some more.
                 if pass > 12 || !was_killed(&trial.scene.armed(&["resume"], &format!("{second}:{pass}"))) {
                     break;
                 }

@@ -1,4 +1,4 @@
-//! What follows a failure: policies, attempts, limits, hooks.
+//! Failure handling: policies, attempts, limits, hooks.
 
 use super::{assert_sound, assert_unharmed, call, directive, dirty, project, steps, subjects, summary};
 
@@ -137,7 +137,7 @@ fn limits_end_a_run_cleanly() {
 }
 
 #[test]
-fn a_checkpoint_that_fails_ends_the_run_whatever_the_policy_says() {
+fn a_failed_checkpoint_ends_the_run_under_every_policy() {
     let project = project().tool("leak", "", "echo 'key = \"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\"' > key.txt");
     let all = format!("{}{}", call("leak", "leak", "on_failure=\"continue\"", ""), call("after", "add", "", "x"));
     let project = directive("leaks", AUTO, &all)(project).committed();

@@ -1,4 +1,4 @@
-//! Ctrl-C: everything is stopped, the step is put back as if it had failed, and the run has ended.
+//! Ctrl-C: everything is stopped, the step is rolled back as if it had failed, and the run ends.
 
 use std::process::Child;
 use std::process::Stdio;
@@ -23,7 +23,7 @@ fn interrupted(project: &TestProject, piton: Child) -> Ran {
     project.ran(piton.wait_with_output().expect("piton ends"))
 }
 
-/// The run was cancelled, everything holds, and another can begin.
+/// Checks that the run was cancelled, nothing is damaged, and another run can start.
 fn assert_cancelled(project: &TestProject, ran: &Ran) {
     assert_eq!(ran.code(), Some(130), "{ran}");
     assert_eq!(summary(ran)["status"], "cancelled", "{ran}");

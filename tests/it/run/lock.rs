@@ -1,4 +1,4 @@
-//! One run at a time in a worktree, and as many as there are worktrees.
+//! One run at a time per worktree, in any number of worktrees.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -18,7 +18,7 @@ fn ended(project: &TestProject, piton: Child) -> Ran {
     project.ran(piton.wait_with_output().expect("piton ends"))
 }
 
-/// A directive whose only step waits until there is a file `go` in the home.
+/// A directive whose only step waits until a file `go` exists in the home.
 fn slow() -> TestProject {
     let project = project();
     let home = project.home();
@@ -67,7 +67,7 @@ fn a_second_run_is_refused_and_told_who_is_at_work() {
 }
 
 #[test]
-fn of_two_that_take_a_run_up_at_once_one_wins() {
+fn only_one_of_two_concurrent_resumes_wins() {
     let project = slow();
     dirty(&project);
     let mut first = started(&project, &["run", "slow"]);
@@ -115,7 +115,7 @@ fn two_runs_in_worktrees_of_their_own_finish_and_come_home() {
     assert_unharmed(&project);
 }
 
-/// `git worktree add` fails when it meets a worktree that another process has only half made.
+/// `git worktree add` fails when it meets a worktree that another process has only half created.
 #[test]
 fn many_runs_that_make_their_worktrees_at_once_all_begin() {
     let project = directive("apart", AUTO, &call("apart", "add", "", "{input:who}"))(project()).committed();
@@ -149,7 +149,7 @@ fn two_runs_that_change_the_same_lines_are_told_apart_and_nothing_is_lost() {
     assert_ne!(ran.code(), Some(0), "{ran}");
     assert!(ran.stderr().contains("`out.txt`") && ran.stderr().contains("(apart)"), "{ran}");
     for run in &runs {
-        // Steps have the shortest name that tells their run from all others.
+        // A step is shown with the shortest unique prefix of its run id.
         let is_named = (8..run.len()).any(|length| ran.stderr().contains(&format!("`{}/1`", &run[..length])));
         assert!(is_named, "{run}: {ran}");
     }
@@ -185,7 +185,7 @@ fn a_run_in_a_worktree_of_its_own_is_taken_up_from_anywhere_after_a_death() {
 }
 
 #[test]
-fn a_worktree_whose_run_died_before_it_began_is_taken_back_unless_somebody_works_there() {
+fn the_worktree_of_a_run_that_died_before_its_start_is_removed_unless_it_has_changes() {
     let project = project().committed();
     dirty(&project);
     let [empty, used, ahead] = [1, 2, 3].map(|number| crate::worktree::linked(&project, number));

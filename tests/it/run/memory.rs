@@ -1,4 +1,5 @@
-//! Long runs: their memory does not grow with their steps, and nothing about a step is lost for it.
+//! Long runs: their memory does not grow with the number of steps, and no step is lost from the
+//! record.
 
 use serde_json::{Value, json};
 
@@ -8,9 +9,9 @@ use crate::harness::TestProject;
 const DISABLED: &str = "<git_checkpoint mode=\"disabled\"/>";
 const INPUTS: &str = "<inputs><input name=\"l\" type=\"array\" required=\"true\">What to go through</input>\
                       <input name=\"inner\" type=\"array\" default=\"[]\">What to go through each time</input></inputs>";
-/// A step that is quick: it starts no process, and the items are read once.
+/// A quick step: it starts no process, and the items are read once.
 const SEARCH: &str = "<search item_type=\"tool\" query=\"list\" limit=\"1\"/>";
-/// So many elements has every list of a long run.
+/// The number of elements in every list of a long run.
 const ELEMENTS: usize = 100;
 
 /// Adds a directive with the inputs `l` and `inner`.
@@ -24,7 +25,7 @@ fn looping(project: TestProject, name: &str, steps: &str) -> TestProject {
     project.file(&path, text)
 }
 
-/// Writes lists of so many numbers as inputs; returns the file.
+/// Writes lists of numbers as inputs; returns the file.
 fn inputs(project: &TestProject, count: usize) -> String {
     let list = |count: usize| (0..count).collect::<Vec<_>>();
     let path = project.home().join("in.json");
@@ -32,7 +33,8 @@ fn inputs(project: &TestProject, count: usize) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// How many KiB a run of so many steps needs more than the bare program, and then a command that takes it up.
+/// The memory in KiB that a run of this many steps needs more than the bare program, and the same
+/// for its resume.
 fn peaks(project: &TestProject, steps: usize) -> [u64; 2] {
     let file = inputs(project, steps / ELEMENTS);
     let (ran, run) = project.measured(["run", "outer", "--quiet", "--inputs", &file], 240);
@@ -46,8 +48,8 @@ fn peaks(project: &TestProject, steps: usize) -> [u64; 2] {
 
 #[test]
 fn three_times_as_many_steps_need_no_more_memory_in_a_run_nor_when_it_is_taken_up() {
-    // Peaks of the same run differ by up to 1.2 MiB, with the turns that threads take. A list of all steps, which both runs are
-    // too long for, would be 2.8 MiB more.
+    // The peaks of equal runs differ by up to 1.2 MiB, depending on the scheduling of threads. A
+    // list of all steps would need 2.8 MiB more.
     const ROOM: u64 = 2048;
     let inner = format!("<step name=\"each\" foreach=\"{{input:l}}\">{SEARCH}</step>\n");
     let outer = "<step name=\"part\" foreach=\"{input:l}\"><execute item_type=\"directive\" item_id=\"inner\">\
@@ -82,7 +84,7 @@ fn of_a_long_run_the_newest_steps_are_listed_and_all_are_counted() {
 
     let ran = project.piton(["run", "loops", "--inputs", &file]);
     assert!(ran.stderr().contains("loops succeeded: 5 steps, 0 commits"), "{ran}");
-    // A short run says what it always said.
+    // The summary of a short run is unchanged.
     let file = inputs(&project, 3);
     let told = summary(&project.piton(["run", "loops", "--format", "json", "--inputs", &file]));
     assert_eq!((told.get("steps_omitted"), told.get("step_totals")), (None, None), "{told}");

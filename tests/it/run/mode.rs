@@ -1,4 +1,4 @@
-//! When changes are checkpointed.
+//! Checkpoint modes.
 
 use super::{assert_sound, assert_unharmed, call, directive, dirty, project, steps, subjects, summary};
 use crate::harness::TestProject;

@@ -1,4 +1,4 @@
-//! Saying no: a manual step is done again, or the run ends.
+//! Rejections: a manual step is done again, or the run ends.
 
 use super::{assert_sound, call, directive, project, steps, subjects, summary};
 

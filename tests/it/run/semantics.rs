@@ -1,4 +1,4 @@
-//! What directives mean, tried from the edges.
+//! Edge cases of the semantics of directives.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const INPUTS: &str = "<inputs><input name=\"who\" type=\"string\" default=\"worl
     <input name=\"b\" type=\"boolean\">b</input><input name=\"l\" type=\"array\">l</input>\
     <input name=\"o\" type=\"object\">o</input></inputs>";
 
-/// A project with a tool that gives back what it is given.
+/// A project with a tool that returns its parameters.
 fn echoing() -> TestProject {
     project().tool("echo", TYPES, "cat")
 }
@@ -30,7 +30,7 @@ fn echo(name: &str, params: &[(&str, &str)]) -> String {
     format!("<step name=\"{name}\"><execute item_type=\"tool\" item_id=\"echo\">{params}</execute></step>\n")
 }
 
-/// Changes a directive that is there.
+/// Changes an existing directive.
 fn with(project: TestProject, name: &str, from: &str, to: &str) -> TestProject {
     let path = format!(".ai/directives/{name}.md");
     let text = project.read(&path);
@@ -38,7 +38,7 @@ fn with(project: TestProject, name: &str, from: &str, to: &str) -> TestProject {
     project.file(&path, text.replace(from, to))
 }
 
-/// The same directive with every type of input.
+/// Adds an input of every type to a directive.
 fn with_inputs(project: TestProject, name: &str) -> TestProject {
     let text = project.read(&format!(".ai/directives/{name}.md"));
     let start = text.find("<inputs>").expect("inputs");
@@ -47,7 +47,7 @@ fn with_inputs(project: TestProject, name: &str) -> TestProject {
     with(project, name, &given, INPUTS)
 }
 
-/// Runs a directive and tells its events.
+/// Runs a directive with JSON output.
 fn run(project: &TestProject, name: &str, more: &[&str]) -> Ran {
     project.piton([&["run", name, "--format", "json"], more].concat())
 }
@@ -70,7 +70,7 @@ fn answers(ran: &Ran) -> Vec<Value> {
     events.into_iter().filter(|it| it["type"] == "answered").map(|it| it["result"].clone()).collect()
 }
 
-/// Where a text stands in a directive, as people write it.
+/// The place of a text in a directive, as shown in messages.
 fn place_of(project: &TestProject, name: &str, text: &str) -> String {
     let path = format!(".ai/directives/{name}.md");
     let source = project.read(&path);
@@ -362,7 +362,7 @@ fn results_of_the_same_name_do_not_mix() {
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(project.read("out.txt"), "first\ninner\nnow 2\n3{}\n");
     assert_sound(&project);
-    // What a caller's steps returned is not there for those it calls.
+    // A nested directive cannot see the results of its caller's steps.
     let project = directive("inner", "", &call("peek", "add", "", "{step:same.count}"))(project);
     let ran = project.piton(["run", "outer"]);
     assert_eq!(ran.code(), Some(2), "{ran}");
@@ -469,7 +469,7 @@ fn directives_inside_a_directive_have_limits() {
         }
         assert_sound(&project);
     }
-    // What does not run needs no room.
+    // A step that does not run does not count.
     let limits = format!("{AUTO}<limits><depth>0</depth></limits>");
     let project = directive("leaf", "", &add("l"))(project());
     let project = directive("outer", &limits, &sub("never", "when=\"false\"", "leaf"))(project);
@@ -482,7 +482,7 @@ fn directives_inside_a_directive_have_limits() {
 }
 
 #[test]
-fn limits_that_nobody_measures_are_named() {
+fn limits_that_are_not_enforced_are_reported() {
     let limits =
         format!("{AUTO}<limits><spend currency=\"EUR\">3</spend><steps>9</steps><tokens>100</tokens></limits>");
     let inner = directive("inner", "<limits><turns>3</turns></limits>", &call("a", "add", "", "a"));
@@ -501,7 +501,7 @@ fn limits_that_nobody_measures_are_named() {
 fn time_that_a_run_waits_does_not_count() {
     let prose = "<step name=\"write\"><action>Write.</action></step>\n";
     let metadata = format!("{AUTO}<limits><duration_seconds>50</duration_seconds></limits>");
-    // Every command of this project is a minute after the last.
+    // The clock of this project advances by a minute per command.
     let project = directive("waits", &metadata, &format!("{prose}{}", call("a", "add", "", "a")))(project())
         .committed()
         .ticking();
@@ -530,7 +530,7 @@ fn attempts_limits_of_time_and_loops_work_together() {
         names(&ran),
         ["each[0] succeeded", "each[1] failed", "each[1] failed", "each[2] succeeded", "told succeeded"]
     );
-    // The first attempt was put back; the last one keeps what it did, as `continue` says.
+    // The first attempt was rolled back; the last one keeps its changes because of `continue`.
     assert_eq!(project.read("out.txt"), "first\na\nc\nTIMED_OUT\n");
     assert_eq!(project.read("half.txt"), "half\n");
     assert_unharmed(&project);
@@ -563,7 +563,7 @@ fn policies_hold_for_every_kind_of_step() {
 }
 
 #[test]
-fn a_no_of_a_person_follows_the_policy() {
+fn a_rejection_follows_the_failure_policy() {
     for (policy, wanted) in [("keep", 1), ("continue", 0), ("abort", 1)] {
         let gate = format!(
             "<step name=\"look\" on_failure=\"{policy}\"><checkpoint type=\"decision\">Fine?</checkpoint></step>\n"

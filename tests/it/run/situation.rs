@@ -13,13 +13,13 @@ use crate::mcp_client::McpClient;
 const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
 const PROSE: &str = "<step name=\"write\"><action>Write words.txt.</action></step>\n";
 
-/// The newest run as `log --format json` has it.
+/// The newest run in `log --format json`.
 fn logged(project: &TestProject) -> Value {
     let log = project.piton(["log", "--format", "json"]).stdout();
     serde_json::from_str(log.lines().next().expect("a run")).expect("JSON")
 }
 
-/// A directive of three steps whose second does not end by itself.
+/// A directive of three steps whose second one hangs.
 fn pausing_run() -> TestProject {
     let project = project();
     let script = format!("echo half > half.txt; {}", pausing(&project));
@@ -107,7 +107,7 @@ fn runs_of_other_worktrees_are_seen_and_name_their_folder() {
     let run = summary(&ran)["run_id"].as_str().expect("a run").to_owned();
     let folder = logged(&project)["worktree"].as_str().expect("a folder").to_owned();
     assert_ne!(folder, fs::canonicalize(project.root()).expect("a folder").display().to_string());
-    // Nothing waits in this worktree, but another run is not over.
+    // Nothing waits in this worktree, but another run is open.
     let status = project.piton(["status", "--format", "json"]).json();
     let other = &status["others"][0];
     assert_eq!(
@@ -116,7 +116,7 @@ fn runs_of_other_worktrees_are_seen_and_name_their_folder() {
     );
     let shown = project.piton(["status"]).stdout();
     assert!(shown.starts_with("no run waits here\n") && shown.contains(&format!("in `{folder}`")), "{shown}");
-    // And it is `here` for those who stand there.
+    // In its own worktree, the run is reported as `here`.
     let there = project.piton(["-C", &folder, "status", "--format", "json"]).json();
     assert_eq!(json!([there["run_id"], there["is_here"], there["others"]]), json!([run, true, []]));
     let named = project.piton(["status", &run]);
@@ -150,20 +150,20 @@ fn a_run_in_a_worktree_does_not_take_edits_from_elsewhere() {
     assert_eq!(project.read("words.txt"), "mine\n");
 }
 
-/// What `status` or another action over MCP answers about runs.
+/// The answer to `status` or another action over MCP.
 fn asked(client: &mut McpClient, action: &str, run: Option<&str>) -> Value {
     let parameters = run.map_or(json!({}), |run| json!({"run_id": run}));
     let arguments = json!({"item_type": "directive", "action": action, "parameters": parameters});
     client.call("execute", arguments)["structuredContent"].clone()
 }
 
-/// The fields that say how a run stands, and where.
+/// The fields about the state and place of a run.
 fn situation(told: &Value) -> Value {
     let fields = ["life", "worktree", "is_here", "branch", "position", "process"];
     fields.iter().map(|field| ((*field).to_owned(), told[field].clone())).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Over MCP the run stands as at the terminal, whether it is named or not.
+/// Checks that MCP reports the run like the terminal, whether it is named or not.
 fn assert_told_as_shown(project: &TestProject, client: &mut McpClient, run: &str, life_and_pid: &Value) {
     let shown = project.piton(["status", "--format", "json"]).json();
     for named in [None, Some(run)] {
@@ -192,7 +192,7 @@ fn over_mcp_the_status_of_a_run_has_what_the_terminal_shows() {
     piton.kill().expect("a process to kill");
     piton.wait().expect("piton ends");
     assert_told_as_shown(&project, &mut client, &run, &json!(["interrupted", null]));
-    // To look at it changes nothing: the run is not recovered yet.
+    // `status` changes nothing: the run is not recovered yet.
     assert_eq!(project.read("half.txt"), "half\n");
     let (status, said) = client.end();
     assert!(status.success(), "{said}");

@@ -1,4 +1,4 @@
-//! Each kind of step, and what decides whether and how often it runs.
+//! Each kind of step, conditions and loops.
 
 use serde_json::json;
 
@@ -78,7 +78,7 @@ fn a_sub_directive_runs_in_the_same_run_with_the_permissions_of_both() {
     assert_eq!(steps(&ran), [("sub/one".into(), "succeeded".into())]);
     assert_eq!(project.read("out.txt"), "first\ndeep\n");
     assert_unharmed(&project);
-    // The caller may not call `add`: then its callee may not either.
+    // If the caller may not call `add`, its nested directive may not either.
     let strict = project.read(".ai/directives/outer.md").replace("id=\"*\"", "id=\"list\"");
     let project = project.file(".ai/directives/outer.md", strict);
     let ran = project.piton(["run", "outer", "--format", "json"]);

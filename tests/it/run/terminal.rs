@@ -1,4 +1,4 @@
-//! What a person at a real terminal sees.
+//! The output at a real terminal.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use crate::harness::{TestProject, cmd_snapshot};
 
 const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
 
-/// Runs a program in a terminal of its own: waits for texts, one after the other, and answers each by typing
-/// something or by making a file.
+/// Runs a program in its own terminal: waits for texts, one after the other, and answers each by
+/// typing something or by creating a file.
 const TERMINAL: &str = "import json, os, sys\n\
     talk = json.loads(sys.argv[1])\n\
     pid, fd = os.forkpty()\n\
@@ -36,7 +36,7 @@ pub(crate) fn at_a_terminal(project: &TestProject, talk: &serde_json::Value, arg
 }
 
 impl Session {
-    /// The lines that stand there at the end, without colours and times.
+    /// The final screen content, without colours and times.
     fn screen(&self) -> String {
         let text = regex(r"\x1b\[[0-9;]*m").replace_all(&self.seen, "").replace("\r\n", "\n");
         let lines = text.split('\n').map(|line| line.rsplit("\r\x1b[2K").next().unwrap_or_default());
@@ -52,7 +52,7 @@ fn regex(pattern: &str) -> regex::Regex {
     regex::Regex::new(pattern).expect("a pattern")
 }
 
-/// A tool that talks, and goes on when a file is there.
+/// A tool that prints something, and continues when a file exists.
 fn slow(go: &Path) -> impl Fn(TestProject) -> TestProject + use<> {
     let script = format!(
         "printf 'half a ' >&2; echo line >&2; until [ -e '{}' ]; do sleep 0.02; done; echo x >> out.txt",
@@ -82,7 +82,7 @@ fn the_running_step_is_shown_live_and_gone_at_the_end() {
 }
 
 #[test]
-fn the_live_line_has_no_colour_where_nobody_wants_one() {
+fn the_live_line_has_no_colour_if_colours_are_off() {
     let project = project().variable("TERM", "xterm").variable("NO_COLOR", "1");
     let go = project.home().join("go");
     let project = slow(&go)(project);
@@ -128,7 +128,7 @@ fn an_interrupt_leaves_a_clean_line() {
 }
 
 #[test]
-fn each_change_is_shown_and_somebody_says_what_becomes_of_it() {
+fn each_change_is_shown_and_a_person_decides_about_it() {
     let steps = ["a", "b", "c", "d"].map(|name| call(name, "add", "on_failure=\"continue\"", name));
     let project = directive("asks", AUTO, &steps.concat())(project().variable("TERM", "xterm")).committed();
     let question = "or [w]ait? ";
@@ -318,7 +318,7 @@ fn a_plan_shows_every_step_and_writes_nothing() {
         "<step name=\"look\"><checkpoint type=\"human-verify\" gate=\"blocking\">Is it fine?</checkpoint></step>",
     );
     let project = directive("plan", hook, &all)(inner(project())).committed().ticking();
-    // Neither journal, lock, marker nor environment of a tool.
+    // No journal, lock, marker or tool environment.
     let everything = "find . \"$HOME\" \"$TMPDIR\" -not -path './.git/index*' | sort; git for-each-ref";
     let before = project.bash(everything);
     cmd_snapshot!(project.piton(["run", "plan", "--dry-run"]), @r#"

@@ -1,4 +1,4 @@
-//! Runs of directives that travel, and runs in worktrees of their own.
+//! Directive runs that are pushed and fetched, and runs in their own worktrees.
 
 use super::{assert_sound, assert_unharmed, call, directive, dirty, project, steps, subjects, summary};
 use crate::harness::{Ran, TestProject};
@@ -39,7 +39,7 @@ fn the_run_of_a_directive_verifies_in_a_clone_and_keeps_its_inputs_to_itself() {
     dirty(&project);
     let ran = project.piton(["run", "journey", "--input", "who=swordfish"]);
     assert_eq!(ran.code(), Some(4), "{ran}");
-    // A run that waits has a log already, which grows.
+    // A waiting run has a log already, which grows later.
     succeeds(project.piton(["push", "origin"]));
     project.bash("echo words > words.txt");
     let ran = project.piton(["resume", "--result", "{\"secret\": \"swordfish\"}"]);
@@ -71,7 +71,7 @@ fn pushed(project: &TestProject) -> String {
 }
 
 #[test]
-fn values_in_instructions_questions_and_words_of_people_stay_at_home() {
+fn values_in_instructions_questions_and_texts_of_people_are_not_pushed() {
     let all = "<step name=\"write\"><action>Write about {input:who}</action>\
                <verification><check>{input:who} is told of</check></verification></step>\n\
                <step name=\"look\" on_failure=\"continue\"><checkpoint type=\"human-verify\" gate=\"blocking\">Is {input:who} fine?</checkpoint></step>\n\
@@ -125,7 +125,7 @@ fn an_amended_checkpoint_of_a_directive_is_found_in_a_clone() {
     assert!(ran.stdout().contains("REWRITTEN") || ran.stderr().contains("REWRITTEN"), "{ran}");
 }
 
-/// The names of the runs in worktrees, oldest first.
+/// The ids of the runs in worktrees, oldest first.
 fn apart(project: &TestProject) -> Vec<String> {
     let log = project.piton(["log", "--format", "json"]).stdout();
     let runs = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
@@ -154,7 +154,7 @@ fn a_run_in_a_worktree_leaves_everything_here_alone_until_it_is_finished() {
     assert_eq!(project.read("out.txt"), "first\na\nb\n");
     assert_eq!(project.git(["worktree", "list"]).lines().count(), 1);
     assert_unharmed(&project);
-    // The steps that were squashed do not travel; that they were does.
+    // The squashed steps are not pushed; the record that they were squashed is.
     travel(&project);
     let verified = succeeds(project.piton(["-C", "../clone", "verify", "--all"]));
     assert!(verified.stdout().contains("squashed") || verified.stderr().contains("squashed"), "{verified}");

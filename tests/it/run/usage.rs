@@ -1,4 +1,4 @@
-//! What a person does wrong around runs, and what he is told.
+//! Usage errors around runs, and their messages.
 
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ fn what_can_be_done_with_runs_is_explained() {
 }
 
 #[test]
-fn a_run_that_nobody_knows() {
+fn an_unknown_run() {
     let project = waiting();
     for command in ["resume", "approve", "reject", "status", "cancel"] {
         let ran = project.piton([command, "zzzz"]);
@@ -110,7 +110,7 @@ fn a_run_that_is_over() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for() {
+fn an_answer_that_no_step_waits_for() {
     let project = waiting();
     cmd_snapshot!(project.piton(["approve"]), @"
     success: false

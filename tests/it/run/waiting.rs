@@ -1,4 +1,4 @@
-//! Steps that wait: for work, for a word, for a decision.
+//! Waiting steps: for work, for an approval, for a decision.
 
 use serde_json::json;
 
@@ -116,7 +116,7 @@ fn a_person_says_yes_or_no() {
 }
 
 #[test]
-fn somebody_decides_about_each_change() {
+fn a_person_decides_about_each_change() {
     let all = format!("{}{}", call("a", "add", "", "a"), call("b", "add", "on_failure=\"continue\"", "b"));
     let project = directive("ask", AUTO, &all)(project()).committed();
     dirty(&project);
@@ -194,7 +194,7 @@ fn what_failed_work_has_changed_is_neither_put_back_nor_taken_along_where_it_is_
     assert_eq!(project.read("secret/key"), "x\n");
     assert_eq!(project.git(["show", "--name-only", "--format=", "HEAD"]), "words.txt\n");
     assert_unharmed(&project);
-    // With `rollback` nothing of what people did while the run waited is put back either.
+    // Even with `rollback`, what people did while the run waited is not rolled back.
     let project = directive("words", metadata, PROSE)(project);
     project.piton(["run", "words"]);
     project.bash("echo mine > notes.txt");
@@ -257,7 +257,7 @@ fn a_run_whose_worktree_is_gone_can_be_cancelled() {
 }
 
 #[test]
-fn what_runs_beside_a_step_that_somebody_decides_about_counts_once() {
+fn a_run_beside_a_step_that_waits_for_a_decision_counts_once() {
     let project = directive("ask", AUTO, &call("a", "add", "", "a"))(project()).committed();
     dirty(&project);
     project.bash("cd ..; cp -a project saved");
@@ -291,7 +291,7 @@ fn what_runs_beside_a_step_that_somebody_decides_about_counts_once() {
 }
 
 #[test]
-fn what_runs_beside_a_checkpoint_that_somebody_decides_about_counts_once() {
+fn a_run_beside_a_checkpoint_that_waits_for_a_decision_counts_once() {
     let keep = "<step name=\"keep\"><checkpoint operation=\"keep it\"/></step>\n";
     let all = format!("{}{keep}", call("a", "add", "", "a"));
     for answer in ["approve", "reject"] {
@@ -310,7 +310,7 @@ fn what_runs_beside_a_checkpoint_that_somebody_decides_about_counts_once() {
 }
 
 #[test]
-fn a_checkpoint_that_somebody_approves_has_the_message_of_its_step() {
+fn an_approved_checkpoint_has_the_message_of_its_step() {
     let keep = "<step name=\"keep\"><checkpoint operation=\"keep it\" message=\"docs: for {input:who}\"/></step>\n";
     let project = directive("ask", "", &format!("{}{keep}", call("a", "add", "", "a")))(project()).committed();
     project.piton(["run", "ask", "--ask", "-m", "docs: for the run"]);

@@ -1,4 +1,4 @@
-//! What is not signed, and that it is said.
+//! Items that are not signed, with the reason.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -49,7 +49,7 @@ fn a_script_that_cannot_be_parsed_is_not_signed() {
 }
 
 #[test]
-fn files_that_are_no_items_are_named_whoever_they_belong_to() {
+fn files_that_are_not_items_are_named_in_every_layer() {
     let project = TestProject::new()
         .tool("good", "", "true")
         .file(".ai/tools/two\nlines.sh", HEAD)

@@ -1,7 +1,8 @@
 //! What must hold after a disturbance.
 //!
-//! At once: no lock in the way of the user's git. After `piton recover`: the files, the index and the history are as
-//! before the command or as after it, every object and journal is whole, no process and no temporary file is left, and the user can commit.
+//! At once: no lock blocks the user's git. After `piton recover`: the files, the index and the
+//! history are as before the command or as after it, every object and journal is intact, no process
+//! and no temporary file is left, and the user can commit.
 
 use std::fs;
 use std::process::Output;
@@ -13,10 +14,10 @@ use super::scenario::{Scenario, TortureScene};
 use crate::crash::chance::tally;
 use crate::crash::scene::Picture;
 
-/// How long a process that was told to end may take on a busy machine.
+/// How long a process may take to end on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The states that are right.
+/// The valid states after a disturbance.
 pub(super) struct Expected {
     before: Picture,
     after: Picture,
@@ -27,7 +28,8 @@ impl Expected {
     /// Runs the command undisturbed. Keeps a copy of the state before it.
     pub(super) fn of(scene: &TortureScene, command: &[String]) -> Self {
         scene.save_all();
-        // Some scenes begin with a command that was cut off. What it left is right only once it is recovered.
+        // Some scenes begin with an interrupted command, whose state is only valid after a
+        // recovery.
         let recovered = scene.scene.project.piton(["recover"]);
         assert_eq!(recovered.code(), Some(0), "{recovered}");
         let before = scene.picture();
@@ -37,7 +39,7 @@ impl Expected {
         Self { before, after: scene.picture(), code: ran.code() }
     }
 
-    /// Looks at what a disturbed command left.
+    /// Checks what a disturbed command left.
     pub(super) fn check(
         &self,
         scene: &TortureScene,
@@ -51,7 +53,7 @@ impl Expected {
         }
         let locks = scene.awaited(PATIENCE, TortureScene::git_locks);
         if !locks.is_empty() {
-            // The next command of piton removes them, but until then the user's git is blocked.
+            // The next piton command removes them, but until then the user's git is blocked.
             tally("locks in the way until the next command", 1);
             return Err(format!("the user's git is blocked by {locks:?}"));
         }
@@ -84,7 +86,7 @@ impl Expected {
         Ok(())
     }
 
-    /// An error is told as one, with what it is about; or it did no harm.
+    /// Checks that an error is reported with its cause, or did no harm.
     fn check_answer(&self, scene: &TortureScene, error: &str, output: &Output) -> Result<(), String> {
         let said = String::from_utf8_lossy(&output.stderr);
         let code = output.status.code();
@@ -113,7 +115,7 @@ impl Expected {
 }
 
 impl TortureScene {
-    /// Asks until the answer is empty, or the time is over.
+    /// Repeats a question until the answer is empty or the time is over.
     pub(super) fn awaited(&self, patience: Duration, ask: impl Fn(&Self) -> Vec<String>) -> Vec<String> {
         let deadline = Instant::now() + patience;
         loop {
@@ -125,7 +127,7 @@ impl TortureScene {
         }
     }
 
-    /// Locks of git, wherever they are.
+    /// All locks of git.
     pub(super) fn git_locks(&self) -> Vec<String> {
         let git = self.scene.project.root().join(".git");
         walkdir::WalkDir::new(&git)
@@ -159,7 +161,7 @@ impl TortureScene {
         found
     }
 
-    /// What must hold whenever piton is not running; see `Scene::assert_sound`.
+    /// Checks what must hold whenever piton is not running; see `Scene::assert_sound`.
     fn sound(&self, picture: &Picture) -> Result<(), String> {
         if !self.scene.project.root().join(".git/piton/lock").exists() {
             return Ok(());

@@ -1,7 +1,9 @@
-//! A disk that is really full: the repository lies on a small file system of its own, with a few pages left.
+//! A disk that is really full: the repository is on its own small file system, with a few pages
+//! left.
 //!
-//! Unlike an injected error this also cuts writes short, and goes on for as long as the disk is full: whatever piton does
-//! about the first error fails as well. Making a file system is root's business, as in `power_loss`.
+//! Unlike an injected error, this also causes short writes, and lasts until the disk has room
+//! again, so piton's reaction to the first error fails as well. Creating a file system needs root,
+//! as in `power_loss`.
 
 use std::path::PathBuf;
 
@@ -9,15 +11,15 @@ use crate::crash::chance::{asked, tally};
 use crate::crash::scene::{Picture, Scene};
 use crate::harness::TestProject;
 
-/// The file system has so many pages of 4 KiB.
+/// The size of the file system, in pages of 4 KiB.
 const PAGES: usize = 1024;
 /// More pages than a command needs.
 const MOST: usize = 200;
-/// Of so many amounts of space the suite tries one.
+/// The suite tries one of this many amounts of space.
 const SAMPLED: usize = 40;
 
-/// A step that ends at the first write that fails. The large file makes for short writes; it is the same each time and
-/// can hardly be compressed.
+/// A step that ends at the first failing write. The large file causes short writes; it is the same
+/// each time and compresses badly.
 const STEP: &str = "set -e; sed -i 's/^five/FIVE/' partly.txt; echo new line >> edited.txt; mkdir -p new/deep; \
      head -c 150000 \"$(command -v git)\" > new/deep/large.bin; echo fresh > new/deep/n.txt; rm gone.txt; chmod +x clean.txt";
 
@@ -47,14 +49,14 @@ impl SmallDisk {
         self.scene.project.bash(&format!("find . -mindepth 1 -delete; cp -a '{}/.' .", self.kept().display()));
     }
 
-    /// Leaves so many pages.
+    /// Leaves this many pages free.
     fn fill(&self, pages: usize) {
         self.scene.project.bash(&format!(
             "left=$(df --output=avail -B 4096 . | tail -1); fallocate -l $(( (left - {pages}) * 4096 )) .git/ballast 2>/dev/null || test $left -le {pages}"
         ));
     }
 
-    /// Gives a command on a disk with so many pages left, then makes room and recovers.
+    /// Runs a command with this many pages free, then makes room and recovers.
     fn check(&self, command: &[&str], pages: usize, right: &[Picture]) -> Result<(), String> {
         self.reset();
         self.fill(pages);

@@ -1,4 +1,4 @@
-//! The system calls at which a command can be disturbed, and disturbing it there with `strace`.
+//! The system calls at which a command can be disturbed, and the disturbance with `strace`.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -6,7 +6,8 @@ use std::process::Output;
 
 use super::scenario::TortureScene;
 
-/// Calls that change files, or make the change permanent. Of `open` and `openat` only those that may make a file count.
+/// Calls that change files, or make a change permanent. Of `open` and `openat` only those that may
+/// create a file count.
 const CALLS: [&str; 32] = [
     "open",
     "openat",
@@ -42,10 +43,9 @@ const CALLS: [&str; 32] = [
     "fallocate",
 ];
 
-/// Calls that a signal may interrupt: a program has to make them again.
+/// Calls that a signal may interrupt, and that a program must repeat.
 const INTERRUPTED: [&str; 8] = ["open", "openat", "write", "pwrite64", "ftruncate", "flock", "fsync", "fdatasync"];
 
-/// What happens at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The process dies before the call.
@@ -64,12 +64,12 @@ pub(super) struct Point {
 }
 
 impl Fault {
-    /// Whether the kernel would ever do that.
+    /// Whether the kernel could cause this fault.
     pub(super) fn suits(self, point: &Point) -> bool {
         match self {
             Self::Kill => true,
             Self::Error("EINTR") => INTERRUPTED.contains(&point.call.as_str()),
-            // Locking, giving up a name and setting a time need no space.
+            // Locking, unlinking and changing modes need no space.
             Self::Error("ENOSPC" | "EDQUOT") => {
                 !["flock", "unlink", "unlinkat", "rmdir", "chmod", "fchmod", "fchmodat"].contains(&point.call.as_str())
             }

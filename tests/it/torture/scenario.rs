@@ -1,4 +1,4 @@
-//! The commands that are tortured, each in a repository in the middle of a user's work.
+//! The commands of the torture tests, each in a repository with a user's work in progress.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use crate::crash::scene::{Mask, Picture, Scene, WORK, was_killed};
 use crate::harness::TestProject;
 use crate::worktree::linked;
 
-/// A command, and how to come to where it can be given.
+/// A command and its initial scene.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     scene: fn() -> TortureScene,
     /// `RUN` stands for the run of the scene.
     command: &'static [&'static str],
-    /// How many points there are at least, so that a scenario cannot lose its points unnoticed.
+    /// The minimum number of points, so that a scenario cannot lose its points unnoticed.
     pub(super) at_least: usize,
     again: Again,
     remedy: Remedy,
@@ -30,14 +30,14 @@ enum Remedy {
     Repetition,
 }
 
-/// Whether the command can be given once more after a recovery, whatever the disturbed one came to.
+/// Whether the command can be run once more after a recovery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Again {
     Yes,
     No,
 }
 
-/// A scene, and what is in the home of the user.
+/// A scene, including the home of the user.
 pub(super) struct TortureScene {
     pub(super) scene: Scene,
     pub(super) mask: Mask,
@@ -53,12 +53,12 @@ impl Scenario {
         Self { again: Again::Yes, ..self }
     }
 
-    /// The command itself brings to an end what was cut off.
+    /// The command itself finishes an interrupted one.
     fn repeated(self) -> Self {
         Self { remedy: Remedy::Repetition, ..self }
     }
 
-    /// What is given after a disturbance.
+    /// The command that is run after a disturbance.
     pub(super) fn remedy(&self, scene: &TortureScene) -> Vec<String> {
         match self.remedy {
             Remedy::Recovery => vec!["recover".to_owned()],
@@ -66,7 +66,7 @@ impl Scenario {
         }
     }
 
-    /// Whether the state before the command is right after the remedy.
+    /// Whether the state before the command is valid after the remedy.
     pub(super) fn may_be_undone(&self) -> bool {
         self.remedy == Remedy::Recovery
     }
@@ -98,19 +98,19 @@ impl TortureScene {
         Self { scene, mask: Mask::Nothing, run: None }
     }
 
-    /// Leaves the times of stamps out of pictures.
+    /// Masks the times of stamps in pictures.
     fn timeless(self) -> Self {
         Self { mask: Mask::Times, ..self }
     }
 
-    /// Gives a command of piton that succeeds.
+    /// Runs a piton command that succeeds.
     fn after(self, command: &[&str]) -> Self {
         let ran = self.scene.project.piton(command);
         assert_eq!(ran.code(), Some(0), "{ran}");
         self
     }
 
-    /// Gives a command of piton that dies at a place.
+    /// Runs a piton command that is killed at a failpoint.
     fn cut_off(self, command: &[&str], place: &str) -> Self {
         assert!(was_killed(&self.scene.armed(command, place)), "{place} is not passed");
         self
@@ -128,12 +128,12 @@ impl TortureScene {
         self.scene.project.root().with_file_name("tmp")
     }
 
-    /// Keeps a copy of everything as it is now, the home included.
+    /// Saves a copy of everything, including the home.
     pub(super) fn save_all(&self) {
         self.scene.project.bash("cd ..; rm -rf kept; mkdir kept; cp -a project home kept");
     }
 
-    /// Makes everything as it was when it was saved.
+    /// Restores the saved copy.
     pub(super) fn reset_all(&self) {
         self.scene.project.bash(
             "cd ..; rm -rf project home tmp/*; cp -a kept/project kept/home .; cd project
@@ -145,7 +145,7 @@ impl TortureScene {
         self.scene.picture().masked(self.mask)
     }
 
-    /// Runs piton below `strace`, which follows the thread that does the work and nothing else.
+    /// Runs piton under `strace`, which follows only the thread that does the work.
     pub(super) fn under_strace<S: AsRef<OsStr>>(
         &self,
         options: impl IntoIterator<Item = S>,

@@ -1,4 +1,4 @@
-//! Killed while a waiting step is given what it waits for.
+//! Kills while a waiting step gets its answer.
 
 use crate::crash::scene::was_killed;
 use crate::harness::{Ran, TestProject};
@@ -9,7 +9,7 @@ use super::stride;
 const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
 const PROSE: &str = "<step name=\"write\"><action>Write words.txt.</action></step>\n";
 
-/// Kills an answer at each event of it and gives it again; the end is always the same.
+/// Kills an answer at each of its events and repeats it; the end must always be the same.
 fn survives(project: &TestProject, answer: &[&str], again: &[&str], usual: usize, check: impl Fn(&Ran, &str)) {
     project.bash("cd ..; rm -rf saved; cp -a project saved");
     let mut kills = 0_u64;
@@ -26,7 +26,7 @@ fn survives(project: &TestProject, answer: &[&str], again: &[&str], usual: usize
                 let ran = project.piton(["exec", "--", "true"]);
                 assert_eq!(ran.code(), Some(0), "{armed}: {ran}");
             }
-            // What was not written down yet has not been said.
+            // An answer that is not recorded yet must be given again.
             let is_known = project.bash("cat .git/piton/runs/*/journal.jsonl").contains("\"answered\"");
             let mut ran = project.piton(if is_known { &["resume"] } else { again });
             if [Some(2), Some(4)].contains(&ran.code()) && !ran.stderr().contains("no run waits here") {
@@ -60,7 +60,7 @@ fn work_that_is_handed_in_is_committed_once_and_never_lost() {
 }
 
 #[test]
-fn changes_that_somebody_approves_are_committed_once() {
+fn approved_changes_are_committed_once() {
     let project = directive("ask", AUTO, &call("a", "add", "", "a"))(project()).committed();
     dirty(&project);
     let ran = project.piton(["run", "ask", "--ask"]);
@@ -74,7 +74,7 @@ fn changes_that_somebody_approves_are_committed_once() {
 }
 
 #[test]
-fn changes_that_somebody_rejects_are_put_back_and_the_run_knows_why() {
+fn rejected_changes_are_rolled_back_with_the_reason() {
     let all = format!("{}{}", call("a", "add", "", "a"), call("b", "add", "", "b"));
     let project = directive("ask", AUTO, &all)(project()).committed();
     dirty(&project);
@@ -90,7 +90,7 @@ fn changes_that_somebody_rejects_are_put_back_and_the_run_knows_why() {
 }
 
 #[test]
-fn the_word_of_a_person_is_taken_once() {
+fn a_persons_decision_is_applied_once() {
     let gate = "<step name=\"look\"><checkpoint type=\"human-verify\" gate=\"blocking\">Fine?</checkpoint></step>\n";
     let after = call("after", "add", "", "{step:look.answer}");
     let project = directive("asks", AUTO, &format!("{gate}{after}"))(project()).committed();
@@ -143,7 +143,7 @@ fn a_write_that_is_denied_stays_denied_after_a_death() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_does_not_end_a_run() {
+fn an_unexpected_answer_does_not_end_a_run() {
     let all = format!("{}{}", call("a", "add", "", "a"), call("b", "add", "", "b"));
     let project = directive("two", AUTO, &all)(project()).committed();
     let output = project.command(["run", "two"]).env("PITON_FAILPOINT", "tool-settled").output().expect("piton starts");
@@ -188,7 +188,7 @@ fn the_states_of_a_step_are_kept_when_piton_dies_while_they_are_moved() {
 }
 
 #[test]
-fn a_no_that_was_cut_off_does_not_spoil_a_yes() {
+fn an_interrupted_rejection_does_not_prevent_an_approval() {
     let keep = "<step name=\"keep\"><checkpoint operation=\"keep it\"/></step>\n";
     let project = directive("ask", "", &format!("{}{keep}", call("a", "add", "", "a")))(project()).committed();
     dirty(&project);
@@ -209,6 +209,6 @@ fn a_no_that_was_cut_off_does_not_spoil_a_yes() {
         kept.push(commits);
         assert_unharmed(&project);
     }
-    // The no is written down first, and has an effect then.
+    // The rejection is recorded first and takes effect afterwards.
     assert!(kept.starts_with(&[1, 1]) && kept.ends_with(&[0]), "{kept:?}");
 }

@@ -1,4 +1,4 @@
-//! Where nothing can be put back, a person says what became of a step that was cut off.
+//! Interrupted steps that cannot be rolled back: a person decides about them.
 
 use super::middle::{paused, pausing, started};
 use crate::harness::TestProject;
@@ -7,7 +7,7 @@ use crate::run::{assert_sound, assert_unharmed, call, directive, dirty, project,
 const DISABLED: &str = "<git_checkpoint mode=\"disabled\"/>";
 const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
 
-/// A run that was killed while its second step was at work.
+/// A run that was killed during its second step.
 fn cut_off(metadata: &str, prepare: impl FnOnce(TestProject) -> TestProject) -> TestProject {
     let project = project();
     let slow = format!("echo half >> half.txt; {}; echo whole >> half.txt; echo '{{\"n\": 1}}'", pausing(&project));
@@ -31,7 +31,7 @@ fn without_git(project: TestProject) -> TestProject {
     project
 }
 
-/// Says without a word what there is to be done, and waits on.
+/// Checks that a plain `resume` explains the options and keeps waiting.
 fn assert_left_to_you(project: &TestProject) {
     for _ in 0..2 {
         let ran = project.piton(["resume"]);
@@ -48,7 +48,7 @@ fn assert_left_to_you(project: &TestProject) {
 }
 
 #[test]
-fn without_checkpoints_a_tool_that_was_cut_off_is_left_to_a_person() {
+fn without_checkpoints_an_interrupted_tool_waits_for_a_person() {
     let prepares: [fn(TestProject) -> TestProject; 2] = [TestProject::committed, without_git];
     for prepare in prepares {
         let project = cut_off(DISABLED, prepare);
@@ -78,7 +78,7 @@ fn without_checkpoints_a_tool_that_was_cut_off_is_left_to_a_person() {
 }
 
 #[test]
-fn a_recovery_that_is_cut_off_leaves_it_to_a_person_all_the_same() {
+fn an_interrupted_recovery_still_leaves_the_decision_to_a_person() {
     for pass in 1..6 {
         let project = cut_off(DISABLED, TestProject::committed);
         let armed = format!("journal-append:{pass}");
@@ -87,7 +87,7 @@ fn a_recovery_that_is_cut_off_leaves_it_to_a_person_all_the_same() {
     }
 }
 
-/// A run whose agent was at work when piton was killed.
+/// A run whose agent was working when piton was killed.
 fn agent_cut_off(metadata: &str) -> TestProject {
     let project = project();
     let agent =
@@ -109,7 +109,7 @@ fn command(project: &TestProject) -> String {
 }
 
 #[test]
-fn an_agent_that_was_cut_off_is_left_to_a_person_and_its_work_stays() {
+fn an_interrupted_agent_waits_for_a_person_and_its_work_stays() {
     for metadata in [AUTO, "", DISABLED] {
         let project = agent_cut_off(metadata);
         assert_left_to_you(&project);
@@ -119,7 +119,7 @@ fn an_agent_that_was_cut_off_is_left_to_a_person_and_its_work_stays() {
         assert_eq!(project.read("words.txt"), "words\nwords\nmore\n");
         assert_eq!(project.read("out.txt"), "first\na\n2 pages\n");
         if metadata == AUTO {
-            // What it did before and after its death is one commit.
+            // The work of both attempts is one commit.
             assert_eq!(project.git(["show", "HEAD~1:words.txt"]), "words\nwords\nmore\n");
             assert_eq!(subjects(&project).len(), 3);
         }
@@ -128,7 +128,7 @@ fn an_agent_that_was_cut_off_is_left_to_a_person_and_its_work_stays() {
 }
 
 #[test]
-fn somebody_else_can_say_what_became_of_the_work_of_an_agent() {
+fn a_person_can_answer_for_an_interrupted_agent() {
     let project = agent_cut_off(AUTO);
     let ran = project.piton(["resume", "--result", "{\"pages\": 9}"]);
     assert_eq!(ran.code(), Some(0), "{ran}");

@@ -1,4 +1,4 @@
-//! Killed in the middle of a tool, and what is known of a run afterwards.
+//! Kills in the middle of a tool, and what is known about the run afterwards.
 
 use std::process::{Child, Stdio};
 
@@ -8,19 +8,19 @@ use crate::crash::scene::Scene;
 use crate::harness::TestProject;
 use crate::run::{assert_sound, call, directive, dirty, project, subjects};
 
-/// Starts piton and lets it go on by itself.
+/// Starts piton without waiting for it.
 pub(crate) fn started(project: &TestProject, arguments: &[&str]) -> Child {
     let mut command = project.command(arguments);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts")
 }
 
-/// A line of a script that says that it has come so far, and then waits once.
+/// A script line that reports its progress and then waits once.
 pub(crate) fn pausing(project: &TestProject) -> String {
     let tmp = project.root().with_file_name("tmp");
     format!("if [ ! -e '{0}/paused' ]; then echo $$ > '{0}/paused'; sleep 600; fi", tmp.display())
 }
 
-/// Waits until the script has come so far; returns the process that waits.
+/// Waits until the script has reached that line; returns the waiting process.
 pub(crate) fn paused(project: &TestProject) -> String {
     awaited(&project.root().with_file_name("tmp").join("paused"))
 }

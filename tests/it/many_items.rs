@@ -1,11 +1,11 @@
-//! A project with as many items as one likes, of every kind and spelling.
+//! Generates a project with any number of items, of every kind and form.
 //!
-//! Shared by the tests and the benchmarks; deterministic, so that figures can be compared.
+//! Shared by the tests and the benchmarks. It is deterministic, so that figures can be compared.
 
 use std::fs;
 use std::path::Path;
 
-/// Writes `count` items below `root`: directives, knowledge and tools in every spelling.
+/// Writes `count` items below `root`: directives, knowledge and tools in every form.
 pub(crate) fn plant(root: &Path, count: usize) {
     let files: Vec<(String, String)> = (0..count).flat_map(item).collect();
     for (path, text) in files {
@@ -32,7 +32,7 @@ fn item(at: usize) -> Vec<(String, String)> {
 }
 
 fn directive(at: usize, group: &str) -> String {
-    // Item 9 of each score is a bash tool that every directive of the score may call.
+    // Item 9 of every twenty is a bash tool that the directives of the same twenty may call.
     let tool = at / 20 * 20 + 9;
     format!(
         r#"# Directive {at}

@@ -1,4 +1,4 @@
-//! Working beside a tool: what a person does to the repository while one runs stays theirs.
+//! A person who works in the repository while a tool runs: the person's changes stay theirs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ fn last(ran: &Ran) -> Value {
     serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}: {ran}"))
 }
 
-/// Runs a tool in auto mode and lets a person do something in the middle of it.
+/// Runs a tool in auto mode and lets a person act in the middle of it.
 fn beside(project: &TestProject, tool: &str, act: impl Fn(&Path)) -> Ran {
     let tmp = project.root().parent().expect("a sandbox").join("tmp");
     let mut command = project.command(["tool", "run", tool, "--checkpoint", "auto", "--format", "json"]);
@@ -52,7 +52,7 @@ fn what_a_person_stages_meanwhile_stays_staged_when_the_tool_is_put_back() {
 }
 
 #[test]
-fn an_undo_leaves_alone_what_a_person_committed_meanwhile() {
+fn an_undo_keeps_what_a_person_committed_meanwhile() {
     let project = TestProject::new().tool("works", "", WAITING).file("mine.txt", "one\n").committed();
     let ran = beside(&project, "works", |root| {
         fs::write(root.join("mine.txt"), "two\n").expect("a file");
@@ -84,7 +84,7 @@ fn permission_bits_and_empty_folders_of_others_survive_a_roll_back() {
 }
 
 #[test]
-fn what_a_parser_writes_is_the_tools() {
+fn files_that_a_parser_writes_belong_to_the_tool() {
     let project = TestProject::new()
         .tool("par", "writes: ['out/**']\noutputs: {parser: leaky}", "echo x")
         .file(".ai/parsers/leaky.py", "def parse(content):\n    open('stray.txt', 'w').write('x')\n    return {}\n")
@@ -96,7 +96,7 @@ fn what_a_parser_writes_is_the_tools() {
 }
 
 #[test]
-fn a_directive_with_mistakes_limits_nothing_and_is_refused() {
+fn an_invalid_directive_is_refused() {
     let directive = "# d\n\n```xml\n<directive name=\"d\" version=\"1.0.0\">\n  <metadata>\n    <permissions>\n      \
                      <execute resource=\"tool\" id=\"*\"/>\n      <write resource=\"filesystem\" path=\"**\"/>\n      \
                      <deny><write resource=\"filesystem\" path=\"/src/**\"/></deny>\n    </permissions>\n  </metadata>\n  \

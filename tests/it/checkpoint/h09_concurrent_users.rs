@@ -1,4 +1,4 @@
-//! H9, H10 and H12: other runs, other git processes, people, and sudden death.
+//! H9, H10 and H12: other runs, other git processes, people, and crashes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ fn project() -> TestProject {
     TestProject::new().file("a.txt", "one\n").file("h.txt", "one\n").committed()
 }
 
-/// Where a step says that it runs, and where it is told to go on: outside of the work tree.
+/// A signal file outside of the work tree: steps report that they run, and are told to continue.
 fn signal(project: &TestProject, name: &str) -> PathBuf {
     project.home().join(name)
 }
 
-/// Starts a step that says when it runs and waits until it may go on.
+/// Starts a step that reports when it runs and waits until it may continue.
 fn start(project: &TestProject, script: &str) -> Child {
     start_with(project, "true", script)
 }
 
-/// The same for a step that does something before it waits.
+/// Like [`start`], for a step that does something before it waits.
 fn start_with(project: &TestProject, first: &str, script: &str) -> Child {
     let script = format!("{first}; touch ~/running; until [ -e ~/go ]; do sleep 0.02; done; {script}");
     let mut command = project.command(["--format", "json", "exec", "--name", "act", "--", "bash", "-euc", &script]);
@@ -38,7 +38,7 @@ fn start_with(project: &TestProject, first: &str, script: &str) -> Child {
     child
 }
 
-/// Lets the step go on and returns what came of it.
+/// Lets the step continue and returns its result.
 fn finish(project: &TestProject, child: Child) -> (Option<i32>, Value) {
     fs::write(signal(project, "go"), "").expect("a file");
     let output = child.wait_with_output().expect("piton ends");
@@ -77,7 +77,7 @@ fn h9_a_second_run_waits_for_as_long_as_it_may() {
 }
 
 #[test]
-fn h9_another_worktree_is_another_place() {
+fn h9_runs_in_two_worktrees_do_not_exclude_each_other() {
     let project = project();
     project.git(["worktree", "add", "--quiet", "../linked"]);
     let first = start(&project, "echo tool > a.txt");
@@ -188,7 +188,7 @@ fn h12_a_run_that_was_killed_is_recovered_by_the_next_command() {
 
 #[test]
 fn h12_a_recovery_is_told_once_and_changes_nothing_the_second_time() {
-    // The place to die at is not on the way of a recovery.
+    // Recovery does not pass this failpoint.
     let project = project().variable("PITON_FAILPOINT", "tool-ended");
     let guard = Guard::of(&project);
     assert_eq!(exec(&project, "echo tool > a.txt").code(), None);

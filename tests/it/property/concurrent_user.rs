@@ -1,7 +1,7 @@
-//! A tool and somebody else who work in the same folders at the same time, on files of their own.
+//! A tool and another process that work in the same folders at the same time, on their own files.
 //!
-//! Each edits random files of its half, the tool before and after the other. What became of it is compared
-//! with twins of the project in which only one of them, or one after the other, was at work.
+//! Each edits random files of its half, the tool before and after the other. The result is compared
+//! with copies of the project in which only one of them worked, or one after the other.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use proptest::test_runner::TestCaseResult;
 use super::cases;
 use crate::harness::{MEETING, TestProject};
 
-/// One change of one file, as a line of a shell.
+/// One change of one file, as a shell line.
 #[derive(Clone, Debug)]
 enum Edit {
     Write(File, u8),
@@ -26,7 +26,7 @@ enum Edit {
     Link(File),
 }
 
-/// A file of somebody's half.
+/// A file that belongs to the tool or to the other process.
 #[derive(Clone, Debug)]
 struct File {
     folder: &'static str,
@@ -78,7 +78,8 @@ fn project(tool: &str) -> TestProject {
     project.committed()
 }
 
-/// Every file but git's and the items, with its mode and content. Without folders: who made one that both need is chance.
+/// Every file except git's and the items, with mode and content. Without folders, because either
+/// process may create a shared one.
 fn picture(root: &Path) -> BTreeMap<String, String> {
     let is_own = |entry: &walkdir::DirEntry| entry.file_name() != ".git" && entry.file_name() != ".ai";
     let entries = walkdir::WalkDir::new(root).min_depth(1).into_iter().filter_entry(is_own);
@@ -131,7 +132,7 @@ proptest! {
     #![proptest_config(cases(6))]
 
     #[test]
-    fn a_tool_and_somebody_else_at_the_same_time_each_keep_their_own(
+    fn a_tool_and_a_concurrent_process_each_keep_their_own_changes(
         first in vec(edit(), 0..6),
         last in vec(edit(), 0..4),
         other in vec(edit(), 0..8),

@@ -1,4 +1,4 @@
-//! `piton exec` beside a user who works in the same repository: what the user does meanwhile stays the user's.
+//! `piton exec` while a user works in the same repository: the user's changes stay the user's.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,14 +21,15 @@ fn project() -> TestProject {
         .ticking()
 }
 
-/// The edit of the user in every kind: a change, a new file, a deletion, a rename, permission bits, an empty folder.
+/// Every kind of edit by the user: a change, a new file, a deletion, a rename, permission bits, an
+/// empty folder.
 const USER: &str = "echo user >> mine.txt; echo user > new.txt; rm gone.txt; mv moved.txt renamed.txt; \
                     chmod 700 bits.txt; mkdir hollow";
 
-/// What git says after [`USER`] in a repository where nothing else has changed.
+/// The output of `git status` after [`USER`] in an otherwise unchanged repository.
 const USERS_STATUS: &str = " M bits.txt\n D gone.txt\n M mine.txt\n D moved.txt\n?? new.txt\n?? renamed.txt\n";
 
-/// Runs a command that changes its file, waits for the user, and goes on as it is told.
+/// Runs a command that changes its file, waits for the user, and then continues with `end`.
 fn beside(project: &TestProject, user: &str, end: &str) -> Ran {
     let script = format!("echo step >> its.txt; echo step > made.txt; {MEETING}; {end}");
     project.piton_while(user, ["--format", "json", "exec", "--", "sh", "-c", &script])
@@ -97,10 +98,10 @@ fn what_the_user_stages_meanwhile_stays_staged() {
     }
 }
 
-/// A file that both change is the step's, as for tools: it is put back or committed as a whole, and what the user had
-/// written into it can be looked up.
+/// A file that both change counts as the step's, as with tools: it is rolled back or committed as a
+/// whole, and the user's version can still be shown.
 #[test]
-fn a_file_that_both_change_is_the_steps_and_the_users_words_can_be_looked_up() {
+fn a_file_that_both_change_belongs_to_the_step_and_the_users_version_can_be_shown() {
     for edit in ["echo user >> its.txt", "echo user > its.new; mv its.new its.txt"] {
         let project = project();
         let ran = beside(&project, edit, "exit 1");
@@ -116,9 +117,9 @@ fn a_file_that_both_change_is_the_steps_and_the_users_words_can_be_looked_up() {
     }
 }
 
-/// Every way to change a file that shells and programs have, by the command and at one remove from it.
+/// Every way in which shells and programs change a file, by the command itself and by its children.
 #[test]
-fn the_command_is_held_to_everything_it_did_itself() {
+fn every_kind_of_write_by_the_command_is_attributed_to_it() {
     let project = TestProject::new();
     project.bash(
         "mkdir -p d deep/er; for n in 1 2 3 4 5 6 7 8 9; do echo $n > f$n; done; echo x > d/x; echo y > deep/er/y",
@@ -136,7 +137,8 @@ fn the_command_is_held_to_everything_it_did_itself() {
 
 #[test]
 fn a_command_that_left_its_work_to_a_server_needs_unwatched() {
-    // The user's shell stands for a server that was there before: the command only asks it.
+    // The user's shell stands for a server that was running before; the command only sends a
+    // request.
     let served = "echo served >> mine.txt";
     let project = project();
     let ran = beside(&project, served, "exit 0");
@@ -162,7 +164,8 @@ fn a_write_outside_the_globs_by_the_user_is_no_violation() {
     assert_eq!(project.git(["status", "--porcelain"]), " M mine.txt\n", "{ran}");
 }
 
-/// A command that goes on changing files, and a child of it that has left its session and forgotten whose it is.
+/// A command that keeps changing files, and a child that has left its session and cleared its
+/// environment.
 fn endless(tmp: &Path) -> String {
     format!(
         "env -i /usr/bin/env setsid bash -c 'echo $$ > \"$0\"/escaped; while :; do echo x >> far.txt; sleep 0.02; done' \
@@ -193,9 +196,9 @@ fn f14_a_killed_exec_takes_its_whole_command_with_it_and_recover_puts_the_step_b
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
 }
 
-/// Without anything else being run: the supervisor ends the command by itself.
+/// No further command is run: the supervisor ends the command by itself.
 #[test]
-fn f14_no_process_is_left_even_if_nobody_recovers() {
+fn f14_no_process_is_left_even_without_a_recovery() {
     let project = project();
     let tmp = project.root().with_file_name("tmp");
     let mut command = project.command(["exec", "--", "bash", "-c", &endless(&tmp)]);
@@ -257,11 +260,11 @@ fn a_file_that_the_shell_redirects_the_output_to_is_the_users() {
     }
 }
 
-/// What a caller such as `nohup` has set for signals, limits and descriptors is what the command gets.
+/// The command inherits the signals, limits and descriptors that a caller such as `nohup` has set.
 #[test]
 fn the_command_inherits_what_its_caller_ignores_and_limits() {
     let project = project();
-    // The C library ignores a signal of its own in what it starts, beyond the first 32.
+    // The C library ignores an internal signal beyond the first 32 in its children.
     let script = "grep SigIgn /proc/self/status | tail -c 9; grep SigBlk /proc/self/status; ulimit -c; ulimit -n";
     let run = |prefix: &str, exec: &str| {
         let all = format!("{prefix} {exec} sh -c '{script}'");
