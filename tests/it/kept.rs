@@ -5,7 +5,7 @@ mod approval;
 
 use serde_json::{Value, json};
 
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::{Ran, TestProject};
 use crate::run::assert_sound;
 

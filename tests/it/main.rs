@@ -30,7 +30,6 @@ mod finish;
 mod forecast;
 mod forgery;
 mod git_checkpoint;
-mod guard;
 mod guards;
 mod guide;
 mod harness;

@@ -1,7 +1,7 @@
 //! H1: the user's dirty work survives a roll back.
 
 use super::{dirty, exec, rolled_back, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::TestProject;
 
 #[test]

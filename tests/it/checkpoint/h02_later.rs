@@ -1,7 +1,7 @@
 //! H2 for later checkpoints: they commit what steps left on disk, without the user's changes.
 
 use super::OVERLAP_HINT;
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::TestProject;
 
 fn lines(marks: [&str; 3]) -> String {

@@ -2,7 +2,7 @@
 //! committed.
 
 use super::{OVERLAP_HINT, exec, failed, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::TestProject;
 
 fn overlaps(project: &TestProject, script: &str, path: &str) {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{committed, exec, rolled_back, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::TestProject;
 
 /// A project beside a folder that holds files with the same names.

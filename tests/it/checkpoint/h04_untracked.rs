@@ -1,7 +1,7 @@
 //! H4: untracked files that the step did not make are never deleted, ignored ones never touched.
 
 use super::{committed, exec, rolled_back, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::TestProject;
 
 /// A project with a thousand untracked files; `.env` and `node_modules/` are ignored.

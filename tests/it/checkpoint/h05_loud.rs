@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use serde_json::Value;
 
 use super::{exec, refused, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::{Ran, TestProject};
 
 const MARK: &str = "touch ran; echo tool > a.txt";

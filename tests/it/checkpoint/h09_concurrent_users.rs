@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{committed, exec, refused, rolled_back, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::TestProject;
 
 fn project() -> TestProject {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{exec, refused, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::TestProject;
 
 /// Two branches that changed the same line, and a commit on each that does not conflict.

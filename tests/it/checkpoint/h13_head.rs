@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{exec, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::TestProject;
 
 fn project() -> TestProject {

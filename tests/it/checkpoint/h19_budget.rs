@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{committed, exec, failed, refused, rolled_back, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::{Ran, TestProject};
 
 const SMALL: &str = "checkpoint:\n  max_file_size: 100\n";

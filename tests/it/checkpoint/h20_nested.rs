@@ -1,7 +1,7 @@
 //! H20: repositories inside the work tree.
 
 use super::{committed, exec, rolled_back, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::TestProject;
 
 fn project() -> TestProject {

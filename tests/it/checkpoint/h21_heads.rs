@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::{committed, exec, refused, rolled_back, told};
-use crate::guard::Guard;
+use crate::repository_guard::Guard;
 use crate::harness::{Ran, TestProject};
 
 /// Another work tree in the sandbox.
