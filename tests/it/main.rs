@@ -18,6 +18,7 @@ mod container_engine;
 mod crash;
 mod directive;
 mod doctor;
+mod example_project;
 mod exec;
 mod exec_concurrent_user;
 mod exec_doubt;
