@@ -58,6 +58,11 @@ pub struct Repository {
 }
 
 impl Repository {
+    /// A setting of git, if it is set.
+    pub fn find_setting(&self, name: &str) -> Option<String> {
+        self.config.get_string(name).ok()
+    }
+
     /// Opens the repository that a folder lies in.
     pub fn open(
         folder: &Path,

@@ -23,21 +23,21 @@ use crate::run::past::repo_paths;
 /// Letters of what a step ran, or of the name of an author.
 const MOST_LETTERS: usize = 32;
 
-/// Shows which step made each line of a file
+/// Show which step wrote each line of a file
 ///
-/// Each line is shown with the step that made it, what that step ran and when. A line that no step made has the commit
-/// and its author, as in `git blame`. A commit that was amended, rebased, cherry-picked or squashed is recognised by its
-/// content; the lines of a squash are told apart by the recorded contents of its steps.
+/// piton shows each line with the step that wrote it, what the step ran, and when. A line that no step
+/// wrote shows its commit and author, as `git blame` does. piton recognises amended, rebased,
+/// cherry-picked and squashed commits by their content, and splits the lines of a squash between the
+/// steps by the recorded contents.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton blame src/main.rs              Every line
   piton blame src/main.rs:12           One line
   piton blame src/main.rs -L 10,20     Some lines
-  piton blame src/main.rs --format json
-                                       With directive, tool and parameters of each step")]
+  piton blame src/main.rs --format json    Include directive, tool and parameters of each step")]
 pub(super) struct BlameArguments {
-    /// A file; `FILE:LINE` is one line of it.
+    /// File, or `FILE:LINE` for one line.
     #[arg(value_name = "FILE")]
     file: OsString,
     /// Only these lines, counted from 1.

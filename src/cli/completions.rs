@@ -30,9 +30,9 @@ pub(super) const VARIABLE: &str = "PITON_COMPLETE";
 /// The most runs that are offered.
 const MOST_RUNS: usize = 50;
 
-/// Prints the completions of a shell.
+/// Print shell completions
 ///
-/// Commands and options are completed, and the names of directives, tools, runs, settings and topics.
+/// They complete commands, options, and the names of directives, tools, runs, settings and help topics.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +41,7 @@ Examples:
   piton completions fish > ~/.config/fish/completions/piton.fish
   eval \"$(piton completions bash)\"                       For this shell only")]
 pub(super) struct CompletionsArguments {
-    /// The shell.
+    /// Shell.
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -8,9 +8,10 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::finding::Finding;
 
-/// Shows every setting and where its value comes from.
+/// Show settings and where each value comes from
 ///
-/// Later layers win: defaults, `~/.ai/config.yaml`, `.ai/config.yaml`, `PITON_*` variables, flags.
+/// Later sources override earlier ones: defaults, `~/.ai/config.yaml`, `.ai/config.yaml`, `PITON_*`
+/// variables, flags.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +19,7 @@ Examples:
   piton config signature.require          Show one
   PITON_UI_COLOR=never piton config       Set one for a single command")]
 pub(super) struct ConfigArguments {
-    /// Shows this setting only.
+    /// Show only this setting.
     key: Option<String>,
 }
 

@@ -15,29 +15,30 @@ use crate::run::error::RunError;
 use crate::run::past::{repo_paths, run_here};
 use crate::run::session::open_checkpointer;
 
-/// Shows the difference of two moments
+/// Show changes between two points
 ///
-/// Without arguments: what `piton approve` would commit, if a run waits for that; otherwise what is left
-/// on disk of what steps changed and HEAD does not have; otherwise what changed since the newest step. With one moment: what changed from it until now. A moment is
-/// a step (the files after it), `STEP:before`, or a commit. `git apply` understands the result.
+/// Without arguments, piton shows what `piton approve` would commit if a run waits for approval;
+/// otherwise uncommitted changes of steps; otherwise what changed since the newest step. With one
+/// point, it shows what changed since then. A point is a step (the files after it), `STEP:before`, or a
+/// commit. `git apply` accepts the output.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton diff                           What is not committed yet
+  piton diff                           Uncommitted changes
   piton diff 01k9x2bf/1                What changed since a step
-  piton diff 01k9x2bf:before 01k9x2bf  What a run with one step did
-  piton diff HEAD~3 HEAD --stat        Files and numbers of lines only")]
+  piton diff 01k9x2bf:before 01k9x2bf  Changes of a run with one step
+  piton diff HEAD~3 HEAD --stat        Changed files and line counts only")]
 pub(super) struct DiffArguments {
-    /// From here.
+    /// Compare from this point.
     #[arg(value_name = "A")]
     from: Option<String>,
-    /// To here; without it, to what is on disk now.
+    /// Compare to this point; by default the files on disk.
     #[arg(value_name = "B")]
     to: Option<String>,
-    /// Shows which files changed and how many lines, not how.
+    /// Show changed files and line counts only.
     #[arg(long)]
     stat: bool,
-    /// Only these files and folders.
+    /// Limit to these files and folders.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     paths: Vec<OsString>,
 }
@@ -70,11 +71,14 @@ pub(super) fn run(arguments: &DiffArguments, ctx: &Context, ui: &mut Ui) -> Resu
         ui.json(&found)?;
         return Ok(ExitStatus::Success);
     }
+    if !found.changes.is_empty() {
+        ui.page(&ctx.environment, Some(git));
+    }
     ui.detail(&format!("from {} to {}", found.from, found.to));
     if arguments.stat {
         past::stat_lines(ui, &found.changes)?;
     } else {
-        ui.contents(&git.diff(&found.changes, None).map_err(RunError::from)?.bytes)?;
+        ui.patch(&git.diff(&found.changes, None).map_err(RunError::from)?.bytes)?;
     }
     Ok(ExitStatus::Success)
 }

@@ -1,11 +1,12 @@
-//! `piton directive show`: a directive as piton understands it.
+//! `piton directive`: listing directives, and showing one as piton understands it.
 
 use std::path::Path;
 
 use serde::Serialize;
 
+use super::items::Source;
 use super::tool::{author_of, told_signature, with_author};
-use super::{Format, Ui};
+use super::{Format, Ui, search};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::{Directive, Step, StepAction};
@@ -14,8 +15,13 @@ use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::run::author::Authorship;
 
-/// Looks at directives.
+/// List and show directives.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton directive list          List the directives of this project
+  piton directive show hello    Show a directive
+  piton run hello               Run a directive")]
 pub(super) struct DirectiveArguments {
     #[command(subcommand)]
     command: DirectiveCommand,
@@ -23,18 +29,35 @@ pub(super) struct DirectiveArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum DirectiveCommand {
+    List(ListArguments),
     Show(ShowArguments),
 }
 
-/// Shows inputs, permissions and steps of a directive.
+/// List directives
+///
+/// Lists the directives of the project and your own, by name. `piton search` finds directives by words and has more
+/// filters.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton directive show hello                  Show what it does, step by step
-  piton directive show hello --format json    Everything in it, for programs
-  piton directive show core/git_checkpoint    Built-in directives can be shown as well")]
+  piton directive list                  Directives of this project and your own
+  piton directive list --source all     Include built-in directives
+  piton directive list --format json    Print JSON")]
+struct ListArguments {
+    /// Where to look.
+    #[arg(long, value_enum, default_value_t)]
+    source: Source,
+}
+
+/// Show inputs, permissions and steps of a directive.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  piton directive show hello                  Show its steps
+  piton directive show hello --format json    Print JSON
+  piton directive show core/git_checkpoint    Show a built-in directive")]
 pub(super) struct ShowArguments {
-    /// The directive: `name` or `category/name`.
+    /// Directive: `name` or `category/name`.
     #[arg(value_name = "ID")]
     id: String,
 }
@@ -52,6 +75,7 @@ struct Shown<'a> {
 
 pub(super) fn run(arguments: &DirectiveArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     match &arguments.command {
+        DirectiveCommand::List(list) => search::list(ItemKind::Directive, list.source, ctx, ui),
         DirectiveCommand::Show(show) => self::show(&show.id, ctx, ui),
     }
 }

@@ -10,19 +10,19 @@ use crate::error::{Error, ExitStatus};
 use crate::hooks::{self, State, Summary};
 use crate::run::doctor::{self, Check, Group, Patient, Report, Status};
 
-/// Tries out what piton needs on this machine, and says how to mend what does not work
+/// Check this machine and explain how to fix what is missing
 ///
-/// Everything is really done, in a temporary folder: a checkpoint and a roll back, tools in each language, a signature, a
-/// process that has to be ended. Nothing stays behind and nothing in the project changes. Exits with 5 when something is
-/// broken that piton needs.
+/// piton tests each feature for real in a temporary folder: a checkpoint and a rollback, a tool in each
+/// language, a signature, stopping a process. It removes the folder afterwards and changes nothing in
+/// the project. Exits with 5 if something that piton needs does not work.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton doctor                Try everything
-  piton doctor -v             Also say what was tried
-  piton doctor --format json  For programs")]
+  piton doctor                Check everything
+  piton doctor -v             Also show what was tested
+  piton doctor --format json  Print JSON")]
 pub(super) struct DoctorArguments {
-    /// How many seconds each program may take.
+    /// Time limit for each program, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
 }

@@ -1,4 +1,6 @@
-//! Driving a run from the terminal until it is done or somebody else is needed.
+//! Driving a run from the terminal until it is done or needs a decision from elsewhere.
+
+mod tail;
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -12,14 +14,16 @@ use crate::checkpoint::delta::Oversized;
 use crate::error::{Error, ExitStatus};
 use crate::exec::call::Progress as CallProgress;
 use crate::exec::supervisor::Stream;
+use crate::journal::RunId;
 use crate::journal::event::{ChangedItem, Event, Resolution, StepKind, Wait};
 use crate::journal::summary::{RunStatus, RunSummary, StepStatus};
 use crate::problem::Problem;
 use crate::run::directive::drive::Halt;
 use crate::run::directive::{Input, Restarted, Run, Waiting};
 use crate::run::error::way_on;
+use tail::Tail;
 
-/// From here on somebody wonders how long it took, also when reading it later.
+/// Steps that take this long show their time in logs as well.
 const LONG: Duration = Duration::from_secs(10);
 
 /// A terminal in front of a run.
@@ -32,6 +36,10 @@ pub(super) struct Driver<'u> {
     /// The step that it is about.
     approved_step: Cell<Option<u32>>,
     started: Instant,
+    /// The run, and the names of the steps of its directive.
+    run: RefCell<Option<(RunId, Vec<String>)>>,
+    /// What the tool of the current step wrote to its stdout last.
+    tail: RefCell<Tail>,
 }
 
 /// What a person says with an approval.
@@ -75,7 +83,36 @@ impl<'u> Driver<'u> {
             approval: RefCell::default(),
             approved_step: Cell::default(),
             started: Instant::now(),
+            run: RefCell::default(),
+            tail: RefCell::default(),
         }
+    }
+
+    /// The name of a step as a person watching sees it: with its place among the steps of the directive.
+    fn counted(&self, name: &str, ui: &Ui) -> String {
+        let run = self.run.borrow();
+        let Some((_, names)) = run.as_ref().filter(|(_, names)| ui.is_live() && names.len() > 1) else {
+            return name.to_owned();
+        };
+        let outermost = name.split(['/', '[']).next().unwrap_or_default();
+        match names.iter().position(|known| known == outermost) {
+            Some(at) => format!("step {}/{}  {name}", at + 1, names.len()),
+            None => name.to_owned(),
+        }
+    }
+
+    /// Shows the last lines that a failed tool wrote to stdout; its stderr was shown as it came.
+    fn show_tail(&self, ui: &mut Ui, step: u32, status: StepStatus) {
+        let (lines, dropped) = self.tail.borrow_mut().take();
+        if status == StepStatus::Succeeded || lines.iter().all(String::is_empty) {
+            return;
+        }
+        let run = self.run.borrow();
+        let more = run.as_ref().filter(|_| dropped > 0).map(|(run, _)| {
+            format!(" (last {} of {} lines; `piton show {run}/{step}` shows all)", lines.len(), lines.len() + dropped)
+        });
+        ui.note(&format!("  stdout{}:", more.unwrap_or_default()));
+        lines.iter().for_each(|line| ui.note(format!("    {line}").trim_end()));
     }
 
     /// Shows what an approval would commit and asks, before it is given.
@@ -105,8 +142,9 @@ impl<'u> Driver<'u> {
         let mut line = self.line.borrow_mut();
         match event {
             Event::StepStarted { name, kind, .. } => {
-                let name = self.attempt.borrow_mut().label(name);
+                let name = self.counted(&self.attempt.borrow_mut().label(name), &ui);
                 ui.begin_live(&name);
+                self.tail.take();
                 let is_checkpoint = matches!(kind, StepKind::Checkpoint { .. });
                 *line = StepLine { name, started: Some(Instant::now()), is_checkpoint, ..StepLine::default() };
             }
@@ -135,7 +173,10 @@ impl<'u> Driver<'u> {
             Event::CheckpointFailed { .. } => line.outcome = Some("no checkpoint; the changes stay".to_owned()),
             Event::CheckpointSkipped { reason, .. } => line.kept = Some(reason.clone()),
             Event::Waiting { .. } | Event::RunFinished(_) => ui.end_live(),
-            Event::StepFinished { status, .. } => line.end(&mut ui, *status),
+            Event::StepFinished { step, status, .. } => {
+                line.end(&mut ui, *status);
+                self.show_tail(&mut ui, *step, *status);
+            }
             Event::StepSkipped { name, reason } => ui.note(&format!("- {name}  skipped: {reason}")),
             Event::LoopStarted { name, elements } if elements.is_empty() => {
                 ui.note(&format!("- {name}  nothing to do: the list is empty"));
@@ -197,7 +238,7 @@ impl<'u> Driver<'u> {
                 ui.begin_live(text);
             }
             // What a tool prints is its result, for the steps after it.
-            CallProgress::Output(Stream::Stdout, _) => {}
+            CallProgress::Output(Stream::Stdout, bytes) => self.tail.borrow_mut().add(bytes),
             CallProgress::Output(Stream::Stderr, bytes) => ui.relay_talk(bytes),
         }
     }
@@ -259,6 +300,7 @@ fn told_time(ui: &Ui, took: Duration) -> String {
 /// Lets a run go on until it is done, or waits for what this terminal cannot give.
 pub(super) fn to_the_end(driver: &Driver<'_>, run: Run<'_, '_>, first: Input) -> Result<ExitStatus, Error> {
     let id = run.id();
+    *driver.run.borrow_mut() = Some((id, run.step_names()));
     let ask = |run: &mut Run<'_, '_>, waiting: &Waiting| driver.ask(run, waiting);
     match run.drive(first, &mut |progress| driver.listen(progress), ask)? {
         Halt::Done(summary) => driver.done(&summary),

@@ -9,12 +9,11 @@ use crate::error::{Error, ExitStatus};
 use crate::run::error::RunError;
 use crate::run::session::open_repository;
 
-/// Brings the logs of runs from another repository
+/// Fetch run logs from another repository
 ///
-/// `piton log` lists them, `piton show` tells of their steps, and `piton verify --all` checks them
-/// against the commits that are here. Nothing of them can be undone: their snapshots stay where they
-/// were run. Branches are not fetched: `git fetch` does that. A log that does not continue the one
-/// that is here is refused.
+/// `piton log` lists fetched runs, `piton show` shows their steps, and `piton verify --all` checks them
+/// against the local commits. You cannot undo them: their snapshots stay in the original repository.
+/// Use `git fetch` to fetch branches. piton refuses a log that does not continue the local one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +21,7 @@ Examples:
   piton verify --all
   piton log --format json")]
 pub(super) struct FetchArguments {
-    /// A remote of git, or a URL.
+    /// Git remote or URL.
     #[arg(value_name = "REMOTE")]
     remote: String,
 }

@@ -13,29 +13,30 @@ use crate::error::{Error, ExitStatus};
 use crate::run::gc;
 use crate::run::worktree;
 
-/// Drop the contents of old runs
+/// Delete the stored contents of old runs
 ///
-/// Every step can be undone because piton keeps what it changed in a store of its own, below `piton/store` in the
-/// git directory. The contents of runs that are older than `--keep-days` and not among the newest `--keep-runs`
-/// are removed. Kept in any case: what is on disk and in no commit, runs that have not ended, commits that no
-/// branch has, whatever a kept step is about, and what was written within the last hour. Journals are never
-/// removed: `piton log` and `piton verify` go on to tell of every run.
+/// piton can undo a step because it keeps the changed contents in its own store, `piton/store` in the
+/// git directory. `gc` deletes the contents of runs that are older than `--keep-days` and not among the
+/// newest `--keep-runs`. It always keeps: contents that are on disk and not committed, unfinished runs,
+/// commits that no branch contains, everything a kept step needs, and contents written within the last
+/// hour. It never deletes journals, so `piton log` and `piton verify` still cover every run.
 ///
-/// Virtual environments that no Python tool used for 30 days are removed as well; they are made again
-/// when one is needed. So are the indexes of searches, also those of projects that are gone, and worktrees of runs that died before they began, if there is nothing in them.
+/// `gc` also deletes virtual environments that no Python tool used for 30 days (piton creates them
+/// again when needed), search indexes, also those of deleted projects, and empty worktrees of runs that
+/// died before they started.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton gc --dry-run                   See what would be dropped
+  piton gc --dry-run                   Show what would be deleted
   piton gc --keep-days 3 --keep-runs 10")]
 pub(super) struct GcArguments {
-    /// Says what would be done and does nothing.
+    /// Show what would be done, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Keeps runs that ended in the last N days.
+    /// Keep runs that ended in the last N days.
     #[arg(long, value_name = "N", default_value_t = 14)]
     keep_days: u32,
-    /// Keeps the newest N runs.
+    /// Keep the newest N runs.
     #[arg(long, value_name = "N", default_value_t = 50)]
     keep_runs: usize,
 }

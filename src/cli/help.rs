@@ -23,11 +23,11 @@ pub(super) const CODES: &str = "codes";
 
 const BOLD: Style = Style::new().bold();
 
-/// Explains a topic or a command.
+/// Explain a command, a topic or an error code.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton help                  What piton is for, and the topics
+  piton help                  Overview and list of topics
   piton help permissions      A topic
   piton help tool run         A command
   piton help checkpoint       Both: the command, then the topic

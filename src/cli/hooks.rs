@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::hooks::{self, Hook, Report, State, Summary};
 
-/// Puts piton's checks into the git hooks of a repository
+/// Install and inspect piton's git hooks.
 #[derive(Debug, clap::Args)]
 pub(super) struct HooksArguments {
     #[command(subcommand)]
@@ -25,29 +25,30 @@ enum HooksCommand {
     Run(RunArguments),
 }
 
-/// Puts a stub into each hook, which runs what was there before and then piton
+/// Install git hooks that run existing hooks first, then piton
 ///
-/// The stubs go where git looks for hooks: `core.hooksPath` counts, and so do linked worktrees. A hook that is there is
-/// kept beside the stub and runs first. Where another manager looks after the hooks (husky, lefthook, pre-commit,
-/// prek), or the folder is shared or tracked, nothing is written, and the lines are printed that belong there.
-/// In a bare repository the hook is `pre-receive`, elsewhere all others.
-/// Exits with 1 when only some could be installed, and with 5 when none could.
+/// piton writes a stub for each hook where git looks for hooks, with respect to `core.hooksPath` and
+/// linked worktrees. An existing hook is kept beside the stub and runs first. If a hook manager (husky,
+/// lefthook, pre-commit, prek) owns the hooks, or the folder is shared or tracked, piton writes nothing
+/// and prints the lines to add there. In a bare repository the only hook is `pre-receive`; elsewhere
+/// piton installs all others. Exits with 1 if only some hooks could be installed, and with 5 if none
+/// could.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton hooks install                           All hooks that make sense here
+  piton hooks install                           Install all hooks
   piton hooks install --hook pre-commit         Only this one
   piton hooks install --hook commit-msg --hook pre-push
-  PITON_HOOKS_FAIL_CLOSED=true piton hooks install    Without piton, git stops")]
+  PITON_HOOKS_FAIL_CLOSED=true piton hooks install    Block git if piton is missing")]
 pub(super) struct InstallArguments {
     #[command(flatten)]
     which: Which,
 }
 
-/// Takes the stubs away and puts back what was there before
+/// Remove piton's hooks and restore the previous ones
 ///
-/// What was there before comes back byte for byte. A stub or a kept hook that somebody edited is left alone, and said.
-/// Exits with 1 when only some could be taken away, and with 5 when none could.
+/// The previous hooks are restored byte for byte. piton leaves a stub or a kept hook alone if it was
+/// edited, and says so. Exits with 1 if only some hooks could be removed, and with 5 if none could.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -58,10 +59,10 @@ pub(super) struct UninstallArguments {
     which: Which,
 }
 
-/// Says how each hook is, and what needs attention
+/// Show the state of each hook
 ///
-/// Exits with 1 when something needs attention: a stub that another manager has replaced, that is outdated or was
-/// edited, or whose program is gone; or when nothing is installed.
+/// Exits with 1 if something needs attention: another manager replaced a stub, a stub is outdated or
+/// edited, its program is missing, or no hook is installed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -75,7 +76,7 @@ pub(super) struct StatusArguments {
 
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// A hook; may be given several times.
+    /// Hook name; can be repeated.
     #[arg(long = "hook", value_name = "NAME")]
     hooks: Vec<Hook>,
 }

@@ -17,15 +17,15 @@ use crate::item::finding::serialize_path;
 use crate::item::source::read_bytes;
 use crate::run::session::open_repository;
 
-/// Makes `.ai/` with a working example.
+/// Create `.ai/` with a working example
 ///
-/// It goes to the top of the git work tree, or to the current folder outside of git. Existing files
-/// are never overwritten.
+/// The folder is created at the top of the git work tree, or in the current folder outside git.
+/// Existing files are never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton init                  Make `.ai/` in this project
-  piton -C ../other init      Make it in another one")]
+  piton init                  Create `.ai/` in this project
+  piton -C ../other init      Create it in another project")]
 pub(super) struct InitArguments {}
 
 const EXAMPLE: [(&str, &str); 6] = [

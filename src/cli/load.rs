@@ -10,32 +10,33 @@ use crate::item::signature::Integrity;
 use crate::item::store::ItemKind;
 use crate::run::items::{ItemAnswer, Loaded, Verb};
 
-/// Shows an item, or copies it between the project and your own items
+/// Print an item, or copy it between project and user
 ///
-/// Without `--to` the text of the item's file is printed. With it, the item is verified, copied to the same place
-/// below `.ai/` there, and stamped anew. A copy into the project is a step like any other: `piton undo` takes it back.
+/// Without `--to`, piton prints the item's file. With `--to`, piton verifies the item, copies it to the
+/// same path below `.ai/` of the target, and stamps the copy. A copy into the project is a step, so
+/// `piton undo` reverts it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton load greet                              Print the file of an item
-  piton load ops/deploy --type directive        Tell apart what has the same name
-  piton load greet --to user                    Keep a tool for all your projects, in `~/.ai`
-  piton load greet --to project --overwrite     Replace the project's by yours
-  piton load core/git_checkpoint --to project   Take a built-in directive as a start for your own")]
+  piton load ops/deploy --type directive        Pick the directive of that name
+  piton load greet --to user                    Copy a tool to `~/.ai`, for all your projects
+  piton load greet --to project --overwrite     Replace the project's copy with yours
+  piton load core/git_checkpoint --to project   Start from a built-in directive")]
 pub(super) struct LoadArguments {
-    /// The item: `name` or `category/name`.
+    /// Item: `name` or `category/name`.
     #[arg(value_name = "ID")]
     id: String,
-    /// What it is, where several things have this name.
+    /// Item type, if several items have this name.
     #[arg(long = "type", value_name = "TYPE", value_enum)]
     kind: Option<Kind>,
-    /// Where to look; everywhere, by default.
+    /// Where to look; everywhere by default.
     #[arg(long, value_enum, value_name = "SOURCE")]
     source: Option<Source>,
-    /// Where to copy it to.
+    /// Copy the item there.
     #[arg(long, value_name = "WHERE", value_parser = ["project", "user"])]
     to: Option<String>,
-    /// Replaces what is there.
+    /// Replace an existing item.
     #[arg(long, requires = "to")]
     overwrite: bool,
     #[command(flatten)]

@@ -7,7 +7,8 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan};
 
 use super::past::{self, Past};
-use super::ui::{Format, Ui};
+use super::ui::paint::{self, padded, width_of};
+use super::ui::{Format, Ui, clean};
 use crate::audit::fate::Fates;
 use crate::audit::history::{RunRecord, Source, StepRecord};
 use crate::audit::reference;
@@ -20,12 +21,13 @@ use crate::run::error::RunError;
 use crate::run::past::repo_paths;
 use crate::run::situation::{Life, Situation};
 
-/// Lists runs, newest first
+/// List runs, newest first
 ///
-/// One line per run: the beginning of its name, when it began, what was run, how it ended, and what
-/// became of its changes. A run that is not over is `running` while its process is alive, `interrupted` when
-/// that is gone, or `waiting`, with its step, branch and process. Steps are listed when a run has several, or when it is named. Runs that
-/// `piton fetch` brought are marked as `elsewhere`; of their command lines only the name is known.
+/// One line per run: short id, start time, what was run, status, and what happened to its changes. An
+/// unfinished run is `running` while its process is alive, `interrupted` when the process has exited,
+/// or `waiting`, with its step, branch and process. piton lists the steps of a run that has several, or
+/// that you name. Runs from `piton fetch` are marked `elsewhere`; only the name of their command is
+/// known.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +36,7 @@ Examples:
   piton log --since '3 days' --path src
   piton log --status failed --format json")]
 pub(super) struct LogArguments {
-    /// A run, or the beginning of its name.
+    /// Run id or a prefix of it.
     #[arg(value_name = "RUN")]
     run: Option<String>,
     /// Only runs of this directive.
@@ -43,19 +45,19 @@ pub(super) struct LogArguments {
     /// Only runs with a step of this tool.
     #[arg(long, value_name = "ID")]
     tool: Option<String>,
-    /// Only runs that changed this file, or something in this folder.
+    /// Only runs that changed this file, or a file in this folder.
     #[arg(long, value_name = "PATH")]
     path: Option<OsString>,
-    /// Only runs that began at or after a date (`2026-01-02`), or in the last `2h`, `3 days`.
+    /// Only runs started on or after a date (`2026-01-02`), or in the last `2h`, `3 days`.
     #[arg(long, value_name = "DATE")]
     since: Option<String>,
-    /// Only runs that began at or before a date, or longer ago than a span.
+    /// Only runs started on or before a date, or longer ago than a span.
     #[arg(long, value_name = "DATE")]
     until: Option<String>,
-    /// Only runs that ended like this.
+    /// Only runs with this status.
     #[arg(long, value_enum)]
     status: Option<StatusFilter>,
-    /// At most so many runs.
+    /// Show at most N runs.
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
 }
@@ -77,6 +79,8 @@ enum StatusFilter {
 
 /// Steps of a run that are listed among those of others; more are listed when it is named.
 const MOST_STEPS: usize = 20;
+/// The widest column; longer texts stick out.
+const WIDEST: usize = 48;
 
 /// What runs have to be like.
 struct Filter<'a> {
@@ -96,6 +100,7 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
     let fates = past.fates()?;
     let limit = arguments.limit.unwrap_or(usize::MAX);
     let mut shown = 0;
+    let mut rows = Vec::new();
     for run in past.history.runs.iter().filter(|run| filter.fits(run, &past)).take(limit) {
         shown += 1;
         match ui.format() {
@@ -106,9 +111,13 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
                     None => ui.json(&logged)?,
                 }
             }
-            _ => show(ui, &past, fates.as_ref(), run, &root, arguments.run.is_some())?,
+            _ => rows.push(Row::new(&past, fates.as_ref(), run, &root, arguments.run.is_some())),
         }
     }
+    if !rows.is_empty() {
+        ui.page(&ctx.environment, past.repository.as_ref());
+    }
+    print(ui, &rows)?;
     if shown == 0 && ui.format() == Format::Human {
         let nothing = past.history.runs.is_empty();
         ui.note(if nothing { "nothing was run here yet" } else { "no run is like that" });
@@ -116,54 +125,112 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
     Ok(ExitStatus::Success)
 }
 
-fn show(
-    ui: &mut Ui,
-    past: &Past,
-    fates: Option<&Fates<'_>>,
-    run: &RunRecord,
-    root: &str,
-    is_named: bool,
-) -> Result<(), Error> {
-    let mark = |step: &StepRecord| {
-        let fate = fates.and_then(|fates| fates.of(step)).map(|fate| fate.label()).filter(|label| !label.is_empty());
-        let fate = fate.map(|label| format!("  ({label})")).unwrap_or_default();
-        format!("{fate}{}", if past.undone.contains(&step.id) { "  (undone)" } else { "" })
-    };
-    let situation = past.situation(run);
-    let is_long = run.steps.len() > MOST_STEPS;
-    let with_steps = is_named || (run.steps.len() > 1 && !is_long);
-    let mut parts =
-        vec![run.short_id(&past.history), past::time(run.started), past::words(run), situation.word(run).to_owned()];
-    if let ([step], false) = (run.steps.as_slice(), with_steps) {
-        parts.push(format!("{}{}", past.outcome(step), mark(step)));
+/// A run in the list, with the steps that are listed below it.
+struct Row {
+    id: String,
+    started: String,
+    what: String,
+    status: &'static str,
+    details: String,
+    steps: Vec<StepRow>,
+}
+
+struct StepRow {
+    number: String,
+    name: String,
+    status: &'static str,
+    outcome: String,
+}
+
+impl Row {
+    fn new(past: &Past, fates: Option<&Fates<'_>>, run: &RunRecord, root: &str, is_named: bool) -> Self {
+        let mark = |step: &StepRecord| {
+            let fate = fates.and_then(|fates| fates.of(step)).map(|fate| fate.label());
+            let fate = fate.filter(|label| !label.is_empty()).map(|label| format!("  ({label})")).unwrap_or_default();
+            format!("{fate}{}", if past.undone.contains(&step.id) { "  (undone)" } else { "" })
+        };
+        let outcome = |step: &StepRecord| one_line(&format!("{}{}", past.outcome(step), mark(step)));
+        let situation = past.situation(run);
+        let status = situation.word(run);
+        let is_long = run.steps.len() > MOST_STEPS;
+        let with_steps = is_named || (run.steps.len() > 1 && !is_long);
+        let mut details = Vec::new();
+        if let ([step], false) = (run.steps.as_slice(), with_steps) {
+            details.push(outcome(step));
+        }
+        if is_long && !is_named {
+            details.push(format!("{} steps", run.steps.len()));
+        }
+        if !run.dropped.is_empty() {
+            details.push(format!("contents of {} runs dropped", run.dropped.len()));
+        }
+        if situation.life != Life::Ended {
+            // The folder is printed below, also for runs that have ended.
+            details.extend(Situation { is_here: true, ..situation }.details(past::time));
+        } else if let Some(branch) = situation.branch.filter(|_| is_named) {
+            details.push(format!("branch `{branch}`"));
+        }
+        if run.source == Source::Log {
+            details.push("elsewhere".to_owned());
+        } else if run.root != root {
+            details.push(format!("in {}", run.root));
+        }
+        let mut steps = Vec::new();
+        if with_steps {
+            steps.extend(run.steps.iter().map(|step| StepRow {
+                number: step.id.step.to_string(),
+                name: one_line(&step.name),
+                status: past::step_status(step),
+                outcome: outcome(step),
+            }));
+        }
+        if is_named {
+            steps.extend(run.skipped.iter().map(|skipped| StepRow {
+                number: "-".to_owned(),
+                name: one_line(&skipped.name),
+                status: "skipped",
+                outcome: one_line(&skipped.reason),
+            }));
+        }
+        Self {
+            id: run.short_id(&past.history),
+            started: past::time(run.started),
+            what: one_line(&past::words(run)),
+            status,
+            details: one_line(&details.join("  ")),
+            steps,
+        }
     }
-    if is_long && !is_named {
-        parts.push(format!("{} steps", run.steps.len()));
-    }
-    if !run.dropped.is_empty() {
-        parts.push(format!("contents of {} runs dropped", run.dropped.len()));
-    }
-    if situation.life != Life::Ended {
-        // The folder is told below, also of runs that are over.
-        parts.extend(Situation { is_here: true, ..situation }.details(past::time));
-    } else if let Some(branch) = situation.branch.filter(|_| is_named) {
-        parts.push(format!("branch `{branch}`"));
-    }
-    if run.source == Source::Log {
-        parts.push("elsewhere".to_owned());
-    } else if run.root != root {
-        parts.push(format!("in {}", run.root));
-    }
-    ui.line(&one_line(parts.join("  ").trim_end()))?;
-    for step in run.steps.iter().filter(|_| with_steps) {
-        let outcome = past.outcome(step);
-        let line = format!("  {}  {}  {}  {outcome}{}", step.id.step, step.name, past::step_status(step), mark(step));
-        ui.line(&one_line(line.trim_end()))?;
-    }
-    for skipped in run.skipped.iter().filter(|_| is_named) {
-        ui.line(&one_line(&format!("  -  {}  skipped  {}", skipped.name, skipped.reason)))?;
+}
+
+/// Prints runs in columns; the columns of steps are those of their own run.
+fn print(ui: &mut Ui, rows: &[Row]) -> std::io::Result<()> {
+    let id_width = width_of(rows.iter().map(|row| row.id.as_str()), usize::MAX);
+    let what_width = width_of(rows.iter().map(|row| row.what.as_str()), WIDEST);
+    let status_width = width_of(rows.iter().map(|row| row.status), WIDEST);
+    for Row { id, started, what, status, details, steps } in rows {
+        let id = format!("{}{}", paint::id(id), " ".repeat(id_width.saturating_sub(id.len())));
+        let (started, what) = (paint::dim(started), padded(what, what_width));
+        let line = [id, started, what, end_of_line(status, status_width, details)];
+        ui.rendered(&format!("{}\n", line.join("  ")))?;
+        let number_width = width_of(steps.iter().map(|step| step.number.as_str()), WIDEST);
+        let name_width = width_of(steps.iter().map(|step| step.name.as_str()), WIDEST);
+        let status_width = width_of(steps.iter().map(|step| step.status), WIDEST);
+        for StepRow { number, name, status, outcome } in steps {
+            let end = end_of_line(status, status_width, outcome);
+            ui.rendered(&format!("  {number:>number_width$}  {}  {end}\n", padded(name, name_width)))?;
+        }
     }
     Ok(())
+}
+
+/// The last two columns, without blanks at the end.
+fn end_of_line(status: &str, width: usize, details: &str) -> String {
+    let details = clean(details);
+    match details.trim_end() {
+        "" => paint::status(status, 0),
+        details => format!("{}  {details}", paint::status(status, width)),
+    }
 }
 
 /// A command line may hold line ends; a list has one line per run.

@@ -12,14 +12,14 @@ use super::{Arguments, Format, Ui};
 use crate::config::Key;
 use crate::error::{Error, ExitStatus};
 
-/// Prints the manual page, or writes one for each command
+/// Print the manual page, or write one for each command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton man | man -l -                            Read it
   piton man --dir ~/.local/share/man/man1         One page for each command; then `man piton-run`")]
 pub(super) struct ManArguments {
-    /// Writes `piton.1`, `piton-run.1` and so on into this folder, which is made.
+    /// Write `piton.1`, `piton-run.1` and so on to this folder; piton creates it.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -19,43 +19,43 @@ const TOKEN: &str = "PITON_MCP_TOKEN";
 /// The longest file that can hold a token.
 const MOST: u64 = 4096;
 
-/// Serves agents over MCP, on standard input and output or over HTTP
+/// Serve agents over MCP, on stdio or HTTP
 ///
-/// Agents find and read items, run tools and directives, and are led through directives step by step; what
-/// they change becomes checkpoints. Only the project here and those below `--root` are served.
-/// Over HTTP, clients show a token: that of `--token-file` or of the variable `PITON_MCP_TOKEN`, otherwise a
-/// new one, which is printed.
+/// Agents can search and read items, run tools and directives, and work through the manual steps of a
+/// directive; piton checkpoints what they change. The server serves this project and the projects below
+/// `--root`. Over HTTP, clients must send a token: from `--token-file`, from the variable
+/// `PITON_MCP_TOKEN`, or a new one that piton prints.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
-  piton mcp                           On standard input and output, as clients start it
-  piton mcp --root ~/work             All projects below a folder as well
-  piton mcp --as review               Tools may do no more than the directive `review` allows
+  piton mcp                           On stdio, as clients start it
+  piton mcp --root ~/work             Also serve all projects below a folder
+  piton mcp --as review               Limit tools to what directive `review` permits
   piton mcp --http 127.0.0.1:7421     Over HTTP, at http://127.0.0.1:7421/mcp
-  piton mcp install --client claude   Tells a client of it")]
+  piton mcp install --client claude   Add piton to a client")]
 pub(super) struct McpArguments {
     #[command(subcommand)]
     command: Option<McpCommand>,
-    /// A folder whose projects are served as well; may be given several times.
+    /// Also serve the projects below this folder; can be repeated.
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
-    /// Lets tools that are called by themselves do no more than this directive allows.
+    /// Limit tools that agents call directly to what this directive permits.
     #[arg(long = "as", value_name = "DIRECTIVE")]
     directive: Option<String>,
-    /// Serves over HTTP at an address, or at a port of this machine; 0 takes one that is free.
+    /// Serve over HTTP at this address, or at this local port; 0 picks a free port.
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     http: Option<SocketAddr>,
-    /// A file with the token that clients show.
+    /// Read the token that clients must send from a file.
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
-    /// Lets other machines connect; what is sent is not encrypted.
+    /// Let other machines connect; the connection is not encrypted.
     #[arg(long, requires = "http")]
     allow_remote: bool,
-    /// A name of this machine that requests may be addressed to; may be given several times.
+    /// Accept requests for this host name; can be repeated.
     #[arg(long = "allow-host", value_name = "NAME", requires = "http")]
     hosts: Vec<String>,
-    /// The origin of a web page that may send requests; may be given several times.
+    /// Accept requests from web pages of this origin; can be repeated.
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
     origins: Vec<String>,
 }

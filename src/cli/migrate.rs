@@ -10,23 +10,24 @@ use crate::item::directive::CheckpointMode;
 use crate::item::migration::Action;
 use crate::run::items::{Effort, ItemAnswer, MigratedFile, MigratedTree, Verb};
 
-/// Makes legacy scripts of `.ai/scripts/` tools below `.ai/tools/`
+/// Turn legacy scripts in `.ai/scripts/` into tools
 ///
-/// Each script becomes a folder with a `tool.yaml` that says what the script said about itself. Ids, parameters
-/// and bytes stay, modules of `.ai/scripts/lib/` and helpers that only one script imports go along, and what
-/// cannot be moved exactly is left alone and named. It is one step: `piton undo` brings every file back.
+/// Each script becomes a folder below `.ai/tools/` with a `tool.yaml` made from the script's own
+/// metadata. Ids, parameters and file contents stay the same. piton also moves modules of
+/// `.ai/scripts/lib/` and helpers that only one script imports. It names scripts that it cannot move
+/// exactly and leaves them alone. The migration is one step: `piton undo` restores every file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton migrate --all --dry-run             See what would become of every script, and why not
-  piton migrate --all --checkpoint auto     Do it, as one commit
-  piton migrate count_words                 One script; `piton undo` takes it back
-  piton migrate 'ops/*' .ai/scripts/text    Some of them")]
+  piton migrate --all --dry-run             Show what would be done with each script
+  piton migrate --all --checkpoint auto     Migrate all scripts in one commit
+  piton migrate count_words                 One script; `piton undo` reverts it
+  piton migrate 'ops/*' .ai/scripts/text    Several scripts")]
 pub(super) struct MigrateArguments {
     /// Ids, `category/id`, files, folders below `.ai/scripts/`, or patterns such as `ops/*`.
     #[arg(value_name = "SCRIPT", required_unless_present = "all")]
     scripts: Vec<String>,
-    /// Everything below `.ai/scripts/`.
+    /// Migrate everything below `.ai/scripts/`.
     #[arg(long, conflicts_with = "scripts")]
     all: bool,
     #[command(flatten)]

@@ -5,6 +5,7 @@
 
 mod blame;
 mod checkpoint;
+mod command_list;
 mod completions;
 mod config;
 mod diagnostic;
@@ -57,7 +58,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-pub use ui::{Format, Ui, Verbosity, clean};
+pub use ui::{Format, Paging, Ui, Verbosity, clean};
 
 use crate::config::{ColorSetting, Key, Value};
 use crate::context::{self, Context, Environment};
@@ -67,31 +68,23 @@ use crate::exec::worker;
 use crate::failpoint;
 use crate::item::store::Layer;
 
-/// Runs directives and tools in a git repository with a safety rope.
+/// Run tools and directives in a git repository, with a checkpoint after every step.
 #[derive(Debug, Parser)]
 #[command(name = "piton", version, arg_required_else_help = true, subcommand_required = true)]
 #[command(disable_help_subcommand = true)]
 #[command(after_help = "\
 Examples:
-  piton quickstart            See an example project in a temporary folder
-  piton init                  Make `.ai/` with a working example
-  piton new tool count_words  Make a tool that runs as it is; also directives and knowledge
-  piton search deploy         Find tools, directives and knowledge by words
-  piton validate              Check every item of the project
-  piton run hello             Run a directive, with a checkpoint after each step
-  piton tool run greet        Call a tool; `tool show greet` says how piton understands it
-  piton exec -- make fmt      Run a command; what it changes becomes a commit
-  piton log                   See what was run; `show`, `diff` and `verify` say more
-  piton undo                  Take the newest step back
-  piton sign --check          See what stamps and signatures of items are worth
-  piton hooks install         Check items and runs in git's hooks
-  piton config                Show every setting and where it comes from
-  piton doctor                Find out what works on this machine
-  piton selftest              Kill piton 20 times in a throw-away repository, and check
-  piton help overview         Read about piton; `help` has more topics
+  piton quickstart            Try piton in a temporary repository
+  piton exec -- make fmt      Run a command and commit what it changes
+  piton undo                  Undo it
+  piton init                  Create `.ai/` with a working example
+  piton run hello             Run the example directive
+  piton log                   List what was run
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 denied, 4 waiting,
-5 cannot be served safely, 130 interrupted")]
+`piton help COMMAND` explains a command, `piton help` lists topics.
+
+Exit codes: 0 success, 1 failure, 2 wrong usage or invalid file, 3 denied,
+4 waiting, 5 refused for safety, 130 interrupted")]
 struct Arguments {
     #[command(flatten)]
     global: GlobalArguments,
@@ -101,21 +94,24 @@ struct Arguments {
 
 #[derive(Debug, clap::Args)]
 struct GlobalArguments {
-    /// Works in this folder instead of the current one.
+    /// Run as if piton was started in this folder.
     #[arg(short = 'C', value_name = "DIR", global = true, help_heading = "Global options")]
     folder: Option<PathBuf>,
-    /// Says errors only.
+    /// Print only errors.
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
     quiet: bool,
-    /// Says more, such as where the project was found.
+    /// Print more, such as where the project was found.
     #[arg(short, long, action = ArgAction::SetTrue, global = true, help_heading = "Global options")]
     verbose: bool,
-    /// How the result is written.
+    /// Output format.
     #[arg(long, value_enum, default_value_t, global = true, help_heading = "Global options")]
     format: Format,
-    /// Whether output is coloured.
+    /// When to use colours.
     #[arg(long, value_name = "WHEN", value_enum, global = true, help_heading = "Global options")]
     color: Option<ColorSetting>,
+    /// Do not use a pager.
+    #[arg(long, global = true, help_heading = "Global options")]
+    no_pager: bool,
 }
 
 // A command line uses one of them: describing all would take longer than many of them run.
@@ -264,7 +260,10 @@ impl Arguments {
             // Help and advice may be about any command.
             Err(err) if err.kind() != ErrorKind::DisplayVersion => {
                 let mut root = Self::described();
-                let matches = root.try_get_matches_from_mut(words)?;
+                let typed = words.clone().into_iter().map(|word| word.into().to_string_lossy().into_owned());
+                let typed: Vec<String> = typed.collect();
+                let matches =
+                    root.try_get_matches_from_mut(words).map_err(|err| command_list::with_meaning(err, &typed))?;
                 Self::from_arg_matches(&matches).map_err(|err| err.format(&mut root))
             }
             parsed => parsed,
@@ -275,7 +274,8 @@ impl Arguments {
     fn described() -> clap::Command {
         let mut root = Self::command();
         root.build();
-        root
+        let template = command_list::template(&root);
+        root.help_template(template)
     }
 }
 
@@ -305,7 +305,7 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(err) => return report_usage(&err, &words, &environment).into(),
     };
-    let GlobalArguments { quiet, verbose, format, color, .. } = arguments.global;
+    let GlobalArguments { quiet, verbose, format, color, no_pager, .. } = arguments.global;
     let verbosity = match (quiet, verbose) {
         (true, _) => Verbosity::Quiet,
         (false, true) => Verbosity::Verbose,
@@ -313,6 +313,7 @@ pub fn main() -> ExitCode {
     };
     // Settings may say otherwise about colours, but they are not read yet and reading may fail.
     let mut ui = Ui::new(format, verbosity, color.unwrap_or(ColorSetting::Auto), &environment);
+    ui.set_paging(if no_pager { Paging::Off } else { Paging::Auto });
     let result = run(&arguments, environment, &mut ui).and_then(|status| Ok(ui.finish().map(|()| status)?));
     let status = match result {
         Ok(status) => status,

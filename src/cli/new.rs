@@ -10,19 +10,20 @@ use crate::error::{Error, ExitStatus};
 use crate::item::store::Layer;
 use crate::run::items::{Created, ItemAnswer, Verb};
 
-/// Makes a new tool, directive or entry of knowledge
+/// Create a tool, directive or knowledge entry
 ///
-/// What is made is valid and, where piton can run such an item, runs as it is. It is not signed: the first
-/// edit would break the stamp. Nothing that exists is written over, and `piton undo` takes it back.
+/// The new item is valid, and it runs as it is if piton can run items of its type. It is not signed,
+/// because your first edit would break the stamp. piton never overwrites a file, and `piton undo`
+/// removes the item.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton new tool count_words                       A Python tool in a folder of its own
-  piton new tool ops/clean --type bash --file      One bash file that describes itself
-  piton new tool weather --type api --to user      For all of your projects, in `~/.ai`
+  piton new tool count_words                       A Python tool in its own folder
+  piton new tool ops/clean --type bash --file      A single bash file with metadata
+  piton new tool weather --type api --to user      For all your projects, in `~/.ai`
   piton new directive release/notes --description 'Write the notes of a release'
   piton new knowledge release/voice
-  piton new tool count_words --dry-run             Show what would be made")]
+  piton new tool count_words --dry-run             Show what would be created")]
 pub(super) struct NewArguments {
     #[command(subcommand)]
     what: What,
@@ -30,10 +31,11 @@ pub(super) struct NewArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Makes a tool
+    /// Create a tool
     ///
-    /// Types: script (Python, or what `--executor` says), python, bash, node, cli, local, runtime, api, `mcp_server`, `mcp_tool`,
-    /// docker, meta; directive and knowledge, as `piton new directive` makes them.
+    /// Types: script (Python, or the runtime of `--executor`), python, bash, node, cli, local, runtime,
+    /// api, `mcp_server`, `mcp_tool`, docker, meta; also directive and knowledge, as `piton new directive`
+    /// and `piton new knowledge` do.
     #[command(after_help = "\
 Examples:
   piton new tool count_words
@@ -42,12 +44,12 @@ Examples:
   piton new tool ruby --type runtime
   piton new tool report --type bash --executor ruby")]
     Tool(ToolArguments),
-    /// Makes a directive
+    /// Create a directive.
     #[command(after_help = "\
 Examples:
   piton new directive release/notes --description 'Write the notes of a release'")]
     Directive(ItemArguments),
-    /// Makes an entry of knowledge
+    /// Create a knowledge entry.
     #[command(after_help = "\
 Examples:
   piton new knowledge release/voice --description 'How release notes speak'")]
@@ -58,32 +60,32 @@ Examples:
 struct ToolArguments {
     #[command(flatten)]
     item: ItemArguments,
-    /// What kind of tool; a Python script by default.
+    /// Tool type; a Python script by default.
     #[arg(long = "type", value_name = "TYPE")]
     tool_type: Option<String>,
-    /// The runtime, primitive or MCP server that runs it.
+    /// Runtime, primitive or MCP server that runs the tool.
     #[arg(long, value_name = "ID")]
     executor: Option<String>,
-    /// One file with everything.
+    /// Create a single self-contained file.
     #[arg(long = "file", conflicts_with = "as_folder")]
     as_file: bool,
-    /// A folder with a `tool.yaml`.
+    /// Create a folder with a `tool.yaml`.
     #[arg(long = "folder")]
     as_folder: bool,
 }
 
 #[derive(Debug, clap::Args)]
 struct ItemArguments {
-    /// The id, or `category/id`.
+    /// Id, or `category/id`.
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     name: String,
-    /// The folders it lies in, such as `ops` or `ops/db`.
+    /// Category (folders) of the item, such as `ops` or `ops/db`.
     #[arg(long, value_name = "CATEGORY")]
     category: Option<String>,
-    /// What it does, in one line.
+    /// One-line description.
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Whose it is: this project's, or yours in all projects.
+    /// Create it for this project, or for you in all projects.
     #[arg(long, value_name = "WHERE", default_value = "project", value_parser = ["project", "user"])]
     to: String,
     #[command(flatten)]

@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 
 use super::render::{files, stat};
 use super::ui::Ui;
+use super::ui::paint::{padded, width_of};
 use crate::audit::history::{Outcome, RunRecord, Source, StepRecord};
 use crate::checkpoint::delta::{Change, ChangeKind};
 use crate::context::Context;
@@ -118,13 +119,15 @@ impl Past {
 
 /// One line per file: what happened to it, and how many lines.
 pub(super) fn stat_lines(ui: &mut Ui, changes: &[Change]) -> Result<(), Error> {
-    for change in changes {
+    let paths: Vec<String> = changes.iter().map(|change| change.path.to_string()).collect();
+    let width = width_of(paths.iter().map(String::as_str), 60);
+    for (change, path) in changes.iter().zip(&paths) {
         let letter = match change.kind() {
             ChangeKind::Added => 'A',
             ChangeKind::Deleted => 'D',
             ChangeKind::Modified => 'M',
         };
-        ui.line(&format!("{letter} {}  +{} −{}", change.path, change.insertions, change.deletions))?;
+        ui.line(&format!("{letter} {}  +{} −{}", padded(path, width), change.insertions, change.deletions))?;
     }
     let sum = |count: fn(&Change) -> u64| changes.iter().map(count).sum::<u64>();
     let (insertions, deletions) = (sum(|change| change.insertions), sum(|change| change.deletions));

@@ -16,17 +16,17 @@ use crate::run::error::RunError;
 use crate::run::rewrite;
 use crate::run::session::open_repository;
 
-/// Sends the logs of runs to another repository
+/// Push run logs to another repository
 ///
-/// A log is a run's journal without what is private: `refs/piton/runs/RUN/log` names the steps, tools,
-/// permissions, changed files and commits, and shows hashes in the place of parameters, inputs and
-/// outputs. Command lines, paths of this machine and snapshots stay here. Branches are not pushed:
-/// `git push` does that. Logs are only ever continued, never replaced. What looks like a secret stops
-/// the push.
+/// A log is a run's journal without private data: `refs/piton/runs/RUN/log` has the steps, tools,
+/// permissions, changed files and commits, with hashes instead of parameters, inputs and outputs.
+/// Command lines, local paths and snapshots are not pushed. Use `git push` to push branches. A push
+/// only appends to logs and never replaces them. piton stops the push if it finds something that looks
+/// like a secret.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton push origin              Every run that has ended
+  piton push origin              All finished runs
   piton push origin 01k9x2bf     One run
   piton push origin --format json
 
@@ -34,10 +34,10 @@ Then, in a clone:
   piton fetch origin
   piton verify --all")]
 pub(super) struct PushArguments {
-    /// A remote of git, or a URL.
+    /// Git remote or URL.
     #[arg(value_name = "REMOTE")]
     remote: String,
-    /// Runs, or the beginnings of their names; all of them when none is named.
+    /// Run ids or prefixes of them; all runs by default.
     #[arg(value_name = "RUN")]
     runs: Vec<String>,
 }

@@ -14,11 +14,11 @@ use crate::item::store::ItemStore;
 use crate::run::error::RunError;
 use crate::validation::{self, Options};
 
-/// Shows the main job in an example repository, in a temporary folder.
+/// Try piton in a temporary example repository.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton quickstart            Make the example and look at it")]
+  piton quickstart            Create the example and run it")]
 pub(super) struct QuickstartArguments {}
 
 const FILES: [(&str, &str); 5] = [

@@ -6,14 +6,14 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::recovery;
 
-/// Brings a run that was cut off to an end and says what was done
+/// Recover from an interrupted run
 ///
-/// Every command that changes something does this first; this one does nothing else. A step that was
-/// running is rolled back, a decision that was written down is carried out.
+/// Every command that changes something recovers first; this command does nothing else. piton rolls
+/// back a step that was still running and completes a commit or rollback that was already recorded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton recover               After a crash, before you go on by hand")]
+  piton recover               After a crash, before you edit files by hand")]
 pub(super) struct RecoverArguments {}
 
 pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {

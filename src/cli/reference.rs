@@ -15,7 +15,7 @@ use super::{Arguments, Ui};
 use crate::config::Key;
 use crate::error::{Error, ExitStatus};
 
-/// Writes the generated pages of the reference
+/// Write the generated reference pages.
 #[derive(Debug, clap::Args)]
 #[command(
     hide = true,
@@ -24,7 +24,7 @@ Examples:
   piton reference docs/reference"
 )]
 pub(super) struct ReferenceArguments {
-    /// The folder that they are written into.
+    /// Folder to write to.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }

@@ -25,79 +25,80 @@ use crate::run::remainder::Left;
 use crate::run::review::Review;
 use crate::run::situation::Life;
 
-/// Resume a run that waits, was cut off, or ended without success
+/// Resume a waiting, interrupted or failed run
 ///
-/// If a manual step waits, it counts as done: what has changed meanwhile becomes its checkpoint. A
-/// step that was cut off by a crash was put back and is run again; no finished step is.
-/// A run that failed, was denied, rejected, cancelled or interrupted begins at the step that failed, with
-/// its directive and tools as they are now; what has changed in them is shown first.
+/// If a manual step is waiting, resuming marks it as done: piton commits what changed in the meantime
+/// as its checkpoint. A step that a crash interrupted was rolled back and runs again; finished steps do
+/// not run again. A run that failed or was denied, rejected, cancelled or interrupted restarts at the
+/// step that failed, with the current version of its directive and tools; piton first shows what
+/// changed in them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton resume                              The run that waits here
-  piton resume 01k9x2bf                     A failed run, at the step that failed
-  piton resume 01k9x2bf --from build        The same, at the step `build`
-  piton resume 01k9x2bf --skip              The same, after the step that failed
+  piton resume                              The waiting run of this worktree
+  piton resume 01k9x2bf                     Restart a failed run at the failed step
+  piton resume 01k9x2bf --from build        Restart at step `build`
+  piton resume 01k9x2bf --skip              Restart after the failed step
   piton resume 01k9x2bf --result '{\"count\": 3}'
   piton resume 01k9x2bf --failed 'the API is gone'
-  piton resume --paths docs                 Only what changed below docs/ belongs to the step
+  piton resume --paths docs                 Attribute only changes below docs/ to the step
   piton resume --retry                      Repeat a step whose outcome is unknown")]
 pub(super) struct ResumeArguments {
-    /// The run, or the beginning of its name; the one that waits here, by default.
+    /// Run id or a prefix of it; by default the run that waits here.
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// What the step returns, as JSON.
+    /// Result of the step, as JSON.
     #[arg(long, value_name = "JSON", conflicts_with = "failed")]
     result: Option<String>,
-    /// That the step could not be done, and why.
+    /// Mark the step as failed, with this reason.
     #[arg(long, value_name = "WHY")]
     failed: Option<String>,
-    /// The files and folders that belong to the step; whatever else has changed is yours.
+    /// Files and folders that belong to the step; other changes are treated as yours.
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with = "failed")]
     paths: Vec<OsString>,
-    /// Runs a step again that was cut off and could not be put back.
+    /// Run an interrupted step again that could not be rolled back.
     #[arg(long, conflicts_with_all = ["failed", "result", "paths"])]
     retry: bool,
-    /// Begin a run that has ended at this step; it and the steps after it are done again.
+    /// Restart an ended run at this step; this step and later steps run again.
     #[arg(long, value_name = "STEP", conflicts_with_all = ["skip", "failed", "result", "paths", "retry"])]
     from: Option<String>,
-    /// Begin a run that has ended after the step that failed.
+    /// Restart an ended run after the step that failed.
     #[arg(long, conflicts_with_all = ["failed", "result", "paths", "retry"])]
     skip: bool,
-    /// The program that does the next steps in words.
+    /// Program that does the next manual steps.
     #[arg(long, value_name = "COMMAND")]
     agent_cmd: Option<String>,
-    /// How many seconds to wait for another run in this worktree.
+    /// Seconds to wait for another run in this worktree.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     lock_timeout: u64,
 }
 
-/// Says yes to what a run asks: a question, or the changes of a step
+/// Approve a question or the changes of a step
 ///
-/// An approval is for what is on disk at that moment, your own edits in the files of the run included. At a
-/// terminal the diff is shown and you are asked; a script names what `piton status` showed with `--tree`. If
-/// the files have changed since, nothing is approved and the run waits on (exit code 4).
+/// You approve what is on disk now, including your own edits to the files of the run. At a terminal,
+/// piton shows the diff and asks. A script passes `--tree` with the id that `piton status` showed. If
+/// the files changed since then, nothing is approved and the run keeps waiting (exit code 4).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton approve                             The run that waits here
-  piton approve 01k9x2bf --tree 1a2b3c4     Only what `piton status` showed
-  piton approve 01k9x2bf -m 'docs: notes'   Keep the changes under this message
+  piton approve                             The waiting run of this worktree
+  piton approve 01k9x2bf --tree 1a2b3c4     Approve only what `piton status` showed
+  piton approve 01k9x2bf -m 'docs: notes'   Commit with this message
   piton approve --answer 'use the new API'")]
 pub(super) struct ApproveArguments {
-    /// The run, or the beginning of its name; the one that waits here, by default.
+    /// Run id or a prefix of it; by default the run that waits here.
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// The message of the commit, instead of a generated one.
+    /// Commit message; generated by default.
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
-    /// What you have to say, for the steps that follow.
+    /// Answer that later steps can read.
     #[arg(long, value_name = "TEXT")]
     answer: Option<String>,
-    /// The tree that was shown, as `piton status` names it, or its first seven digits.
+    /// Tree id that `piton status` showed, or its first seven digits.
     #[arg(long, value_name = "ID", value_parser = tree_name)]
     tree: Option<String>,
-    /// Approve what is on disk without being asked.
+    /// Approve what is on disk without asking.
     #[arg(short, long)]
     yes: bool,
 }
@@ -110,53 +111,54 @@ fn tree_name(text: &str) -> Result<String, String> {
     Err("a tree is named by 7 to 64 hexadecimal digits".to_owned())
 }
 
-/// Say no to what a run asks, or send a manual step back
+/// Reject a question or a step's changes, or send a manual step back
 ///
-/// With `--reason`, a manual step that waits is sent back: the run goes on waiting, and the reason is shown with the
-/// instruction. The same holds for a `human-verify` question after a manual step, which is then done again.
-/// Otherwise the step fails; the changes of a step are put back if the run asks about them.
+/// With `--reason`, a waiting manual step is sent back: the run keeps waiting and shows the reason with
+/// the instruction. A `human-verify` question after a manual step works the same way: the manual step
+/// is done again. In all other cases the step fails. If the question is about a step's changes, piton
+/// rolls them back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton reject                              The run that waits here
+  piton reject                              The waiting run of this worktree
   piton reject 01k9x2bf --reason 'breaks the API'
-  piton reject --end --reason 'not needed'  The manual step is not done again")]
+  piton reject --end --reason 'not needed'  Fail the manual step")]
 pub(super) struct RejectArguments {
-    /// The run, or the beginning of its name; the one that waits here, by default.
+    /// Run id or a prefix of it; by default the run that waits here.
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Why.
+    /// Reason.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Let the step fail instead of sending it back.
+    /// Fail the step instead of sending it back.
     #[arg(long)]
     end: bool,
 }
 
-/// Ends a run that waits, for good; what its steps have done stays
+/// Cancel a waiting run; keep what its steps did.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton cancel                              The run that waits here
+  piton cancel                              The waiting run of this worktree
   piton cancel 01k9x2bf")]
 pub(super) struct CancelArguments {
-    /// The run, or the beginning of its name; the one that waits here, by default.
+    /// Run id or a prefix of it; by default the run that waits here.
     #[arg(value_name = "RUN")]
     run: Option<String>,
 }
 
-/// Show the runs that are not over: at work, waiting or interrupted
+/// Show runs that are running, waiting or interrupted
 ///
-/// Without RUN: the run of this worktree with its steps, then the runs of other worktrees, one line each. A run is
-/// `running` while its process is alive, `interrupted` when the process is gone. If no run waits here, the files that
-/// steps changed and no commit has are listed.
+/// Without RUN, piton shows the run of this worktree with its steps, then one line for each run of
+/// other worktrees. A run is `running` while its process is alive and `interrupted` when the process
+/// has exited. If no run waits here, piton lists files that steps changed and that are not committed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton status                              Every run that is not over
+  piton status                              All unfinished runs
   piton status 01k9x2bf --format json")]
 pub(super) struct StatusArguments {
-    /// The run, or the beginning of its name; every run that is not over, by default.
+    /// Run id or a prefix of it; by default all unfinished runs.
     #[arg(value_name = "RUN")]
     run: Option<String>,
 }
@@ -284,6 +286,7 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
         }
         return Ok(ExitStatus::Success);
     }
+    ui.page(&ctx.environment, past.repository.as_ref());
     if let Some((record, there)) = chosen.and_then(|(id, there)| Some((past.history.run(id)?, there))) {
         show_status(ui, &past, record, &there)?;
     } else {

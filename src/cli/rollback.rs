@@ -17,24 +17,24 @@ use crate::run::error::RunError;
 use crate::run::hard::{self, HardPreview};
 use crate::run::session::RunRequest;
 
-/// Takes branch, index and tracked files back to a commit, at once
+/// Reset branch, index and tracked files to a commit
 ///
-/// Like `git reset --hard`, after keeping what is discarded in piton's own store. Files that git does not
-/// track stay. To take a single step back and keep everything else, use `piton undo`.
+/// Works like `git reset --hard`, but first saves what is discarded in piton's own store. Untracked
+/// files stay. To revert a single step and keep everything else, use `piton undo`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton rollback --hard 01k9x2bf/1     To the commit of a step
-  piton rollback --hard HEAD~2 --yes   Without being asked
-  piton undo                           Take back one step only")]
+  piton rollback --hard 01k9x2bf/1     Reset to the commit of a step
+  piton rollback --hard HEAD~2 --yes   Do not ask for confirmation
+  piton undo                           Undo one step only")]
 pub(super) struct RollbackArguments {
-    /// A commit, or a step that was committed.
+    /// Commit, or a committed step.
     #[arg(value_name = "REF")]
     reference: Option<String>,
-    /// Moves the branch and discards what is not committed.
+    /// Move the branch and discard uncommitted changes.
     #[arg(long)]
     hard: bool,
-    /// Does not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 }

@@ -12,42 +12,43 @@ use crate::item::search::{Cache, Hit, Index, Order, Query, Results, Scope};
 use crate::item::store::{ItemKind, Layer};
 use crate::item::wording::shown;
 
-/// Finds tools, directives and knowledge by words
+/// Search tools, directives and knowledge
 ///
-/// Words are found in ids (also inside `deploy_app` and `deployApp`), tags, titles, categories, descriptions and texts, in this order of
-/// weight; beginnings of words and small slips are found as well. The best comes first, with a score from 0 to 1; 1 is the id
-/// itself. Without words, everything is listed that passes the filters, by name. Finding nothing is no failure.
+/// piton searches ids (also parts of `deploy_app` and `deployApp`), tags, titles, categories,
+/// descriptions and texts, weighted in this order. It also matches prefixes and small typos. The best
+/// match comes first, with a score from 0 to 1; 1 is an exact id. Without words, piton lists every item
+/// that passes the filters, by name. The exit code is 0 even if nothing matches.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton search deploy app                     The best ten
   piton search --type directive release       Only directives
-  piton search --category ops --sort date     What is new below `ops`
-  piton search --source all runtime           Among the built-in items as well
+  piton search --category ops --sort date     Newest items below `ops`
+  piton search --source all runtime           Include built-in items
   piton search --format json deploy | jq -r '.results[].path'")]
 pub(super) struct SearchArguments {
-    /// What to look for.
+    /// Words to search for.
     #[arg(value_name = "QUERY")]
     words: Vec<String>,
     /// Only items of this type.
     #[arg(long = "type", value_enum, value_name = "TYPE")]
     kind: Option<Kind>,
-    /// At most so many results [default: 10; all of them without words].
+    /// Show at most N results [default: 10, or all without words].
     #[arg(short = 'n', long, value_name = "N", value_parser = above_nothing)]
     limit: Option<NonZeroUsize>,
-    /// What comes first.
+    /// Sort order.
     #[arg(long, value_enum, default_value_t, value_name = "ORDER")]
     sort: Sort,
-    /// Where to look.
+    /// Where to search.
     #[arg(long, value_enum, default_value_t, value_name = "SOURCE")]
     pub(super) source: Source,
     /// Only tools of this type, e.g. `python` or `api`.
     #[arg(long, value_name = "TYPE")]
     tool_type: Option<String>,
-    /// Only items of this category, or below it.
+    /// Only items in this category or below it.
     #[arg(long, value_name = "CATEGORY")]
     category: Option<String>,
-    /// Only items with this tag; may be given several times.
+    /// Only items with this tag; can be repeated.
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
 }
@@ -68,16 +69,31 @@ fn above_nothing(text: &str) -> Result<NonZeroUsize, String> {
 }
 
 pub(super) fn run(arguments: &SearchArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let query = query(arguments)?;
+    find(&query(arguments)?, ctx, ui)
+}
+
+fn find(query: &Query, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let index = Index::open(ctx.roots(), Some(Cache { folder: &ctx.cache_folder(), program: &ctx.program }));
     ui.detail(&format!("index of items: {}", index.note()));
-    let results = index.search(&query);
+    let results = index.search(query);
     match ui.format() {
         Format::Json => ui.json(&results)?,
         _ => table(ui, &results)?,
     }
-    summary(ui, &index, &query, &results);
+    summary(ui, &index, query, &results);
     Ok(ExitStatus::Success)
+}
+
+/// Lists all items of a kind by name.
+pub(super) fn list(kind: ItemKind, source: Source, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    let query = Query {
+        kind: Some(kind),
+        scope: source.scope()?,
+        order: Order::Name,
+        limit: Some(usize::MAX),
+        ..Query::default()
+    };
+    find(&query, ctx, ui)
 }
 
 fn query(arguments: &SearchArguments) -> Result<Query, Error> {

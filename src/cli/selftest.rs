@@ -9,30 +9,30 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::selftest::{self, Check, Folder, Report, SelfTest, Status};
 
-/// Test piton on this machine: commit, roll back, undo, kill and recover in a throw-away repository
+/// Test commits, rollbacks and crash recovery in a temporary repository
 ///
-/// Makes a temporary repository on the file system of the current folder and runs the real piton and your git in it. Nothing of
-/// yours is read or changed, and the repository is removed at the end. Exits with 0 if every check passed, and with 1 otherwise.
-/// `piton doctor` checks your project and its tools instead.
+/// Creates a temporary repository on the file system of the current folder and runs piton and your git
+/// in it. It does not read or change your files and removes the repository at the end. Exits with 0 if
+/// every check passed, and with 1 otherwise. To check your project and its tools, use `piton doctor`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton selftest                       Check everything, with 20 kills
   piton selftest --torture 500         Kill piton more often
   piton selftest --in /mnt/share       Check another file system
-  piton selftest --seed 7 --keep       Repeat the same kills, and keep the repository
-  piton selftest --format json         For programs")]
+  piton selftest --seed 7 --keep       Repeat the same kills and keep the repository
+  piton selftest --format json         Print JSON")]
 pub(super) struct SelftestArguments {
-    /// How many steps are killed at a random moment
+    /// Number of steps to kill at a random moment.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     torture: u32,
-    /// The seed of the random moments, to repeat a run
+    /// Seed for the random moments, to repeat a test.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Make the repository in this folder instead
+    /// Create the repository in this folder.
     #[arg(long = "in", value_name = "FOLDER", value_hint = clap::ValueHint::DirPath)]
     place: Option<PathBuf>,
-    /// Keep the repository, to look at it
+    /// Keep the repository for inspection.
     #[arg(long)]
     keep: bool,
 }

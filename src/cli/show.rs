@@ -21,32 +21,34 @@ use crate::error::{Error, ExitStatus};
 use crate::item::wording::shown;
 use crate::journal::StepId;
 use crate::journal::event::{SignedBy, StepKind, ToolCall, Wait};
+use crate::journal::summary::StepStatus;
 use crate::policy::Permission;
 use crate::run::error::RunError;
+use crate::run::outputs::{self, SavedOutput};
 
 /// Lines of a diff that a person is shown.
 const MOST_LINES: usize = 2000;
 /// Letters of a value that a person is shown.
 const MOST_TEXT: usize = 1000;
 
-/// Shows one step, with what it changed, or a run with its steps
+/// Show a step and its changes, or a run and its steps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton show 01k9x2bf/1        A step
-  piton show 01k9x2bf          A run: what it was given, its steps, what came of it
-  piton show HEAD              The step that made a commit
+  piton show 01k9x2bf          A run with its inputs, steps and results
+  piton show HEAD              The step behind a commit
   piton show src/a.rs@01k9x2bf/1    A file as it was after a step
-  piton show HEAD --stat       Files and numbers of lines only")]
+  piton show HEAD --stat       Changed files and line counts only")]
 pub(super) struct ShowArguments {
-    /// A step, a run, or a commit that piton made. A run of one command is its step. `PATH@STEP` prints a file as it
-    /// was after a step, `PATH@STEP:before` as it was before it.
+    /// Step, run, or commit made by piton. For a run of one command, its step. `PATH@STEP` prints a file as
+    /// it was after a step, `PATH@STEP:before` as it was before.
     #[arg(value_name = "REF")]
     reference: String,
-    /// Shows which files changed and how many lines, not how.
+    /// Show changed files and line counts only.
     #[arg(long, conflicts_with = "no_diff")]
     stat: bool,
-    /// Shows no changes at all.
+    /// Do not show changes.
     #[arg(long)]
     no_diff: bool,
 }
@@ -69,6 +71,9 @@ struct ShownStep<'a> {
     fate: Option<CommitFate>,
     /// What it was allowed to do, and who saw to it.
     permissions: Vec<String>,
+    /// What its tool wrote, if the step did not succeed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<SavedOutput>,
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
@@ -83,6 +88,7 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
         Named::Step(id) => id,
         Named::Run(run) => {
             let run = past.history.run(run).ok_or_else(|| RunError::from(ReferenceError::Unknown(run.to_string())))?;
+            ui.page(&ctx.environment, past.repository.as_ref());
             overview::show(ui, &past, run)?;
             return Ok(ExitStatus::Success);
         }
@@ -91,6 +97,7 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
     let run = past.history.run(id.run).ok_or_else(unknown)?;
     let step = past.history.step(id).ok_or_else(unknown)?;
     let fate = past.fates()?.and_then(|fates| fates.of(step));
+    let output = saved_output(ctx, run, step);
     let changes: &[Change] = step.delta.as_ref().map(|delta| delta.changes.as_slice()).unwrap_or_default();
     if ui.format() == Format::Json {
         let diff = match &past.repository {
@@ -103,10 +110,14 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
         let undone = past.undone.contains(&id);
         let (command, mode, root, source) = (run.command.as_slice(), run.mode.as_str(), run.root.as_str(), run.source);
         let permissions = permissions(step);
-        ui.json(&ShownStep { step, command, mode, root, source, undone, fate, permissions, diff })?;
+        ui.json(&ShownStep { step, command, mode, root, source, undone, fate, permissions, output, diff })?;
         return Ok(ExitStatus::Success);
     }
+    ui.page(&ctx.environment, past.repository.as_ref());
     facts(ui, &past, run, step, fate.as_ref())?;
+    if let Some(output) = &output {
+        written_lines(ui, output)?;
+    }
     match &past.repository {
         Some(_) if arguments.stat && !changes.is_empty() => {
             ui.line("")?;
@@ -115,7 +126,7 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
         Some(git) if !arguments.no_diff && !arguments.stat && !changes.is_empty() => {
             ui.line("")?;
             let text = git.diff(changes, Some(MOST_LINES)).map_err(RunError::from)?;
-            ui.contents(&text.bytes)?;
+            ui.patch(&text.bytes)?;
             if text.left_out > 0 {
                 ui.note(&format!("{} more lines: `piton diff {id}:before {id}` shows all of them", text.left_out));
             }
@@ -123,6 +134,30 @@ pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Resu
         _ => {}
     }
     Ok(ExitStatus::Success)
+}
+
+/// Everything that the tool of a step wrote, if the step did not succeed and the saved output is still there.
+fn saved_output(ctx: &Context, run: &RunRecord, step: &StepRecord) -> Option<SavedOutput> {
+    let has_written = |step: &StepRecord| step.stdout.is_some() || step.stderr.is_some();
+    if !has_written(step) || matches!(step.status, Some(StepStatus::Succeeded) | None) {
+        return None;
+    }
+    let tool = step.tool.as_deref()?.split('@').next()?;
+    let is_earlier_call =
+        |other: &&StepRecord| other.id.step < step.id.step && other.tool == step.tool && has_written(other);
+    let earlier = run.steps.iter().filter(is_earlier_call).count();
+    outputs::find(&ctx.root, tool, run.id, earlier)
+}
+
+/// Prints what a tool wrote, stream by stream.
+fn written_lines(ui: &mut Ui, output: &SavedOutput) -> io::Result<()> {
+    for (name, text) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+        if !text.is_empty() {
+            ui.line(&format!("\n{name}:"))?;
+            text.lines().try_for_each(|line| ui.line(format!("    {line}").trim_end()))?;
+        }
+    }
+    Ok(())
 }
 
 /// One fact; further lines are below the first.

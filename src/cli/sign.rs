@@ -12,39 +12,39 @@ use crate::run::items::{
     CheckRequest, Checked, CheckedItem, ItemAnswer, Signed, SignedItem, Verb, check_signatures, sign_parameters,
 };
 
-/// Signs items: a stamp over their content and, with `--key`, your signature over the stamp
+/// Stamp items, and sign them with your SSH key
 ///
-/// A stamp proves that nothing has changed since it was made, not who made it: anybody can make one. A signature
-/// by an SSH key proves who signed exactly this content. Items with mistakes are not signed; those that are signed
-/// and unchanged are left as they are.
+/// A stamp shows that an item has not changed since it was stamped. It does not show who stamped it:
+/// anyone can make a stamp. A signature with an SSH key (`--key`) shows who signed exactly this
+/// content. piton does not sign items with errors and leaves signed, unchanged items as they are.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton sign greet                          Stamp one item
-  piton sign 'ops/*' .ai/tools/deploy       A category, and what lies at a path
-  piton sign --all --checkpoint auto        Every item of the project, committed at once
-  piton sign --all --dry-run                What would be signed
-  piton sign --check                        What the stamps and signatures are worth; writes nothing
-  piton sign --key ~/.ssh/id_ed25519 greet  Sign as a person; `piton trust` says who counts
+  piton sign 'ops/*' .ai/tools/deploy       A category and a path
+  piton sign --all --checkpoint auto        Stamp and commit every item of the project
+  piton sign --all --dry-run                Show what would be signed
+  piton sign --check                        Check stamps and signatures
+  piton sign --key ~/.ssh/id_ed25519 greet  Sign with your SSH key
 
 Exit codes: 0 done, 1 something could not be signed or, with `--check`, is not as it must be")]
 pub(super) struct SignArguments {
-    /// Ids, `category/*`, other patterns, or files and folders of items.
+    /// Ids, patterns such as `category/*`, or files and folders of items.
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
-    /// Every item of the project, or of the user.
+    /// Sign every item of the project, or of the user.
     #[arg(long, conflicts_with = "patterns")]
     all: bool,
     /// Only items of this type.
     #[arg(long = "type", value_name = "TYPE", value_enum)]
     kind: Option<Kind>,
-    /// Whose items: those of the `project`, or of the `user` in `~/.ai`.
+    /// Sign items of the `project`, or of the `user` in `~/.ai`.
     #[arg(long, value_name = "SOURCE", value_parser = parse_source, default_value = "project")]
     pub(super) source: Layer,
-    /// Says what stamps and signatures are worth, and writes nothing.
+    /// Check stamps and signatures, and write nothing.
     #[arg(long, conflicts_with_all = ["key", "dry_run", "checkpoint", "message", "lock_timeout"])]
     check: bool,
-    /// Signs as a person with this SSH key: a private key, or a `.pub` whose private half an agent holds.
+    /// Sign with this SSH key: a private key, or a `.pub` whose private key is in ssh-agent.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     #[command(flatten)]

@@ -11,10 +11,10 @@ use crate::run::trust::{self, TrustChange, TrustError, Trusted};
 /// The most that is read as a key.
 const MAX_KEY: u64 = 64 * 1024;
 
-/// Says whose signatures count for `signature.require: author`
+/// Manage the keys you trust to sign items
 ///
-/// Whom you trust is kept in your own configuration folder, in OpenSSH's format, and never in a repository: a
-/// repository must not choose whom to trust.
+/// Trusted keys matter for `signature.require: author`. piton keeps them in your own configuration
+/// folder, in OpenSSH's format, and never in a repository: a repository must not choose whom you trust.
 #[derive(Debug, clap::Args)]
 pub(super) struct TrustArguments {
     #[command(subcommand)]
@@ -28,7 +28,7 @@ enum TrustCommand {
     Revoke(RevokeArguments),
 }
 
-/// Trusts the signatures of a key on items
+/// Trust a key.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,15 +36,15 @@ Examples:
   piton trust add 'ssh-ed25519 AAAA… ada@example.com'
   curl -s https://github.com/ada.keys | head -1 | piton trust add - --as ada")]
 pub(super) struct AddArguments {
-    /// A `.pub` file, the line in one, or `-` to read it.
+    /// `.pub` file, its text, or `-` for stdin.
     #[arg(value_name = "KEY")]
     key: String,
-    /// Who it is; the comment of the key, if that is a name.
+    /// Name of the signer; by default the comment of the key.
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
 }
 
-/// Lists whose signatures count
+/// List trusted keys.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,14 +52,14 @@ Examples:
   piton trust list --format json")]
 pub(super) struct ListArguments {}
 
-/// Does not trust a key any more, and remembers that
+/// Revoke a key.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton trust revoke ada@example.com
   piton trust revoke SHA256:AXvu4fbN8knfKbLe1yJG/UfX8egoGasiXYMNMN/+eik")]
 pub(super) struct RevokeArguments {
-    /// The name, or the fingerprint of the key.
+    /// Name of the signer, or fingerprint of the key.
     #[arg(value_name = "NAME|FINGERPRINT")]
     name: String,
 }

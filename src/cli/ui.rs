@@ -5,6 +5,8 @@
 //! closed pipe is reported as an error of its own kind and ends the program as a success.
 
 mod live;
+mod pager;
+pub(super) mod paint;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -21,6 +23,7 @@ use crate::config::ColorSetting;
 use crate::context::Environment;
 use crate::context::person::Person;
 use crate::error::Error;
+use crate::exec::pager::Pager;
 use crate::item::finding::{Finding, Severity};
 use crate::item::tool::Origin;
 use crate::problem::{Code, Explain, Problem};
@@ -29,6 +32,7 @@ use crate::run::doctor::{Terminal, TerminalKind};
 use live::{Cursor, LiveHandle, LiveLine};
 
 pub(super) use live::elapsed;
+pub use pager::Paging;
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
@@ -90,6 +94,8 @@ pub struct Ui {
     line_is_open: bool,
     /// What runs now, where a person watches.
     live: Option<LiveLine>,
+    paging: Paging,
+    pager: Option<Pager>,
 }
 
 impl Format {
@@ -123,12 +129,21 @@ impl Ui {
             failed: None,
             line_is_open: false,
             live: is_watched.then(|| LiveLine::new(style)),
+            paging: Paging::default(),
+            pager: None,
         }
     }
 
     /// Changes when to colour, once the settings are known.
     pub fn set_color(&mut self, color: ColorSetting, environment: &Environment) {
+        let paging = self.paging;
         *self = Self::new(self.format, self.verbosity, color, environment);
+        self.paging = paging;
+    }
+
+    /// Says whether long output may go through a pager.
+    pub fn set_paging(&mut self, paging: Paging) {
+        self.paging = paging;
     }
 
     /// Makes talk a part of the result: a tour must stay in one piece when it is piped.
@@ -212,12 +227,20 @@ impl Ui {
 
     /// Prints the bytes of files: as they are for a program, cleaned for a person.
     pub(super) fn contents(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if io::stdout().is_terminal() {
+        if self.is_read_by_person() {
             return self.out.write_all(clean(&String::from_utf8_lossy(bytes)).as_bytes());
         }
         // What strips styles would take away bytes that belong to the file.
         self.out.flush()?;
         io::stdout().write_all(bytes)
+    }
+
+    /// Prints a diff: as it is for a program, in colours for a person.
+    pub(super) fn patch(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_read_by_person() || self.out.get_ref().current_choice() != anstream::ColorChoice::Never {
+            return self.rendered(&paint::patch(&String::from_utf8_lossy(bytes)));
+        }
+        self.contents(bytes)
     }
 
     /// Passes on what a tool writes as its result, as it comes.
@@ -442,10 +465,12 @@ impl Ui {
 
     /// Writes what is still held back.
     pub fn finish(&mut self) -> io::Result<()> {
-        match self.failed.take() {
+        let written = match self.failed.take() {
             Some(err) => Err(err),
             None => self.out.flush(),
-        }
+        };
+        let left = self.leave_pager();
+        written.and(left)
     }
 
     fn say(&mut self, from: Verbosity, label: Option<(Style, &str)>, text: &str) {

@@ -17,27 +17,28 @@ use crate::run::recovery;
 use crate::run::session::RunRequest;
 use crate::run::undo::{self, Action, Effect, Preview};
 
-/// Take back the newest operation, or the one that is named
+/// Undo the last step, or the one you name
 ///
-/// An operation is a step, a checkpoint, a restore, a hard roll back or a finish of this work tree. Only its own changes
-/// are taken back, on top of what is there now. If it was committed, a new commit takes it back: branches never move
-/// backwards. Undoing a checkpoint takes its commit back and leaves the content on disk, uncommitted as it was before. A
-/// file that was changed in the same lines since stops everything before anything is changed.
+/// You can undo a step, a checkpoint, a restore, a hard rollback or a finish of this work tree. piton
+/// reverts only its own changes, on top of the current files. If it was committed, piton makes a new
+/// commit that reverts it: branches never move backwards. Undoing a checkpoint reverts its commit and
+/// leaves the content on disk, uncommitted as before. If a file changed in the same lines since then,
+/// piton stops before it changes anything.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton undo                   The newest operation; again, and the one before it
-  piton undo --dry-run         See which files would change
-  piton undo 01k9/1            A step in the middle; `piton log` lists them
-  piton undo 01k9              All steps of a run, as one commit
-  piton undo HEAD~2            The step that made a commit
-  piton undo --to 01k9/1       Everything that was done after a step
+  piton undo                   Undo the last step; run it again for the one before
+  piton undo --dry-run         Show which files would change
+  piton undo 01k9/1            Undo an earlier step; `piton log` lists steps
+  piton undo 01k9              Undo a whole run in one commit
+  piton undo HEAD~2            The step behind a commit
+  piton undo --to 01k9/1       Undo everything after a step
   piton redo                   Redo the last undo")]
 pub(super) struct UndoArguments {
-    /// A step, a run, a commit that piton made, or a `Piton-Run` or `Piton-Step` trailer of one.
+    /// Step, run, commit made by piton, or a `Piton-Run` or `Piton-Step` trailer.
     #[arg(value_name = "REF")]
     name: Option<String>,
-    /// Take back everything that was done after this step.
+    /// Undo everything after this step.
     #[arg(long, value_name = "STEP", conflicts_with = "name")]
     to: Option<String>,
     /// Show what would happen to which files, and change nothing.
@@ -47,15 +48,15 @@ pub(super) struct UndoArguments {
 
 /// Redo the last undo, or apply an undone step again
 ///
-/// As in an editor: once something new was done, there is nothing to redo. An undone step that is named is applied again
-/// on top of what is there now, as a new step.
+/// As in an editor, there is nothing to redo once a new step has run. If you name an undone step, piton
+/// applies it again on top of the current files, as a new step.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton redo                  The operation that was undone last counts again
-  piton redo 01k9/1           Apply an undone step again, whatever was done since")]
+  piton redo                  Redo the last undo
+  piton redo 01k9/1           Apply an undone step again")]
 pub(super) struct RedoArguments {
-    /// An undone step or run to apply again.
+    /// Undone step or run to apply again.
     #[arg(value_name = "REF")]
     name: Option<String>,
     /// Show what would happen to which files, and change nothing.
@@ -63,20 +64,20 @@ pub(super) struct RedoArguments {
     dry_run: bool,
 }
 
-/// Bring the files that later steps changed back to how they were after a step
+/// Restore files to their state after a step
 ///
-/// Only files that steps of piton changed since are written; everything else stays. A restore is a
-/// step of its own: `piton undo` takes it back.
+/// piton writes only files that later steps changed; all other files stay as they are. A restore is
+/// itself a step, so `piton undo` reverts it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton restore 01k9/1 --dry-run        See which files would change
-  piton restore 01k9/1 --paths src      Only below `src`")]
+  piton restore 01k9/1 --dry-run        Show which files would change
+  piton restore 01k9/1 --paths src      Restore only files below `src`")]
 pub(super) struct RestoreArguments {
-    /// A step, a run (its last step), or a commit that piton made.
+    /// Step, run (its last step), or commit made by piton.
     #[arg(value_name = "REF")]
     name: String,
-    /// Only these files and folders.
+    /// Limit to these files and folders.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     paths: Vec<OsString>,
     /// Show what would happen to which files, and change nothing.

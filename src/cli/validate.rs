@@ -12,25 +12,25 @@ use crate::item::store::ItemStore;
 use crate::problem::Code;
 use crate::validation::{self, Counts, Options, Report};
 
-/// Checks directives, tools, knowledge and settings, and reports everything it finds.
+/// Check directives, tools, knowledge and settings
 ///
-/// Nothing of the project is executed: Python and bash scripts are parsed by their interpreters where
-/// those are installed, JavaScript by piton itself.
+/// piton reports all findings at once and executes nothing from the project. Installed interpreters
+/// parse Python and bash scripts without running them; piton itself parses JavaScript.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton validate                        Check every item of the project
   piton validate .ai/tools/deploy       Check one tool
-  piton validate --strict               Hold items to the letter of the specification
+  piton validate --strict               Apply the specification strictly
   piton validate --format json          Print {\"valid\": …, \"findings\": […]}
   piton validate --format sarif         Print a log that code hosts can show
 
 Exit codes: 0 no error (there may be warnings), 2 at least one error")]
 pub(super) struct ValidateArguments {
-    /// Files or folders to check; everything in the project if none is given.
+    /// Files or folders to check; the whole project by default.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Holds items to the letter of the specification.
+    /// Apply the specification strictly.
     #[arg(long)]
     pub(super) strict: bool,
 }

@@ -14,38 +14,37 @@ use crate::run::acceptance;
 use crate::run::error::RunError;
 use crate::run::session::open_repository;
 
-/// Checks what was recorded against git's objects, offline
+/// Verify the recorded history against git, offline
 ///
-/// Every line of a journal names the hash of the one before it, and every commit of piton names the
-/// head of the journal from before it was made. Checked are the chain, that the recorded changes are
-/// the difference of the snapshots, that each commit is its parent and the recorded changes, that it
-/// is still in HEAD, a local branch or a tag, and that the refs of piton are where they were. Runs that
-/// `piton fetch` brought are checked by their logs: the same, without what stays where they were run.
+/// Each journal line contains the hash of the line before it, and each commit made by piton names the
+/// head of the journal at that time. piton checks the hash chain, that the recorded changes match the
+/// snapshots, that each commit is its parent plus the recorded changes, that the commit is still in
+/// HEAD, a local branch or a tag, and that piton's refs have not moved. For runs from `piton fetch`,
+/// piton checks their logs the same way, except for data that stays in the original repository.
 ///
-/// A checkpoint that git rewrote is found again by its changes: moved to another parent, reworded, or squashed
-/// with others. One whose changes are not there is reported as REWRITTEN until a person accepts it.
+/// If git rewrote a checkpoint (rebased, reworded or squashed it), piton finds it again by its changes.
+/// If its changes are missing, piton reports it as REWRITTEN until a person accepts that.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton verify                 The runs of this work tree
+  piton verify                 Runs of this worktree
   piton verify 01k9x2bf        One run
-  piton verify --all           Every run, fetched ones as well
+  piton verify --all           All runs, including fetched ones
   piton verify --all --format json
   piton verify --accept 01k9x2bf/1 --reason 'conflict resolved by hand'
-                               Record that you accept what became of a checkpoint
 
-Exit codes: 0 everything fits, 1 something does not")]
+Exit codes: 0 verified, 1 a check failed")]
 pub(super) struct VerifyArguments {
-    /// A run, or the beginning of its name.
+    /// Run id or a prefix of it.
     #[arg(value_name = "RUN", conflicts_with = "all")]
     run: Option<String>,
-    /// Every run of the repository, those of other worktrees and of other clones as well.
+    /// Verify every run of the repository, including other worktrees and fetched runs.
     #[arg(long)]
     all: bool,
-    /// Accept what became of the checkpoint of a step, or of a commit that names one; may be repeated.
+    /// Accept a rewritten checkpoint, named by step or commit; can be repeated.
     #[arg(long, value_name = "STEP", requires = "reason", conflicts_with_all = ["run", "all"])]
     accept: Vec<String>,
-    /// The reason; later verifications show it with your name, in clones as well.
+    /// Reason for accepting; later verifications show it with your name, also in clones.
     #[arg(long, value_name = "TEXT", requires = "accept")]
     reason: Option<String>,
 }

@@ -15,6 +15,7 @@ pub mod interrupt;
 pub mod invocation;
 mod javascript;
 pub mod mcp;
+pub mod pager;
 pub mod parameters;
 mod parser;
 pub mod process;

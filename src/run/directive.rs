@@ -323,6 +323,12 @@ impl<'a, 'o> Run<'a, 'o> {
         self.session.run()
     }
 
+    /// The names of the steps of its directive, in their order.
+    pub fn step_names(&self) -> Vec<String> {
+        let root = self.state().and_then(|state| state.frames.first());
+        root.map(|frame| frame.directive.steps.iter().map(|step| step.name.clone()).collect()).unwrap_or_default()
+    }
+
     /// Whether there is no repository, so that nothing of the run can be undone.
     pub fn lacks_git(&self) -> bool {
         self.session.lacks_git()

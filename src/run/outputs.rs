@@ -18,11 +18,15 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::failpoint::failpoint;
+use crate::item::source::read_bytes;
+use crate::journal::RunId;
 
 /// The most calls of one tool in one second.
 const MAX_NUMBER: u32 = 10_000;
 /// Who may do what with a new file, before the user's mask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
+/// The largest saved output that is read again.
+const MOST_BYTES: u64 = 64 << 20;
 /// Keeps outputs out of git.
 const IGNORE: &str = ".gitignore";
 
@@ -57,6 +61,41 @@ pub(super) fn save(root: &Path, tool: &str, now: Timestamp, output: &impl Serial
 /// Saves an answer that was too large to be given; returns the file, relative to the project.
 pub fn spill(ctx: &Context, name: &str, answer: &impl Serialize) -> Result<String, OutputError> {
     save_below(&ctx.root, "answers", name, ctx.now(), answer)
+}
+
+/// What a tool wrote, as it was saved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SavedOutput {
+    /// Its standard output.
+    #[serde(default)]
+    pub stdout: String,
+    /// Its standard error.
+    #[serde(default)]
+    pub stderr: String,
+    #[serde(skip_serializing)]
+    run_id: Option<RunId>,
+}
+
+/// Finds what a tool wrote in a run: of its call after `earlier` others in the same run.
+///
+/// Outputs may have been deleted; then there is none, or that of a later call.
+pub fn find(root: &Path, tool: &str, run: RunId, earlier: usize) -> Option<SavedOutput> {
+    let folder = root.join(".ai/outputs/tools").join(tool);
+    let mut names: Vec<(String, u32)> = Vec::new();
+    for entry in folder.read_dir().ok()?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(stem) = name.strip_prefix("output_").and_then(|name| name.strip_suffix(".json")) else { continue };
+        // `20260102_030405`, or `20260102_030405_2` for the second call in that second.
+        let number = stem.get(16..).and_then(|number| number.parse().ok()).unwrap_or(1);
+        names.push((stem.get(..15).unwrap_or(stem).to_owned(), number));
+    }
+    names.sort();
+    let files = names.into_iter().map(|(time, number)| match number {
+        1 => folder.join(format!("output_{time}.json")),
+        number => folder.join(format!("output_{time}_{number}.json")),
+    });
+    let saved = files.filter_map(|file| serde_json::from_slice(&read_bytes(&file, MOST_BYTES).ok()?).ok());
+    saved.filter(|output: &SavedOutput| output.run_id == Some(run)).nth(earlier)
 }
 
 fn save_below(

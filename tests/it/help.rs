@@ -109,7 +109,7 @@ fn an_unknown_topic_is_answered_with_the_known_ones() {
     ----- stderr -----
     error: there is neither a topic nor a command `tool rum`
 
-    hint: did you mean `run`? There is help on `run`, `show`, `accept`
+    hint: did you mean `run`? There is help on `list`, `run`, `show`, `accept`
     ");
     let ran = project.piton(["help", "x\u{1b}]0;owned\u{7}", "--format", "json"]);
     let error: Value = serde_json::from_str(&ran.stdout()).unwrap();

@@ -5,8 +5,8 @@ mod approval;
 
 use serde_json::{Value, json};
 
-use crate::repository_guard::Guard;
 use crate::harness::{Ran, TestProject};
+use crate::repository_guard::Guard;
 use crate::run::assert_sound;
 
 /// Runs a script as a step whose changes stay on disk.

@@ -25,6 +25,7 @@ mod exec_doubt;
 mod exec_rounds;
 mod exec_status;
 mod exec_terminal;
+mod failing_output;
 mod faults;
 mod filters;
 mod finish;

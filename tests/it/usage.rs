@@ -9,7 +9,8 @@ use crate::harness::{TestProject, cmd_snapshot};
 
 /// The commands that `--help` lists.
 fn listed(help: &str) -> Vec<String> {
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let lines = help.lines().skip_while(|line| *line != "Common commands:");
+    let lines = lines.take_while(|line| *line != "Options:" && *line != "Global options:");
     let lines = lines.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
     lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
@@ -19,21 +20,31 @@ fn help_lists_the_commands() {
     let ran = TestProject::new().piton(["--help"]);
     let text = ran.stdout();
     assert!(
-        text.starts_with("Runs directives and tools in a git repository with a safety rope\n\nUsage: piton "),
+        text.starts_with(
+            "Run tools and directives in a git repository, with a checkpoint after every step\n\nUsage: piton "
+        ),
         "{ran}"
     );
+    let first: Vec<String> = listed(&text).into_iter().take(10).collect();
+    assert_eq!(first, ["init", "run", "exec", "undo", "log", "show", "diff", "status", "tool", "search"]);
     let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/commands.md");
     let reference = fs::read_to_string(reference).expect("a page");
-    let explained: Vec<String> = reference
+    let mut explained: Vec<String> = reference
         .lines()
         .filter_map(|line| line.strip_prefix("## piton "))
         .filter(|words| !words.contains(' '))
         .map(str::to_owned)
         .collect();
-    assert_eq!(listed(&text), explained, "`./scripts/reference` writes the page");
-    for part in
-        ["\nGlobal options:\n  -C <DIR>\n", "\nExamples:\n  piton quickstart ", "\nExit codes: 0 done, 1 failed, "]
-    {
+    let mut commands = listed(&text);
+    commands.sort();
+    explained.sort();
+    assert_eq!(commands, explained, "`./scripts/reference` writes the page, and each command is in one group");
+    for part in [
+        "\nRuns:\n  resume ",
+        "\nGlobal options:\n  -C <DIR>\n",
+        "\nExamples:\n  piton quickstart ",
+        "\nExit codes: 0 success, ",
+    ] {
         assert!(text.contains(part), "{ran}");
     }
 }
@@ -70,6 +81,36 @@ fn an_unknown_command_is_wrong_usage() {
 
     For more information, try '--help'.
     ");
+}
+
+#[test]
+fn commands_known_by_other_names_are_suggested() {
+    let project = TestProject::new();
+    for (words, tip) in [
+        (&["rnu"][..], "a similar subcommand exists: 'run'"),
+        (&["history"], "a similar subcommand exists: 'log'"),
+        (&["list"], "some similar subcommands exist: 'tool list', 'directive list'"),
+        (&["revert"], "some similar subcommands exist: 'undo', 'rollback'"),
+        (&["commit"], "a similar subcommand exists: 'checkpoint'"),
+        (&["-q", "reset"], "some similar subcommands exist: 'rollback', 'undo'"),
+        (&["tool", "ls"], "a similar subcommand exists: 'tool list'"),
+        (&["directive", "run"], "a similar subcommand exists: 'run'"),
+    ] {
+        let ran = project.piton(words);
+        assert_eq!(ran.code(), Some(2), "{ran}");
+        assert!(ran.stderr().contains(&format!("tip: {tip}")), "{ran}");
+    }
+}
+
+#[test]
+fn tools_and_directives_are_listed_by_name() {
+    let project = TestProject::new().tool("zip", "", "true").tool("ask", "", "true").directive("go", ["zip"]);
+    let tools = project.piton(["tool", "list"]).stdout();
+    let names: Vec<&str> = tools.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(names, ["ask", "zip"], "{tools}");
+    let listed = project.piton(["directive", "list", "--format", "json"]).stdout();
+    let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    assert_eq!((&listed["total"], &listed["results"][0]["name"]), (&1.into(), &"go".into()), "{listed}");
 }
 
 #[test]

@@ -12,34 +12,34 @@ use crate::error::{Error, ExitStatus};
 use crate::mcp::install::{Client, Done, Existing, Found, InstallError, Installation, Scope};
 use crate::problem::Explain;
 
-/// Tells the client of an agent that there is this server
+/// Add piton to an agent's MCP settings
 ///
-/// Prints what to write into the client's settings, and where. With `--write` it is written there: other servers,
-/// unknown keys and comments stay as they are.
+/// piton prints what to add to the client's settings, and where. With `--write`, piton edits the file;
+/// other servers, unknown keys and comments stay as they are.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton mcp install --client claude            What to write into `.mcp.json`
-  piton mcp install --client claude --write    Writes it
-  piton mcp install --client codex --write     For all projects: Codex is told in its own folder
+  piton mcp install --client claude            Show what to add to `.mcp.json`
+  piton mcp install --client claude --write    Edit `.mcp.json`
+  piton mcp install --client codex --write     For all projects, in Codex's own settings
   piton mcp install --client cursor --scope user --root ~/work --write")]
 pub(in super::super) struct InstallArguments {
-    /// The client.
+    /// MCP client.
     #[arg(long, value_name = "CLIENT")]
     client: Client,
-    /// Writes it into the client's settings.
+    /// Write to the client's settings file.
     #[arg(long)]
     write: bool,
-    /// The settings of this project, or those of yours for all projects; `project`, but `user` for codex.
+    /// Settings of this project, or your settings for all projects; `project` by default, `user` for codex.
     #[arg(long, value_name = "SCOPE")]
     scope: Option<Scope>,
-    /// Replaces an entry `piton` that says something else.
+    /// Replace a different existing `piton` entry.
     #[arg(long, requires = "write")]
     force: bool,
-    /// A folder whose projects are served as well; may be given several times.
+    /// Also serve the projects below this folder; can be repeated.
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
-    /// Lets tools that are called by themselves do no more than this directive allows.
+    /// Limit tools that agents call directly to what this directive permits.
     #[arg(long = "as", value_name = "DIRECTIVE")]
     directive: Option<String>,
 }

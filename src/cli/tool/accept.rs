@@ -7,23 +7,23 @@ use crate::item::finding::Strength;
 use crate::item::store::ItemStore;
 use crate::run::tool;
 
-/// Accepts that a tool of an MCP server is not what it was
+/// Accept a changed tool of an MCP server
 ///
-/// What a server says about a tool is kept when that is called first. When it says something else later the call is
-/// refused, and shows what is different; this accepts exactly what was refused. It calls no server. Agents and
-/// directives cannot do it.
+/// piton records the description of an MCP tool when you first call it. If the server later describes
+/// the tool differently, piton refuses the call and shows the difference. This command accepts exactly
+/// that difference. It does not call the server. Agents and directives cannot run it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton tool accept say_hello             The tool of a server that was refused
-  piton tool accept files read_file       One tool of a server
-  piton tool accept files                 All of its tools that were refused
-  piton tool accept files --format json   What was accepted, with all that changed")]
+  piton tool accept say_hello             Accept a refused tool
+  piton tool accept files read_file       Accept one tool of a server
+  piton tool accept files                 Accept all refused tools of a server
+  piton tool accept files --format json   Print what was accepted as JSON")]
 pub(super) struct AcceptArguments {
-    /// The tool, or the MCP server that has it: `id` or `category/id`.
+    /// Tool, or its MCP server: `id` or `category/id`.
     #[arg(value_name = "ID")]
     id: String,
-    /// What the server calls the tool; all that were refused, by default.
+    /// Name of the tool on the server; by default all refused tools.
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }

@@ -13,17 +13,17 @@ use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore};
 use crate::run::author::{self, Authorship};
 
-/// Shows a tool as piton understands it, whatever it was written as.
+/// Show a tool's manifest and where each field comes from.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  piton tool show greet                     Show the manifest, field by field, with origins
-  piton tool show greet --format json       The same for programs
-  piton tool show greet --format markdown   Write its documentation
-  piton tool show greet --format yaml       Write it as a plain tool.yaml, whatever it was written as
-  piton tool show python_runtime            Built-in tools can be shown as well")]
+  piton tool show greet                     Show each field and its origin
+  piton tool show greet --format json       Print JSON
+  piton tool show greet --format markdown   Print documentation
+  piton tool show greet --format yaml       Print it as a plain tool.yaml
+  piton tool show python_runtime            Show a built-in tool")]
 pub(super) struct ShowArguments {
-    /// The tool: `id` or `category/id`.
+    /// Tool: `id` or `category/id`.
     #[arg(value_name = "ID")]
     id: String,
 }

@@ -1,8 +1,8 @@
 //! H1: the user's dirty work survives a roll back.
 
 use super::{dirty, exec, rolled_back, told};
-use crate::repository_guard::Guard;
 use crate::harness::TestProject;
+use crate::repository_guard::Guard;
 
 #[test]
 fn h1_dirty_work_survives_a_roll_back() {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{committed, dirty, exec, finished, told};
-use crate::repository_guard::Guard;
 use crate::harness::TestProject;
+use crate::repository_guard::Guard;
 
 #[test]
 fn h2_only_the_delta_is_committed() {

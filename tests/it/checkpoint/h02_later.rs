@@ -1,8 +1,8 @@
 //! H2 for later checkpoints: they commit what steps left on disk, without the user's changes.
 
 use super::OVERLAP_HINT;
-use crate::repository_guard::Guard;
 use crate::harness::TestProject;
+use crate::repository_guard::Guard;
 
 fn lines(marks: [&str; 3]) -> String {
     format!("{}\n2\n3\n4\n{}\n6\n7\n8\n{}\n", marks[0], marks[1], marks[2])

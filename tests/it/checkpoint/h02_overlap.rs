@@ -2,8 +2,8 @@
 //! committed.
 
 use super::{OVERLAP_HINT, exec, failed, told};
-use crate::repository_guard::Guard;
 use crate::harness::TestProject;
+use crate::repository_guard::Guard;
 
 fn overlaps(project: &TestProject, script: &str, path: &str) {
     let guard = Guard::of(project);

@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::{committed, exec, rolled_back, told};
-use crate::repository_guard::Guard;
 use crate::harness::TestProject;
+use crate::repository_guard::Guard;
 
 /// A project beside a folder that holds files with the same names.
 fn beside_outside(project: TestProject) -> TestProject {

@@ -1,8 +1,8 @@
 //! H4: untracked files that the step did not make are never deleted, ignored ones never touched.
 
 use super::{committed, exec, rolled_back, told};
-use crate::repository_guard::Guard;
 use crate::harness::TestProject;
+use crate::repository_guard::Guard;
 
 /// A project with a thousand untracked files; `.env` and `node_modules/` are ignored.
 fn crowded() -> TestProject {

@@ -7,8 +7,8 @@ use std::os::unix::fs::symlink;
 use serde_json::Value;
 
 use super::{exec, refused, told};
-use crate::repository_guard::Guard;
 use crate::harness::{Ran, TestProject};
+use crate::repository_guard::Guard;
 
 const MARK: &str = "touch ran; echo tool > a.txt";
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{committed, exec, refused, rolled_back, told};
-use crate::repository_guard::Guard;
 use crate::harness::TestProject;
+use crate::repository_guard::Guard;
 
 fn project() -> TestProject {
     TestProject::new().file("a.txt", "one\n").file("h.txt", "one\n").committed()

@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::{exec, refused, told};
-use crate::repository_guard::Guard;
 use crate::harness::TestProject;
+use crate::repository_guard::Guard;
 
 /// Two branches that changed the same line, and a commit on each that does not conflict.
 fn diverged() -> TestProject {

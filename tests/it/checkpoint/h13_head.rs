@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{exec, told};
-use crate::repository_guard::Guard;
 use crate::harness::TestProject;
+use crate::repository_guard::Guard;
 
 fn project() -> TestProject {
     let project = TestProject::new().file("a.txt", "one\n").file("b.txt", "one\n").committed();

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{committed, exec, failed, refused, rolled_back, told};
-use crate::repository_guard::Guard;
 use crate::harness::{Ran, TestProject};
+use crate::repository_guard::Guard;
 
 const SMALL: &str = "checkpoint:\n  max_file_size: 100\n";
 

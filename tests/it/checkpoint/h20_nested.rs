@@ -1,8 +1,8 @@
 //! H20: repositories inside the work tree.
 
 use super::{committed, exec, rolled_back, told};
-use crate::repository_guard::Guard;
 use crate::harness::TestProject;
+use crate::repository_guard::Guard;
 
 fn project() -> TestProject {
     TestProject::new().file("a.txt", "one\n").committed()

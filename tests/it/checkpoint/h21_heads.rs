@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::{committed, exec, refused, rolled_back, told};
-use crate::repository_guard::Guard;
 use crate::harness::{Ran, TestProject};
+use crate::repository_guard::Guard;
 
 /// Another work tree in the sandbox.
 fn beside(project: &TestProject, name: &str) -> PathBuf {

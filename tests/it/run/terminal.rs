@@ -153,7 +153,7 @@ fn each_change_is_shown_and_a_person_decides_about_it() {
     +a
     step `a`: [k]eep, [u]ndo, [e]dit the message, or [w]ait? what?
     step `a`: [k]eep, [u]ndo, [e]dit the message, or [w]ait? k
-    ✓ a  [SHA] chore: update `out.txt` by `a` (1 file, +1 −0)  [TIME]
+    ✓ step 1/4  a  [SHA] chore: update `out.txt` by `a` (1 file, +1 −0)  [TIME]
     diff --git a/out.txt b/out.txt
     index [SHA]..[SHA] 100644
     --- a/out.txt
@@ -163,7 +163,7 @@ fn each_change_is_shown_and_a_person_decides_about_it() {
      a
     +b
     step `b`: [k]eep, [u]ndo, [e]dit the message, or [w]ait? u
-    ✗ b  rolled back 1 file  [TIME]
+    ✗ step 2/4  b  rolled back 1 file  [TIME]
       a person said no; the run goes on
     diff --git a/out.txt b/out.txt
     index [SHA]..[SHA] 100644
@@ -175,7 +175,7 @@ fn each_change_is_shown_and_a_person_decides_about_it() {
     +c
     step `c`: [k]eep, [u]ndo, [e]dit the message, or [w]ait? e
     message: docs: my words
-    ✓ c  [SHA] docs: my words (1 file, +1 −0)  [TIME]
+    ✓ step 3/4  c  [SHA] docs: my words (1 file, +1 −0)  [TIME]
     diff --git a/out.txt b/out.txt
     index [SHA]..[SHA] 100644
     --- a/out.txt
