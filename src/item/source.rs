@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::buffer::spare_capacity;
 use rustix::io::retry_on_intr;
 
+use super::file_stat::FileStat;
 use super::finding::Findings;
 use super::place::{LineIndex, Place};
 use crate::problem::Code;

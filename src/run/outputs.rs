@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, mkdirat, open, openat, statat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::failpoint::failpoint;

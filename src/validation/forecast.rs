@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::exec::invocation::Invocation;
-use crate::exec::{Call, Outline, Surroundings, lower, outline, parameters};
+use crate::exec::{Call, Outline, Surroundings, outline, parameters, resolve_call};
 use crate::item::directive::{Directive, Grant, OnFailure, Param, Step, StepAction};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::ItemId;

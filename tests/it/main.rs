@@ -73,6 +73,7 @@ mod property;
 mod quickstart;
 mod reference;
 mod reliability;
+mod repository_guard;
 mod repository_kinds;
 mod resolution;
 mod rewritten;

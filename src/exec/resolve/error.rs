@@ -79,7 +79,7 @@ pub enum ResolveError {
     NotUnicode(PathBuf),
 }
 
-impl Explain for LowerError {
+impl Explain for ResolveError {
     fn code(&self) -> Code {
         match self {
             Self::NotATool(_) => Code::NotFound,
@@ -160,7 +160,7 @@ impl Explain for LowerError {
     }
 }
 
-impl LowerError {
+impl ResolveError {
     /// Whether it is refused because it may have been tampered with.
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Tampered { .. })

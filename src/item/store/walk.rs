@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::item::file_stat::{FileStat, Links};
 use crate::item::finding::{Finding, Findings, Strength};
 use crate::item::place::Place;
 use crate::item::signature::{UNSTAMPED_FOLDERS, is_companion};
