@@ -237,8 +237,7 @@ impl Explain for Error {
             }
             Self::Run(err) => err.hint(),
             Self::Accept(err) => err.hint(),
-            Self::Server { hint, .. } => hint.clone(),
-            Self::ClientSettings { hint, .. } => hint.clone(),
+            Self::Server { hint, .. } | Self::ClientSettings { hint, .. } => hint.clone(),
             Self::Hooks { hint, .. } => Some(hint.as_str().into()),
             Self::Write { .. } => Some("see that its folder is there and writable, and that the disk has room".into()),
             Self::InvalidFile { .. } | Self::Output(_) => None,

@@ -54,7 +54,7 @@ pub struct Problem {
     pub code: Code,
     message: String,
     /// The place in a file that is at fault.
-    pub place: Option<Origin>,
+    pub place: Option<Box<Origin>>,
     /// The way out.
     pub hint: Option<Hint>,
     causes: Vec<String>,
@@ -69,7 +69,7 @@ impl Problem {
     /// The problem that an error is.
     pub fn of<E: Explain>(err: &E) -> Self {
         let causes = causes_of(err).map(ToString::to_string).collect();
-        Self { code: err.code(), message: err.to_string(), place: err.place(), hint: err.hint(), causes }
+        Self { code: err.code(), message: err.to_string(), place: err.place().map(Box::new), hint: err.hint(), causes }
     }
 
     /// The same with a way out.

@@ -504,7 +504,7 @@ impl StepRecord {
             }
             Event::BaseMoved { before, after, delta, runs, .. } => {
                 self.before = Some(before.clone());
-                self.after = after.clone().or_else(|| self.after.take());
+                self.after = after.as_deref().cloned().or_else(|| self.after.take());
                 self.delta = delta.clone().or_else(|| self.delta.take());
                 self.beside.extend(runs);
             }

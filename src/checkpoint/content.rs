@@ -193,7 +193,7 @@ impl Repository {
                     next.extend(tree::children(&data, self.format()).into_iter().map(|child| match child {
                         Child::Folder(id) => Needed::Tree(id),
                         Child::File(id) => Needed::File(id),
-                    }))
+                    }));
                 }
                 ObjectType::Commit => next.extend(named_by_commit(&data).into_iter().map(Needed::Any)),
                 _ => {}

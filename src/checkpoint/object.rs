@@ -263,7 +263,7 @@ impl FromStr for ObjectId {
     type Err = InvalidObjectId;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let format = ObjectFormat::of_size(text.len() / 2).filter(|_| text.len() % 2 == 0 && text.is_ascii());
+        let format = ObjectFormat::of_size(text.len() / 2).filter(|_| text.len().is_multiple_of(2) && text.is_ascii());
         let format = format.ok_or(InvalidObjectId)?;
         let mut bytes = [0; LONGEST];
         for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {

@@ -508,13 +508,12 @@ pub(super) fn blocked(objects: &Objects<'_>, now: &Snapshot, plan: &Plan) -> Res
         }
         let mut parent = file.path.parent();
         while !parent.is_top() {
-            let in_the_way = match parents.get(&parent) {
-                Some(known) => *known,
-                None => {
-                    let entry = tree::find(objects, now.tree, &parent)?;
-                    let is_file = entry.is_some_and(|entry| entry.mode != FileMode::Gitlink);
-                    *parents.entry(parent.clone()).or_insert(is_file && !removed(&parent))
-                }
+            let in_the_way = if let Some(known) = parents.get(&parent) {
+                *known
+            } else {
+                let entry = tree::find(objects, now.tree, &parent)?;
+                let is_file = entry.is_some_and(|entry| entry.mode != FileMode::Gitlink);
+                *parents.entry(parent.clone()).or_insert(is_file && !removed(&parent))
             };
             if in_the_way {
                 found.push(file.path.clone());

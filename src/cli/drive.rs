@@ -112,7 +112,9 @@ impl<'u> Driver<'u> {
             format!(" (last {} of {} lines; `piton show {run}/{step}` shows all)", lines.len(), lines.len() + dropped)
         });
         ui.note(&format!("  stdout{}:", more.unwrap_or_default()));
-        lines.iter().for_each(|line| ui.note(format!("    {line}").trim_end()));
+        for line in &lines {
+            ui.note(format!("    {line}").trim_end());
+        }
     }
 
     /// Shows what an approval would commit and asks, before it is given.

@@ -134,7 +134,7 @@ pub enum Event {
         /// The work tree after the step, with the changes of those runs, if it was recorded
         /// already.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        after: Option<Snapshot>,
+        after: Option<Box<Snapshot>>,
         /// The difference, if it was recorded already.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delta: Option<Delta>,

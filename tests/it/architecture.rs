@@ -265,7 +265,7 @@ const FOREIGN_TEXTS: [(&str, &str); 25] = [
     ("run/author.rs", "ssh-keygen"),
     ("problem", "the names of the codes"),
     ("checkpoint/message/given.rs", "git"),
-    ("exec/lower/script.rs", "Python"),
+    ("exec/resolve/script.rs", "Python"),
     ("item/migration/modules.rs", "Python"),
     ("run/doctor/programs.rs", "git"),
     // Ours: the next steps after `piton new` and the origins of settings are still texts.

@@ -58,8 +58,8 @@ fn runs_are_listed_newest_first() {
     success: true
     exit_code: 0
     ----- stdout -----
-    01kdyaf9  2026-01-02 03:02:01  exec sh -c 'echo three >> a.txt'  succeeded  on disk  1 file, +1 −0
-    01kdyade  2026-01-02 03:01:01  exec sh -c 'rm new.txt; exit 3'  failed  rolled back  1 file, +0 −1
+    01kdyaf9  2026-01-02 03:02:01  exec sh -c 'echo three >> a.txt'                  succeeded  on disk  1 file, +1 −0
+    01kdyade  2026-01-02 03:01:01  exec sh -c 'rm new.txt; exit 3'                   failed     rolled back  1 file, +0 −1
     01kdyabk  2026-01-02 03:00:01  exec sh -c 'echo two >> a.txt; echo x > new.txt'  succeeded  [SHA]  2 files, +2 −0
     ----- stderr -----
     ");
@@ -264,7 +264,7 @@ fn a_diff_leads_from_one_moment_to_another() {
     let project = project();
     let all = runs(&project, &[]);
     let stat = |from: &str, to: &str| project.piton(["diff", from, to, "--stat"]).stdout();
-    assert_eq!(stat(&format!("{}:before", all[2]), &all[2]), "M a.txt  +1 −0\nA new.txt  +1 −0\n2 files, +2 −0\n");
+    assert_eq!(stat(&format!("{}:before", all[2]), &all[2]), "M a.txt    +1 −0\nA new.txt  +1 −0\n2 files, +2 −0\n");
     assert_eq!(stat(&all[2], &format!("{}/1", all[0])), "M a.txt  +1 −0\n1 file, +1 −0\n");
     assert_eq!(stat("HEAD", &all[2]), "0 files\n");
     let json = project.piton(["diff", "HEAD~1", "HEAD", "--format", "json"]).json();

@@ -31,7 +31,8 @@ fn show_has_everything_that_a_failed_step_wrote() {
     let run: serde_json::Value = serde_json::from_str(run.lines().next().expect("a run")).expect("JSON");
     let step = format!("{}/1", run["id"].as_str().expect("an id"));
     let shown = project.piton(["show", &step]);
-    let all: String = (1..=60).map(|number| format!("    test {number} failed\n")).collect();
+    let all: Vec<String> = (1..=60).map(|number| format!("    test {number} failed\n")).collect();
+    let all = all.concat();
     assert!(shown.stdout().contains(&format!("\nstdout:\n{all}\nstderr:\n    oops\n")), "{shown}");
     let told: serde_json::Value =
         serde_json::from_str(&project.piton(["show", &step, "--format", "json"]).stdout()).expect("JSON");

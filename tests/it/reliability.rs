@@ -17,8 +17,8 @@ fn exists(name: &str) -> bool {
         return true;
     }
     let Some((test, module)) = parts.split_last() else { return false };
-    let text = fs::read_to_string(file(module)).unwrap_or_default();
-    text.contains(&format!("#[test]\nfn {test}()")) || text.contains(&format!("mod {test} {{"))
+    let source = fs::read_to_string(file(module)).unwrap_or_default();
+    source.contains(&format!("#[test]\nfn {test}()")) || source.contains(&format!("mod {test} {{"))
 }
 
 fn table() -> Vec<Vec<String>> {

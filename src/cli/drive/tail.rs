@@ -55,9 +55,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_kept_in_whatever_pieces_they_come() {
+    fn the_last_lines_are_kept_however_the_output_is_split() {
         let mut tail = Tail::default();
-        let text: String = (1..=50).map(|number| format!("line {number}\n")).collect();
+        let lines: Vec<String> = (1..=50).map(|number| format!("line {number}")).collect();
+        let text = lines.join("\n") + "\n";
         text.as_bytes().chunks(7).for_each(|piece| tail.add(piece));
         tail.add(b"the end");
         let (lines, dropped) = tail.take();

@@ -59,13 +59,11 @@ fn command(environment: &Environment, repository: Option<&Repository>) -> Option
     let variable = |name: &str| environment.variables().get(OsStr::new(name)).cloned();
     let configured = || repository.and_then(|it| it.find_setting("core.pager")).map(OsString::from);
     let chosen = variable("GIT_PAGER").or_else(configured).or_else(|| variable("PAGER"));
-    match chosen {
-        Some(command) => Some(command).filter(|command| !command.is_empty() && command != "cat"),
-        None => {
-            let search_path = variable("PATH").unwrap_or_default();
-            resolve(OsStr::new(DEFAULT), &search_path, Path::new("/")).ok().map(PathBuf::into_os_string)
-        }
+    if chosen.is_some() {
+        return chosen.filter(|command| !command.is_empty() && command != "cat");
     }
+    let search_path = variable("PATH").unwrap_or_default();
+    resolve(OsStr::new(DEFAULT), &search_path, Path::new("/")).ok().map(PathBuf::into_os_string)
 }
 
 #[cfg(test)]

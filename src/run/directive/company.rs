@@ -38,7 +38,7 @@ impl Run<'_, '_> {
             if !matches!(open.kind, StepKind::Checkpoint { .. }) {
                 delta = moved_delta(checkpointer, &moved, &found, open.delta)?;
             }
-            after = Some(found);
+            after = Some(Box::new(found));
         }
         let runs = beside.iter().map(|run| run.id).collect();
         self.session.record(&Event::BaseMoved { step: open.id.step, before: moved, after, delta, runs })?;

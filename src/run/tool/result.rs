@@ -180,7 +180,7 @@ impl ToolResult {
         self.code = Some(error.code);
         self.message = Some(error.message());
         self.suggestion.clone_from(&error.hint);
-        self.place.clone_from(&error.place);
+        self.place = error.place.as_deref().cloned();
     }
 
     pub(super) fn tell(&mut self, ended: &Ended, secrets: &Secrets) {

@@ -123,7 +123,7 @@ fn wrong_parameters_and_syntax_are_exceptions_too() {
 fn a_result_without_a_json_form_is_reported() {
     let said = |value: &str| {
         let source = format!("def main():\n    return {value}\n");
-        Bench::python(&source).complaint().replace("TOOL_RAISED: NoJson: the result is no JSON: ", "")
+        Bench::python(&source).complaint().replace("TOOL_RAISED: NoJson: no JSON: ", "")
     };
     assert_eq!(said("(n for n in [1])"), "a value of type `generator` at `result`");
     assert_eq!(said("{'a': [object()]}"), "a value of type `object` at `result['a'][0]`");
