@@ -32,6 +32,10 @@ fn the_example_is_valid_and_runs() {
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert!(project.read("CHANGELOG.md").contains("## 1.2.0\n"), "{ran}");
     assert_eq!(project.read("VERSION"), "1.2.0\n");
+    // Each step is undone by itself, the newest first.
+    assert_eq!(project.piton(["undo"]).code(), Some(0));
+    assert!(!project.read("CHANGELOG.md").contains("## 1.2.0\n"));
+    assert_eq!(project.read("VERSION"), "1.2.0\n");
     assert_eq!(project.piton(["undo"]).code(), Some(0));
     assert_eq!(project.read("VERSION"), "1.1.0\n");
 }
