@@ -315,7 +315,8 @@ fn the_readme_calls_a_tool_that_is_there() {
     let readme = include_str!("../../README.md");
     let project = TestProject::new().file("README.md", readme).committed();
     let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
-    let (_, rest) = readme.split_once("$ cd my-project\n").expect("the part about items");
+    let start = readme.find("$ piton init\n").expect("the part about items");
+    let rest = &readme[start..];
     // The rest of the section breaks something on purpose.
     let (rest, _) = rest.split_once("$ sed").expect("the part about mistakes");
     let commands: Vec<&str> = commands(rest);
