@@ -66,14 +66,14 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     Every step is written down, in a chain that shows tampering:
 
     $ piton log
-    01kdyae8  2026-01-02 03:01:28  undo  succeeded  [SHA]  1 file, +0 −1
+    01kdyae8  2026-01-02 03:01:28  undo                                    succeeded  [SHA]  1 file, +0 −1
     01kdyadv  2026-01-02 03:01:14  exec sh -c 'echo hello > greeting.txt'  succeeded  [SHA]  1 file, +1 −0  (undone)
-    01kdyact  2026-01-02 03:00:41  directive tidy@1.0.0  failed
-      1  greet  succeeded  [SHA]  1 file, +1 −1
-      2  tidy_up  failed  rolled back  2 files, +0 −2
-    01kdyac8  2026-01-02 03:00:22  directive hello@1.0.0  succeeded  [SHA]  1 file, +1 −0
-    01kdyabx  2026-01-02 03:00:11  checkpoint  succeeded  [SHA]  7 files, +136 −0
-    01kdyabm  2026-01-02 03:00:02  quickstart  succeeded  [SHA]  5 files, +5 −0
+    01kdyact  2026-01-02 03:00:41  directive tidy@1.0.0                    failed
+      1  greet    succeeded  [SHA]  1 file, +1 −1
+      2  tidy_up  failed     rolled back  2 files, +0 −2
+    01kdyac8  2026-01-02 03:00:22  directive hello@1.0.0                   succeeded  [SHA]  1 file, +1 −0
+    01kdyabx  2026-01-02 03:00:11  checkpoint                              succeeded  [SHA]  7 files, +136 −0
+    01kdyabm  2026-01-02 03:00:02  quickstart                              succeeded  [SHA]  5 files, +5 −0
     $ piton verify
     ✓ 6 runs, 5 checkpoints verified
 
