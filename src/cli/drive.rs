@@ -174,7 +174,12 @@ impl<'u> Driver<'u> {
             Event::NoChanges { .. } if line.is_checkpoint => line.outcome = Some("nothing to commit".to_owned()),
             Event::CheckpointFailed { .. } => line.outcome = Some("no checkpoint; the changes stay".to_owned()),
             Event::CheckpointSkipped { reason, .. } => line.kept = Some(reason.clone()),
-            Event::Waiting { .. } | Event::RunFinished(_) => ui.end_live(),
+            Event::Waiting { .. } => {
+                // The tool succeeded; a person who rejects its changes has seen them.
+                self.tail.take();
+                ui.end_live();
+            }
+            Event::RunFinished(_) => ui.end_live(),
             Event::StepFinished { step, status, .. } => {
                 line.end(&mut ui, *status);
                 self.show_tail(&mut ui, *step, *status);

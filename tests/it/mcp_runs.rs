@@ -292,7 +292,10 @@ fn a_server_that_is_killed_in_the_middle_of_a_tool_leaves_a_run_that_goes_on() {
         let mut client = self::client(&project, era);
         let status = execute(&mut client, act("status", json!({})));
         assert_eq!(status["status"], "waiting", "{status}");
-        assert!(status["message"].as_str().is_some_and(|it| it.contains("was interrupted")), "an agent is told: {status}");
+        assert!(
+            status["message"].as_str().is_some_and(|it| it.contains("was interrupted")),
+            "an agent is told: {status}"
+        );
         project.bash("touch \"$TMPDIR/go\"");
         let waiting = execute(&mut client, status["next"]["arguments"].clone());
         assert_eq!((&waiting["step"], &waiting["instruction"]), (&json!("polish"), &json!("Polish.")), "{waiting}");

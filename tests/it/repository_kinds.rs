@@ -1,5 +1,6 @@
 //! Kinds of repositories: each is served, or refused by name.
 
+mod agents;
 pub(crate) mod life;
 mod partial;
 mod reftable;

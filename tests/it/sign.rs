@@ -343,7 +343,7 @@ fn signing_is_a_run_that_can_be_undone_and_signing_again_is_none() {
     success: true
     exit_code: 0
     ----- stdout -----
-    01kdyajz  2026-01-02 03:04:02  undo  succeeded  [SHA]  2 files, +0 −2
+    01kdyajz  2026-01-02 03:04:02  undo                          succeeded  [SHA]  2 files, +0 −2
     01kdyadf  2026-01-02 03:01:02  sign --all --checkpoint auto  succeeded  [SHA]  2 files, +2 −0  (undone)
     ----- stderr -----
     ");

@@ -200,8 +200,8 @@ fn a_clone_tells_of_runs_that_happened_elsewhere() {
     success: true
     exit_code: 0
     ----- stdout -----
-    01kdyaf9  2026-01-02 03:02:01  sh  failed  rolled back  1 file, +0 −2  elsewhere
-    01kdyade  2026-01-02 03:01:01  note  succeeded  [SHA]  1 file, +1 −0  elsewhere
+    01kdyaf9  2026-01-02 03:02:01  sh      failed     rolled back  1 file, +0 −2  elsewhere
+    01kdyade  2026-01-02 03:01:01  note    succeeded  [SHA]  1 file, +1 −0  elsewhere
     01kdyabk  2026-01-02 03:00:01  append  succeeded  [SHA]  1 file, +1 −0  elsewhere
     ----- stderr -----
     ");

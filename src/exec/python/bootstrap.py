@@ -145,7 +145,7 @@ def to_json(value):
     if re.search("[0-9]{19}", text):
         found = trouble(value, "result", frozenset())
         if found:
-            raise NoJson("the result cannot be handed over: %s at `%s`" % (found[1], found[0]))
+            raise NoJson("not exact as JSON: %s at `%s`" % (found[1], found[0]))
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -374,7 +374,7 @@ def run():
     except NoJson as error:
         message = str(error).replace("result['ok']", "result", 1)
         sys.stdout.flush()
-        sys.stderr.write(message + "\n")
+        sys.stderr.write("the result is %s\n" % message)
         channel.send(to_json({"error": {"type": "NoJson", "message": message, "traceback": ""}}))
         sys.exit(1)
     except BaseException as error:

@@ -66,6 +66,7 @@ impl SmallDisk {
             return Err(format!("the command crashed: {said}"));
         }
         let is_told = said.contains("No space left")
+            || said.contains("bytes left, too little")
             || said.contains("DISK_FULL")
             || said.contains("rolled back")
             || said.contains("put back");
