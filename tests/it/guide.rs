@@ -326,7 +326,9 @@ fn the_readme_calls_a_tool_that_is_there() {
     }
     assert_eq!(project.read("hello.txt"), "Hello, Grace!\n");
     let log = project.git(["log", "-2", "--format=%s"]);
-    assert_eq!(log, "chore: update `hello.txt` by `greet`\nchore: add `hello.txt` by `greet`\n");
+    // The directive commits; a tool by itself leaves its change uncommitted by default.
+    assert_eq!(log, "chore: add `hello.txt` by `greet`\nstart\n");
+    assert!(project.git(["status", "--porcelain"]).contains(" M hello.txt\n"));
 }
 
 #[test]

@@ -23,7 +23,7 @@ const KINDS: [(&str, &str); 6] = [
          git clone -q --filter=blob:none file://$PWD/../full .; mv ../full ../away; git remote remove origin; true",
     ),
     ("split", "git config core.splitIndex true; git update-index --split-index"),
-    ("reftable", "git refs migrate --ref-format=reftable"),
+    ("reftable", "rm -rf .git; git init -q -b main --ref-format=reftable; git add .; git commit -qm start"),
 ];
 
 fn projects() -> impl Iterator<Item = (&'static str, TestProject)> {
