@@ -43,7 +43,7 @@ fn projects() -> impl Iterator<Item = (&'static str, TestProject)> {
 /// What git says about a repository, without the outputs of tools, which git ignores.
 fn said(project: &TestProject) -> String {
     let said = super::life::said(project);
-    said.lines().filter(|line| !line.starts_with(".ai/outputs/")).map(|line| format!("{line}\n")).collect()
+    said.split_inclusive('\n').filter(|line| !line.starts_with(".ai/outputs/")).collect()
 }
 
 fn execute(client: &mut McpClient, arguments: Value) -> Value {
