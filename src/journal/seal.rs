@@ -38,7 +38,7 @@ enum Part {
     Hashed(&'static str),
     /// The names or the number of elements, with the hash of each value.
     Each(&'static str),
-    /// A fixed text, if the code of the error is one of [`SAID`].
+    /// A fixed text, if a person wrote the message ([`Code::is_said`]).
     Said(&'static str),
 }
 
