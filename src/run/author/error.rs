@@ -118,7 +118,7 @@ impl AuthorError {
         }
     }
 
-    /// Whether somebody asked to stop.
+    /// Whether the user or the caller asked to stop.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Self::Ssh(SshError::Interrupted))
     }

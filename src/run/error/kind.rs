@@ -41,7 +41,7 @@ impl RunError {
         matches!(self, Self::NothingAsked(_) | Self::WrongAnswer(_))
     }
 
-    /// Whether somebody asked to stop.
+    /// Whether the user or the caller asked to stop.
     pub fn is_interrupted(&self) -> bool {
         match self {
             Self::Author(err) => err.is_interrupted(),
